@@ -6,6 +6,7 @@ mod heap;
 mod life;
 mod loopback;
 mod memory;
+mod sessions;
 mod virtual_time;
 
 use std::{
@@ -32,7 +33,7 @@ use squall_terminal::output;
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3"
+    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3\n  squall-lab bench sessions --count 200 --workers 2"
 )]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -45,6 +46,7 @@ pub(crate) struct BenchArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum Other {
     Life(life::LifeArgs),
+    Sessions(sessions::SessionsArgs),
 }
 
 /// One measurement.
@@ -121,12 +123,14 @@ impl Figure {
 
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    if let Some(Other::Life(args)) = &args.other {
-        return life::run(args);
-    }
     if cfg!(debug_assertions) {
         // A closed standard error is no failure.
         let _ = writeln!(stderr(), "note: this is not a release build; its figures say nothing");
+    }
+    match &args.other {
+        Some(Other::Life(args)) => return life::run(args),
+        Some(Other::Sessions(args)) => return sessions::run(args),
+        None => {}
     }
     // Memory first, while the heap is fresh; loopback last, as it leaves threads behind.
     let mut figures = Vec::new();

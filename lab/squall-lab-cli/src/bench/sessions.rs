@@ -1,0 +1,264 @@
+//! `squall-lab bench sessions`: many sessions over real sockets, with several workers at the exit.
+
+use std::{
+    fs,
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use clap::Args;
+use squall::{Block, Config, Connect, Endpoint, Identity, Limits, Session, Trust};
+use squall_terminal::output;
+use tokio::{runtime::Runtime, time::MissedTickBehavior};
+
+use super::memory::resident_bytes;
+
+/// Bytes of a frame: 2 Mbps at 30 frames a second.
+const FRAME: usize = 8333;
+
+const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 30);
+
+/// The flow beside them: 2 Mbps at 60 frames a second.
+const SMALL_FRAME: usize = 4167;
+
+const SHORT_INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 60);
+
+/// Before the count begins.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// Sessions that connect at a time.
+const CONNECTING: usize = 16;
+
+/// Measures many sessions of 2 Mbps over loopback sockets.
+///
+/// Each sends 30 frames a second from one endpoint to another in the same process; one more session sends 60 smaller frames. The
+/// sides have threads of their own, so that the processor time of each is known.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  squall-lab bench sessions\n  squall-lab bench sessions --count 200 --workers 2"
+)]
+pub(super) struct SessionsArgs {
+    /// Number of sessions
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=2000))]
+    count: u16,
+    /// Workers of each side
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
+    workers: u8,
+    /// Seconds that count
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    seconds: u16,
+}
+
+/// Delays of the frames that a session received, in seconds, while they count.
+type Delays = Arc<Mutex<Vec<f64>>>;
+
+/// A side: an endpoint on threads of its own.
+struct Side {
+    name: &'static str,
+    runtime: Runtime,
+}
+
+impl Side {
+    fn new(name: &'static str, workers: u8) -> anyhow::Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(workers.into()).thread_name(name).enable_all().build()?;
+        Ok(Self { name, runtime })
+    }
+
+    /// Processor time of its threads, in seconds.
+    fn spent(&self) -> anyhow::Result<f64> {
+        let mut ticks = 0;
+        for task in fs::read_dir("/proc/self/task").context("processor times of threads need Linux")? {
+            // A thread may end meanwhile.
+            let Ok(line) = fs::read_to_string(task?.path().join("stat")) else { continue };
+            let Some((head, fields)) = line.rsplit_once(')') else { continue };
+            if head.ends_with(self.name) {
+                // User and system time are fields 14 and 15 of the line (proc_pid_stat(5)); 3 comes first here.
+                let times = fields.split_whitespace().skip(11).take(2);
+                ticks += times.filter_map(|time| time.parse::<u64>().ok()).sum::<u64>();
+            }
+        }
+        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: &SessionsArgs) -> anyhow::Result<ExitCode> {
+    let (source, sink) = (Side::new("bench-source", args.workers)?, Side::new("bench-sink", args.workers)?);
+    let config = Config {
+        workers: args.workers.into(),
+        limits: Limits { handshakes_per_host: 1024, ..Limits::default() },
+        ..Config::default()
+    };
+    let identity = Identity::self_signed("localhost")?;
+    let tls = identity.server_tls()?;
+    let server = sink.runtime.block_on(async { Endpoint::listen("127.0.0.1:0", &tls, config.clone()) })?;
+    let client = source.runtime.block_on(async { Endpoint::client(config) })?;
+    let request = Connect::to(server.local_addrs()[0])
+        .trust(Trust::Pinned(identity.fingerprint()))
+        .over(["127.0.0.1".parse()?]);
+    let count = usize::from(args.count);
+    let before = resident_bytes();
+
+    // The last session is the flow beside the others.
+    let epoch = Instant::now();
+    let counts_from = Arc::new(Mutex::new(None));
+    let delays: Vec<Delays> = (0..=count).map(|_| Delays::default()).collect();
+    sink.runtime.spawn(accept(server.clone(), delays.clone(), counts_from.clone(), epoch));
+    let sessions = source.runtime.block_on(connect(client, request, count + 1))?;
+    let handshakes = (count + 1) as f64 / epoch.elapsed().as_secs_f64();
+    let memory = before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
+
+    for (number, session) in sessions.iter().cloned().enumerate() {
+        let (frame, interval) =
+            if number == count { (SMALL_FRAME, SHORT_INTERVAL) } else { (FRAME, INTERVAL) };
+        let phase = interval.mul_f64(number as f64 / (count + 1) as f64);
+        source.runtime.spawn(send(session, number as u32, frame, interval, phase, epoch));
+    }
+    std::thread::sleep(WARM_UP);
+    let (from, spent) = (Instant::now(), [source.spent()?, sink.spent()?]);
+    *counts_from.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
+    std::thread::sleep(Duration::from_secs(args.seconds.into()));
+    let seconds = from.elapsed().as_secs_f64();
+    let [source_time, sink_time] =
+        [source.spent()? - spent[0], sink.spent()? - spent[1]].map(|spent| spent / seconds);
+    let all: Vec<Vec<f64>> =
+        delays.iter().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
+    let workers = server.workers();
+    sessions.iter().for_each(|session| session.close(0, ""));
+    source.runtime.shutdown_timeout(Duration::from_secs(1));
+    sink.runtime.shutdown_timeout(Duration::from_secs(1));
+
+    let (others, beside) = all.split_at(count);
+    let arrived: Vec<f64> = others.iter().map(|one| one.len() as f64).collect();
+    let mut together: Vec<f64> = others.iter().flatten().copied().collect();
+    ensure!(!together.is_empty() && !beside[0].is_empty(), "no frame has arrived");
+    let mut beside = beside[0].clone();
+    let share = arrived.iter().sum::<f64>() / (count as f64 * 30.0 * seconds);
+    let held: Vec<String> = workers.iter().map(|worker| worker.sessions.to_string()).collect();
+    let per_session = memory.map_or("unknown".to_owned(), |bytes| {
+        format!("{:.0} kB", bytes as f64 / 1e3 / (2 * (count + 1)) as f64)
+    });
+    output::print(&format!(
+        "{count} sessions of 2 Mbps, {} workers at each side (sessions: {}), {seconds:.1} s\n\
+         processor time           sender {source_time:.2} s/s, receiver {sink_time:.2} s/s\n\
+         frames arrived           {:.2} %, Jain's fairness {:.4}\n\
+         delay of a frame         p50 {:.1} ms, p99 {:.1} ms\n\
+         beside them, 60 frames/s p50 {:.1} ms, p99 {:.1} ms\n\
+         handshakes               {handshakes:.0} a second, {CONNECTING} at a time, both ends in this process\n\
+         memory after them        {per_session} for a session, one end\n",
+        args.workers,
+        held.join(", "),
+        100.0 * share,
+        fairness(&arrived),
+        1e3 * quantile(&mut together, 0.5),
+        1e3 * quantile(&mut together, 0.99),
+        1e3 * quantile(&mut beside, 0.5),
+        1e3 * quantile(&mut beside, 0.99),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn connect(client: Endpoint, request: Connect, count: usize) -> anyhow::Result<Vec<Session>> {
+    let mut connecting = tokio::task::JoinSet::new();
+    let mut sessions = Vec::new();
+    for number in 0..count {
+        if number >= CONNECTING {
+            sessions.push(connecting.join_next().await.context("none connects")???);
+        }
+        let (client, request) = (client.clone(), request.clone());
+        connecting.spawn(async move { client.connect(request).await });
+    }
+    while let Some(session) = connecting.join_next().await {
+        sessions.push(session??);
+    }
+    Ok(sessions)
+}
+
+/// Sends frames, each with the number of the session and the time in front.
+async fn send(
+    session: Session,
+    number: u32,
+    frame: usize,
+    interval: Duration,
+    phase: Duration,
+    epoch: Instant,
+) {
+    tokio::time::sleep(phase).await;
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    loop {
+        let due = ticks.tick().await.into_std();
+        let mut data = vec![0; frame];
+        data[..4].copy_from_slice(&number.to_be_bytes());
+        data[4..12].copy_from_slice(&(due.saturating_duration_since(epoch).as_nanos() as u64).to_be_bytes());
+        let block = Block::new(Bytes::from(data)).deadline(Duration::from_millis(150));
+        if session.send(block).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn accept(
+    server: Endpoint,
+    delays: Vec<Delays>,
+    counts_from: Arc<Mutex<Option<Instant>>>,
+    epoch: Instant,
+) {
+    while let Some(session) = server.accept().await {
+        let (delays, counts_from) = (delays.clone(), counts_from.clone());
+        tokio::spawn(async move {
+            while let Some(block) = session.recv().await {
+                let from = *counts_from.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some((number, sent)) = head(&block.data, epoch) else { return };
+                if from.is_some_and(|from| sent >= from)
+                    && let Some(delays) = delays.get(number)
+                {
+                    let delay = sent.elapsed().as_secs_f64();
+                    delays.lock().unwrap_or_else(PoisonError::into_inner).push(delay);
+                }
+            }
+        });
+    }
+}
+
+/// The number of the session, and when the frame was due.
+fn head(data: &[u8], epoch: Instant) -> Option<(usize, Instant)> {
+    let (number, rest) = data.split_first_chunk::<4>()?;
+    let (nanos, _) = rest.split_first_chunk::<8>()?;
+    let sent = epoch + Duration::from_nanos(u64::from_be_bytes(*nanos));
+    Some((u32::from_be_bytes(*number) as usize, sent))
+}
+
+/// Jain's index: 1 if all have the same, 1/n if one has everything.
+fn fairness(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+fn quantile(values: &mut [f64], q: f64) -> f64 {
+    let at = ((values.len() - 1) as f64 * q) as usize;
+    *values.select_nth_unstable_by(at, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_fair_if_they_are_the_same() {
+        assert_eq!(fairness(&[3.0, 3.0, 3.0]), 1.0);
+        assert_eq!(fairness(&[9.0, 0.0, 0.0]), 1.0 / 3.0);
+        assert_eq!(quantile(&mut [5.0, 1.0, 3.0], 0.5), 3.0);
+    }
+
+    #[test]
+    fn a_few_sessions_are_measured() {
+        let args = SessionsArgs { count: 3, workers: 2, seconds: 1 };
+        assert!(run(&args).is_ok());
+    }
+}
