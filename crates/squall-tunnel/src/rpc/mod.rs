@@ -20,11 +20,11 @@ use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink},
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
-use self::request::{Failure, MAX_REQUEST, Request, answer, code, parse};
+use self::request::{Call, Failure, MAX_REQUEST, Request, answer, code, parse};
 use crate::{
     config::ControlConfig,
     shared::Shared,
@@ -148,7 +148,8 @@ async fn serve_connection(stream: UnixStream, shared: &Shared) -> io::Result<()>
             return Ok(());
         }
         let is_too_long = line.len() > MAX_REQUEST;
-        if let Some(answer) = if is_too_long { Some(too_long()) } else { respond(shared, &line) } {
+        let (answer, _held) = if is_too_long { (Some(too_long()), None) } else { respond(shared, &line) };
+        if let Some(answer) = answer {
             timeout(WRITE_TIMEOUT, writer.write_all(answer.as_bytes())).await.map_err(io::Error::other)??;
         }
         if is_too_long {
@@ -168,13 +169,15 @@ fn too_long() -> String {
     answer(&Value::Null, Err(failure))
 }
 
-/// The answer to a request, if it has one.
-fn respond(shared: &Shared, line: &[u8]) -> Option<String> {
+/// The answer to a request, if it has one. An exit that drains does not end before the permit is dropped, so that the answer
+/// leaves.
+fn respond(shared: &Shared, line: &[u8]) -> (Option<String>, Option<OwnedSemaphorePermit>) {
     match parse(line) {
         Ok(Request { id, call }) => {
+            let held = if call == Call::Drain { shared.permit() } else { None };
             let result = methods::run(shared, call);
-            id.map(|id| answer(&id, result))
+            (id.map(|id| answer(&id, result)), held)
         }
-        Err((id, failure)) => id.map(|id| answer(&id, Err(failure))),
+        Err((id, failure)) => (id.map(|id| answer(&id, Err(failure))), None),
     }
 }
