@@ -59,7 +59,7 @@ struct Partial {
     total: Option<u32>,
     /// Bytes that were handed over, as parts.
     handed_over: u32,
-    /// Its length as far as known, which is charged.
+    /// Its length, or the part that is known, which is charged.
     len: u32,
     /// Its bytes, up to the last one that has arrived or further.
     buffer: Vec<u8>,

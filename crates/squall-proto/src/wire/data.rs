@@ -40,7 +40,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Bytes of the header when encoded, with an offset of so many bytes.
+    /// Bytes of the header when encoded, with an offset of this many bytes.
     pub fn header_len(&self, offset_len: usize) -> usize {
         1 + self.fields_len() + offset_len
     }
@@ -80,14 +80,14 @@ impl Data {
         self.encode_with(self.offset_len(), payload, out);
     }
 
-    /// The same with an offset of so many bytes (1, 2, 4 or 8), which may be more than it takes (RFC 9000 §16).
+    /// The same with an offset of this many bytes (1, 2, 4 or 8), which may be more than it takes (RFC 9000 §16).
     pub fn encode_with(&self, offset_len: usize, payload: &[u8], out: &mut Vec<u8>) {
         varint::write(out, TYPE_DATA | self.flags());
         self.encode_fields(Some(offset_len), out);
         out.extend_from_slice(payload);
     }
 
-    /// Appends the fields of the block, with the offset of a payload after the name of the block, in so many bytes.
+    /// Appends the fields of the block, with the offset of a payload after the name of the block, in this many bytes.
     pub(super) fn encode_fields(&self, offset_len: Option<usize>, out: &mut Vec<u8>) {
         varint::write(out, self.block);
         if let Some(back) = self.previous {
