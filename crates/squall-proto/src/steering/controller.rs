@@ -268,7 +268,7 @@ impl Controller for SteeringController {
 /// Builds the controllers of a connection's paths.
 ///
 /// noq does not say for which path it wants one; the session finds out from
-/// `congestion_state(path)` afterwards, whenever [`Self::changes`] has grown.
+/// `congestion_state(path)` afterwards, whenever [`Self::built`] has grown.
 #[derive(Debug)]
 pub(crate) struct Controllers {
     control: CongestionControl,
@@ -279,6 +279,7 @@ pub(crate) struct Controllers {
     group: Group,
     /// When the first was built.
     first: OnceLock<Instant>,
+    built: AtomicUsize,
     changes: Arc<AtomicUsize>,
 }
 
@@ -292,8 +293,14 @@ impl Controllers {
             steady,
             group: Group::default(),
             first: OnceLock::new(),
+            built: AtomicUsize::new(0),
             changes: Arc::default(),
         })
+    }
+
+    /// How many controllers there have been so far.
+    pub(crate) fn built(&self) -> usize {
+        self.built.load(Ordering::Relaxed)
     }
 
     /// Grows when a controller is built, and when the largest packet of a path changes.
@@ -304,6 +311,7 @@ impl Controllers {
 
 impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        self.built.fetch_add(1, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
         let first = *self.first.get_or_init(|| now);
         let age = now.saturating_duration_since(first).as_micros() as Micros;

@@ -115,6 +115,8 @@ pub(crate) struct Connection<P, S> {
     controllers: Arc<controller::Controllers>,
     /// The changes of [`Self::controllers`] that have been seen.
     changes: usize,
+    /// Controllers that have been matched to their paths.
+    matched: usize,
     pub(crate) paths: Paths<S>,
     /// Paths that have a controller, and that the session has not admitted.
     pending: Vec<QuicPath>,
@@ -145,6 +147,7 @@ impl<P, S: Entry> Connection<P, S> {
             home,
             controllers,
             changes: 0,
+            matched: 0,
             paths: Paths::default(),
             pending: Vec::new(),
             queued: VecDeque::new(),
@@ -485,6 +488,12 @@ impl<P, S: Entry> Connection<P, S> {
         }
         self.changes = changes;
         self.max_datagram = None;
+        // Only then: noq lists paths that are closed for a while, and those must not come back.
+        let built = self.controllers.built();
+        if built == self.matched {
+            return;
+        }
+        self.matched = built;
         for id in self.inner.paths() {
             let Some(state) = self.inner.congestion_state(id) else { continue };
             let Ok(steered) = state.clone_box().into_any().downcast::<controller::SteeringController>()
