@@ -61,6 +61,7 @@ pub(crate) fn block(options: &types::Block, data: &[u8]) -> Result<(squall::Bloc
         ordered: options.ordered != 0,
         value: Some(number("value", options.value)?).filter(|value| *value > 0),
         depends,
+        hint: None,
     };
     Ok((block, options.report_fate != 0))
 }

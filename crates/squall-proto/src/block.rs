@@ -1,6 +1,6 @@
 //! Blocks as an application hands them over, and the types of their options.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use squall_sched::{BlockId, PRIORITIES};
@@ -29,6 +29,8 @@ pub struct Block {
     /// The blocks that it is useless without. Default: none. The session delivers it all the same; a scheduler may
     /// leave it out when one of them is missing.
     pub depends: Depends,
+    /// Which paths it takes. Default: any.
+    pub hint: Option<PathHint>,
 }
 
 impl Block {
@@ -43,7 +45,15 @@ impl Block {
             ordered: false,
             value: None,
             depends: Depends::Nothing,
+            hint: None,
         }
+    }
+
+    /// With a hint for a path.
+    #[must_use]
+    pub fn hint(mut self, hint: PathHint) -> Self {
+        self.hint = Some(hint);
+        self
     }
 
     /// With a deadline, counted from the moment of sending.
@@ -121,6 +131,8 @@ pub struct BlockOptions {
     /// The blocks that it is useless without. Default: none. The session delivers it all the same; a scheduler may
     /// leave it out when one of them is missing.
     pub depends: Depends,
+    /// Which paths it takes. Default: any.
+    pub hint: Option<PathHint>,
 }
 
 impl BlockOptions {
@@ -171,6 +183,12 @@ impl BlockOptions {
         Self { depends, ..self }
     }
 
+    /// With a hint for a path.
+    #[must_use]
+    pub fn hint(self, hint: PathHint) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
     /// Likely to have this many bytes.
     #[must_use]
     pub fn expected_len(self, bytes: u32) -> Self {
@@ -189,7 +207,48 @@ impl From<&Block> for BlockOptions {
             expected_len: None,
             value: block.value,
             depends: block.depends,
+            hint: block.hint.clone(),
         }
+    }
+}
+
+/// Which paths a block takes, whatever the scheduler. A path is meant by the name of its interface or network at this side, by
+/// its local address, or by its [id](squall_sched::PathId) as `#2`; several paths may have the same name. A hint goes before
+/// the [role](crate::Role) of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PathHint {
+    pub(crate) kind: HintKind,
+    pub(crate) path: Arc<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum HintKind {
+    Prefer,
+    Avoid,
+    Only,
+}
+
+impl PathHint {
+    /// Takes this path while it is usable and brings the block before its deadline, else any.
+    pub fn prefer(path: impl Into<Arc<str>>) -> Self {
+        Self { kind: HintKind::Prefer, path: path.into() }
+    }
+
+    /// Takes the other paths while one of them is usable and brings the block before its deadline, else any.
+    pub fn avoid(path: impl Into<Arc<str>>) -> Self {
+        Self { kind: HintKind::Avoid, path: path.into() }
+    }
+
+    /// Takes this path and no other. While the path is not usable the block waits for it; when it has waited for three
+    /// seconds, or at its deadline, it ends: with [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), whose
+    /// reason says so, or [`BlockFate::Expired`](crate::BlockFate::Expired).
+    pub fn only(path: impl Into<Arc<str>>) -> Self {
+        Self { kind: HintKind::Only, path: path.into() }
+    }
+
+    /// The path, as it was named.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 }
 

@@ -28,6 +28,9 @@ pub enum SendError {
         /// The limit.
         limit: u32,
     },
+    /// Blocks with 16 other hints for paths have not ended.
+    #[error("too many hints: unfinished blocks have 16 others")]
+    TooManyHints,
     /// The session is over.
     #[error("session is closed")]
     Closed,
@@ -41,6 +44,9 @@ pub enum OpenError {
     /// [`Event::Writable`].
     #[error("too many blocks are open")]
     Full,
+    /// Blocks with 16 other hints for paths have not ended.
+    #[error("too many hints: unfinished blocks have 16 others")]
+    TooManyHints,
     /// The session is over.
     #[error("session is closed")]
     Closed,

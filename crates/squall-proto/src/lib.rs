@@ -30,6 +30,7 @@ mod feedback;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod inbox;
+mod limiter;
 mod metering;
 mod newcomers;
 mod outbox;
@@ -37,6 +38,7 @@ mod pacer;
 pub mod parity;
 mod path;
 pub mod quic_lb;
+pub mod quota;
 mod race;
 mod radios;
 mod session;
@@ -47,7 +49,7 @@ mod varint;
 pub mod wire;
 mod worker;
 
-pub use block::{Block, BlockOptions, Channel, Depends, OptionError, Priority};
+pub use block::{Block, BlockOptions, Channel, Depends, OptionError, PathHint, Priority};
 pub use capacity::{Capacity, Limit, PathCapacity};
 pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
 pub use endpoint::{Endpoint, SessionId};
@@ -55,12 +57,15 @@ pub use event::{
     BlockFate, CloseReason, ConnectError, Event, Missed, OpenError, Part, PathChange, Received, SendError,
     WeightError, WriteError,
 };
+pub use limiter::RateLimit;
+pub use metering::QuotaShare;
 pub use newcomers::{AdmissionStats, host_network};
 pub use race::Target;
 pub use rustls::pki_types;
 pub use session::{ArrivalLog, DecisionLog, LossLog, PacketFate, PacketLog, Reasons, Session};
 pub use squall_sched as sched;
 pub use squall_signal as signal;
+pub use squall_units::Role;
 pub use stats::{PathStats, PredictionStats, SessionStats};
 pub use steering::{
     ALPN, ClientTls, Ecn, Fingerprint, FingerprintError, ServerTls, TlsError, Transmit, fingerprint_of,

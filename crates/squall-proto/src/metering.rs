@@ -1,5 +1,5 @@
-//! What paths cost, and what they may: which are metered, as this side and the peer declare it, and how
-//! many bytes each may still carry.
+//! What paths cost, and what they may: which are metered and what each is used for, as this side and the peer declare it,
+//! and how much each may carry.
 //!
 //! A budget is hard. What counts is UDP payload that this side sent on the path, from its first packet on,
 //! whatever it was for. QUIC sends some of that unasked (acknowledgements, probes for loss and for the MTU,
@@ -13,13 +13,10 @@ use std::{
     net::IpAddr,
 };
 
-use crate::{NetPath, wire::PathInfo};
+use crate::{NetPath, RateLimit, Role, limiter::MAX_PACKET, wire::PathInfo};
 
 /// Paths of which the peer's declaration is kept: twice as many as a session has at a time.
 const MAX_RECEIVED: usize = 16;
-
-/// Largest packet that leaves: Ethernet's, for QUIC looks for no larger MTU by default.
-pub(crate) const MAX_PACKET: u64 = 1500;
 
 /// Most of a budget that is kept from data: eleven full packets, enough for hours of keep-alives, for the
 /// acknowledgements under way when the data ended, and for the search for the MTU.
@@ -52,11 +49,33 @@ impl Allowance {
     }
 }
 
+/// What a session has of the quota of an interface; see [`Session::set_quota`](crate::Session::set_quota).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaShare {
+    /// Bytes of IP packets that this session may still send and receive over the interface.
+    pub left: u64,
+    /// Whether the interface is ahead of its pace: its paths are [backup](Role::Backup) paths meanwhile.
+    pub is_held: bool,
+}
+
+/// A share, and what was used when it was given.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    share: QuotaShare,
+    used_before: u64,
+}
+
 /// What is known of the cost of paths.
 #[derive(Debug, Default)]
 pub(crate) struct Metering {
     /// What each metered path may carry, as the scheduler limits it.
     cap: Option<u64>,
+    /// What paths of local interfaces may send and receive together.
+    quotas: BTreeMap<IpAddr, Share>,
+    /// Bytes of IP packets sent and received over local interfaces that have, or had, a quota.
+    usage: BTreeMap<IpAddr, u64>,
+    /// The same of closed paths.
+    closed_usage: BTreeMap<IpAddr, u64>,
     /// What each path of a local interface may carry, as the application limits it.
     budgets: BTreeMap<IpAddr, u64>,
     /// What closed paths with a budget have carried, by local and remote address.
@@ -65,8 +84,12 @@ pub(crate) struct Metering {
     refused: BTreeSet<(IpAddr, IpAddr)>,
     /// Local interfaces that cost money.
     here: BTreeSet<IpAddr>,
-    /// What the peer declared last of a path, by number, with the sequence of that.
-    received: BTreeMap<u32, (u64, bool)>,
+    /// What paths over local interfaces are used for; those that are not here are primary paths.
+    roles: BTreeMap<IpAddr, Role>,
+    /// What each side may send on a path over a local interface in a second.
+    limits: BTreeMap<IpAddr, RateLimit>,
+    /// What the peer declared last of a path, by number.
+    received: BTreeMap<u32, PathInfo>,
     /// Sequence of the last PATH_INFO sent.
     sequence: u64,
 }
@@ -78,6 +101,42 @@ impl Metering {
         if metered { self.here.insert(local) } else { self.here.remove(&local) }
     }
 
+    /// Sets what the paths of an interface are used for; returns whether that is news.
+    pub(crate) fn set_role(&mut self, local: IpAddr, role: Role) -> bool {
+        let before = match role {
+            Role::Primary => self.roles.remove(&local),
+            _ => self.roles.insert(local, role),
+        };
+        before.unwrap_or_default() != role
+    }
+
+    /// Sets what each side may send over an interface; returns whether that is news.
+    pub(crate) fn set_limit(&mut self, local: IpAddr, limit: Option<RateLimit>) -> bool {
+        let before = match limit {
+            Some(limit) => self.limits.insert(local, limit),
+            None => self.limits.remove(&local),
+        };
+        before != limit
+    }
+
+    /// What this side may send on a path in a second: what either side says, the lower rate if both do.
+    pub(crate) fn limit(&self, local: IpAddr, number: u32) -> Option<RateLimit> {
+        let peers = self.received.get(&number).and_then(|info| info.limit);
+        self.limits.get(&local).copied().into_iter().chain(peers).min_by_key(|limit| limit.bits_per_second)
+    }
+
+    /// What this side uses the paths of an interface for.
+    fn own_role(&self, local: IpAddr) -> Role {
+        let is_held = self.quotas.get(&local).is_some_and(|quota| quota.share.is_held);
+        let role = self.roles.get(&local).copied().unwrap_or_default();
+        if is_held { role.max(Role::Backup) } else { role }
+    }
+
+    /// What a path is used for: what either side says, the later role if they differ.
+    pub(crate) fn role(&self, local: IpAddr, number: u32) -> Role {
+        self.own_role(local).max(self.received.get(&number).map_or(Role::Primary, |info| info.role))
+    }
+
     /// Sets what each path of an interface may carry.
     pub(crate) fn set_budget(&mut self, local: IpAddr, budget: Option<u64>) {
         self.refused.retain(|(own, _)| *own != local);
@@ -87,13 +146,60 @@ impl Metering {
         };
     }
 
+    /// Sets what a session has of the quota of an interface; returns whether what it is used for changes.
+    pub(crate) fn set_quota(&mut self, local: IpAddr, share: Option<QuotaShare>) -> bool {
+        let before = self.own_role(local);
+        let is_left = |share: &QuotaShare| share.left > MAX_RESERVE;
+        if share.as_ref().is_none_or(is_left) {
+            self.refused.retain(|(own, _)| *own != local);
+        }
+        let used_before = self.used(local);
+        match share {
+            Some(share) => self.quotas.insert(local, Share { share, used_before }),
+            None => self.quotas.remove(&local),
+        };
+        before != self.own_role(local)
+    }
+
+    /// Bytes sent and received over an interface since the session began.
+    pub(crate) fn used(&self, local: IpAddr) -> u64 {
+        let of = |map: &BTreeMap<IpAddr, u64>| map.get(&local).copied().unwrap_or(0);
+        of(&self.usage) + of(&self.closed_usage)
+    }
+
+    /// Notes what the open paths of an interface have sent and received.
+    pub(crate) fn set_usage(&mut self, local: IpAddr, bytes: u64) {
+        self.usage.insert(local, bytes);
+    }
+
+    /// Notes what a path that is gone has sent and received.
+    pub(crate) fn close_usage(&mut self, local: IpAddr, bytes: u64) {
+        *self.closed_usage.entry(local).or_default() += bytes;
+    }
+
+    /// The interfaces with a quota.
+    pub(crate) fn quota_locals(&self) -> Vec<IpAddr> {
+        self.quotas.keys().copied().collect()
+    }
+
+    pub(crate) fn has_quotas(&self) -> bool {
+        !self.quotas.is_empty()
+    }
+
+    /// What the quota of an interface leaves.
+    fn quota_allowance(&self, local: IpAddr) -> Option<Allowance> {
+        let Share { share, used_before } = self.quotas.get(&local)?;
+        let left = share.left.saturating_sub(self.used(local).saturating_sub(*used_before));
+        Some(Allowance { data: left.saturating_sub(MAX_RESERVE), is_over: left < MAX_LAST })
+    }
+
     pub(crate) fn set_cap(&mut self, cap: Option<u64>) {
         self.cap = cap;
     }
 
     /// Whether any path can have a budget.
     pub(crate) fn has_budgets(&self) -> bool {
-        self.cap.is_some() || !self.budgets.is_empty()
+        self.cap.is_some() || !self.budgets.is_empty() || self.has_quotas()
     }
 
     /// What a path that has sent so much may still carry, if it has a budget. The smaller one holds.
@@ -103,8 +209,9 @@ impl Metering {
         let metered =
             self.is_metered(net.local, number) || before.is_some() && !self.received.contains_key(&number);
         let cap = self.cap.filter(|_| metered);
-        let limit = [cap, self.budgets.get(&net.local).copied()].into_iter().flatten().min()?;
-        Some(Allowance::of(limit, sent.saturating_add(before.unwrap_or(0))))
+        let limit = [cap, self.budgets.get(&net.local).copied()].into_iter().flatten().min();
+        let of_limit = limit.map(|limit| Allowance::of(limit, sent.saturating_add(before.unwrap_or(0))));
+        [of_limit, self.quota_allowance(net.local)].into_iter().flatten().min_by_key(|a| (!a.is_over, a.data))
     }
 
     /// A path is gone that had sent so much.
@@ -132,21 +239,26 @@ impl Metering {
         self.refused.contains(&ends(net)) || allowance.is_some_and(|allowance| allowance.data < OPENING)
     }
 
+    /// Whether there is anything to report to the peer of the interface.
+    pub(crate) fn is_notable(&self, local: IpAddr) -> bool {
+        self.is_declared(local) || self.own_role(local) != Role::Primary || self.limits.contains_key(&local)
+    }
+
     /// Whether this side declares the interface to cost money.
-    pub(crate) fn is_declared(&self, local: IpAddr) -> bool {
+    fn is_declared(&self, local: IpAddr) -> bool {
         self.here.contains(&local)
     }
 
     /// Whether either side declares that the path costs money.
     pub(crate) fn is_metered(&self, local: IpAddr, number: u32) -> bool {
-        self.is_declared(local) || self.received.get(&number).is_some_and(|(_, metered)| *metered)
+        self.is_declared(local) || self.received.get(&number).is_some_and(|info| info.metered)
     }
 
     /// Takes in what the peer declares; an older declaration changes nothing.
     pub(crate) fn receive(&mut self, info: &PathInfo) {
-        let newest = self.received.get(&info.path).is_none_or(|(sequence, _)| *sequence < info.sequence);
+        let newest = self.received.get(&info.path).is_none_or(|latest| latest.sequence < info.sequence);
         if newest {
-            self.received.insert(info.path, (info.sequence, info.metered));
+            self.received.insert(info.path, *info);
         }
         // Numbers only grow, so the lowest belongs to a path that is gone.
         while self.received.len() > MAX_RECEIVED {
@@ -157,7 +269,13 @@ impl Metering {
     /// What to declare to the peer of a path now.
     pub(crate) fn announcement(&mut self, local: IpAddr, number: u32) -> PathInfo {
         self.sequence += 1;
-        PathInfo { path: number, metered: self.is_declared(local), sequence: self.sequence }
+        PathInfo {
+            path: number,
+            metered: self.is_declared(local),
+            role: self.own_role(local),
+            limit: self.limits.get(&local).copied(),
+            sequence: self.sequence,
+        }
     }
 }
 
@@ -178,7 +296,7 @@ mod tests {
     const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     fn info(path: u32, metered: bool, sequence: u64) -> PathInfo {
-        PathInfo { path, metered, sequence }
+        PathInfo { path, metered, role: Role::Primary, limit: None, sequence }
     }
 
     #[test]
@@ -190,6 +308,22 @@ mod tests {
         metering.receive(&info(0, true, 1));
         assert!(metering.declare(LOCAL, false));
         assert!(metering.is_metered(LOCAL, 0) && !metering.is_metered(LOCAL, 7));
+    }
+
+    #[test]
+    fn the_later_role_of_both_sides_holds() {
+        let mut metering = Metering::default();
+        assert!(
+            metering.set_role(LOCAL, Role::Backup) && !metering.set_role(LOCAL, Role::Backup),
+            "news once"
+        );
+        assert!(metering.is_notable(LOCAL));
+        metering.receive(&PathInfo { role: Role::Repair, ..info(1, false, 2) });
+        assert_eq!([0, 1].map(|number| metering.role(LOCAL, number)), [Role::Backup, Role::Repair]);
+        assert_eq!(metering.announcement(LOCAL, 0).role, Role::Backup, "only what this side says");
+        metering.receive(&info(1, false, 3));
+        assert!(metering.set_role(LOCAL, Role::Primary) && !metering.is_notable(LOCAL));
+        assert_eq!([0, 1].map(|number| metering.role(LOCAL, number)), [Role::Primary; 2]);
     }
 
     #[test]

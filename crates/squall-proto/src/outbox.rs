@@ -1,5 +1,6 @@
 //! Blocks on their way out: payloads, deadlines, admission, and each block's one fate.
 
+mod queues;
 mod runs;
 
 use std::{
@@ -8,9 +9,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent};
+use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent};
 
-use self::runs::Run;
+pub(crate) use self::queues::QueueNumber;
+use self::{queues::Queues, runs::Run};
 use crate::{
     Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError, parity, varint,
     wire::{CancelReason, RefuseReason},
@@ -90,7 +92,7 @@ pub(crate) struct Outbox {
     /// See [`Config::expire`](crate::Config::expire).
     expire: bool,
     /// What schedulers see: the blocks the peer has room for.
-    pub(crate) queue: BlockQueue,
+    pub(crate) queue: Queues,
     /// Blocks that wait for the peer to have room, in order.
     waiting: VecDeque<BlockMeta>,
     payloads: BTreeMap<BlockId, Payload>,
@@ -125,7 +127,7 @@ impl Outbox {
             limits,
             all_reliable,
             expire,
-            queue: BlockQueue::new(),
+            queue: Queues::default(),
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -164,7 +166,8 @@ impl Outbox {
             return Err(SendError::Full(block));
         }
         let options = BlockOptions::from(&block);
-        Ok(self.accept(now, &options, Content::Whole(block.data)))
+        let number = self.numbered(&options).ok_or(SendError::TooManyHints)?;
+        Ok(self.accept(now, &options, number, Content::Whole(block.data)))
     }
 
     /// Opens a block that grows.
@@ -173,9 +176,10 @@ impl Outbox {
             self.refused = true;
             return Err(OpenError::Full);
         }
+        let number = self.numbered(options).ok_or(OpenError::TooManyHints)?;
         let expected_len = options.expected_len;
         let content = Content::Written { data: Vec::new(), expected_len, finished: false };
-        Ok(self.accept(now, options, content))
+        Ok(self.accept(now, options, number, content))
     }
 
     /// Adds bytes to a block that grows.
@@ -229,9 +233,15 @@ impl Outbox {
             && self.next_id <= varint::MAX
     }
 
-    fn accept(&mut self, now: Micros, options: &BlockOptions, data: Content) -> BlockId {
+    /// The queue of a block; `None` if there are too many hints.
+    fn numbered(&mut self, options: &BlockOptions) -> Option<QueueNumber> {
+        options.hint.as_ref().map_or(Some(0), |hint| self.queue.queue_for(hint))
+    }
+
+    fn accept(&mut self, now: Micros, options: &BlockOptions, number: QueueNumber, data: Content) -> BlockId {
         let id = BlockId(self.next_id);
         self.next_id += 1;
+        self.queue.enter(id, number);
         let len = data.bytes().len() as u32;
         // One beyond the end of the clock is none.
         let deadline = options.deadline.and_then(|d| now.checked_add(u64::try_from(d.as_micros()).ok()?));
@@ -336,7 +346,7 @@ impl Outbox {
         }
         let len = block.meta().len;
         let rest = u64::from(data.bytes().len() as u32 - len);
-        let is_oldest = self.queue.iter().next().is_some_and(|oldest| oldest.meta().id == id);
+        let is_oldest = self.queue.oldest() == Some(id);
         let room = if is_oldest { rest } else { self.credit.saturating_sub(self.under_way()) };
         let bytes = rest.min(room);
         let finished = data.is_final();
@@ -546,6 +556,7 @@ impl Outbox {
         if ending != Ending::Delivered && !may_arrive {
             self.queue.miss(id);
         }
+        self.queue.leave(id);
         if let Some(deadline) = meta.deadline {
             self.deadlines.remove(&(deadline, id));
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use squall_sched::PathState;
 
+use crate::Role;
+
 /// Counters of one path since it was opened. Bytes are UDP payload, headers of QUIC included.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -15,6 +17,10 @@ pub struct PathStats {
     pub state: PathState,
     /// Whether its bytes cost money, as either side says.
     pub metered: bool,
+    /// What it is used for, as both sides say.
+    pub role: Role,
+    /// What this side may send on it at most, in bits per second, if there is a bound.
+    pub rate_limit: Option<u64>,
     /// Signal factor F in (0, 1]: 1 unless a radio at either end gave a warning.
     pub signal_factor: f64,
     /// Quality index of the radio at this end, 0…1, if it is read.

@@ -41,6 +41,9 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
     let mut entry = Entry { shared: shared.clone(), avoided: Avoided::default(), reported: None };
     let mut pause = MIN_PAUSE;
     if let Side::Connect(connect) = &shared.config().side {
+        if let Some(quotas) = connect.open_quotas()? {
+            let _ = shared.quotas.set(quotas);
+        }
         shared.journal.info(Kind::Session, format!("connecting to {}", connect.words()));
     }
     while !*stopping.borrow() {
@@ -273,7 +276,7 @@ async fn establish(shared: Arc<Shared>, config: Arc<Config>, exit: Candidate) ->
     let host = exit.host.clone();
     let refused = |problem, drains| Refused { host: host.clone(), problem, drains };
     let Side::Connect(connect) = &config.side else { return Err(refused("no exit".to_owned(), false)) };
-    let session = open(&config, &exit).await.map_err(|problem| refused(problem, false))?;
+    let session = open(&shared, &config, &exit).await.map_err(|problem| refused(problem, false))?;
     let mut running = start(shared, &config, connect, exit, session);
     let mut state = running.state.subscribe();
     tokio::select! {
@@ -290,9 +293,12 @@ async fn establish(shared: Arc<Shared>, config: Arc<Config>, exit: Candidate) ->
     Ok(running)
 }
 
-async fn open(config: &Config, exit: &Candidate) -> Result<Session, String> {
+async fn open(shared: &Shared, config: &Config, exit: &Candidate) -> Result<Session, String> {
     let request = config.request(&exit.host, exit.pin).ok_or("no exit is configured")?;
     let mut request = request.map_err(|error| error.to_string())?;
+    if let Some(quotas) = shared.quotas.get() {
+        request = request.quotas(quotas.clone());
+    }
     if let Some(name) = &exit.server_name {
         request = request.server_name(name);
     }
@@ -316,6 +322,7 @@ fn start(
     let role = Role::Entry {
         token: config.token.clone(),
         metered: connect.metered.clone(),
+        paths: connect.paths.clone(),
         exit: exit.host.clone(),
         state: state.clone(),
         leaving: leaving.subscribe(),

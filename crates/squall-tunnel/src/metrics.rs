@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::status::{Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, SessionStatus, Status, TenantStatus};
+use crate::status::{
+    Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, QuotaStatus, SessionStatus, Status, TenantStatus,
+};
 
 /// Content type for HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -107,6 +109,15 @@ const SESSION: Metrics<SessionStatus> = &[
     }),
 ];
 
+const QUOTA: Metrics<QuotaStatus> = &[
+    ("quota_used_bytes", "IP bytes used in this period", |quota| quota.used as f64),
+    ("quota_left_bytes", "IP bytes left of this period", |quota| quota.left as f64),
+    ("quota_pace_bits_per_second", "Rate that lasts to the end of the period", |quota| quota.pace_bps as f64),
+    ("quota_held", "Whether the interface is ahead of its pace, and a backup meanwhile", |quota| {
+        flag(quota.is_held)
+    }),
+];
+
 const PATH: Metrics<PathStatus> = &[
     ("path_rtt_seconds", "Smoothed round-trip time", |path| seconds(path.srtt_us)),
     ("path_min_rtt_seconds", "Smallest round-trip time", |path| seconds(path.min_rtt_us)),
@@ -134,6 +145,7 @@ const PATH: Metrics<PathStatus> = &[
         flag(path.state == "active")
     }),
     ("path_metered", "Whether its bytes cost money", |path| flag(path.metered)),
+    ("path_backup", "Whether it is a backup, or used for repairs", |path| flag(path.role != "primary")),
     ("path_sent_bytes_total", "Sent UDP payload", |path| path.sent_bytes as f64),
     ("path_received_bytes_total", "Received UDP payload", |path| path.received_bytes as f64),
     ("path_repaired_bytes_total", "Retransmitted bytes of blocks", |path| path.repair_bytes as f64),
@@ -205,6 +217,8 @@ pub(crate) fn text(status: &Status) -> String {
         session.paths.iter().map(move |path| ([label(session), of(path).to_vec()].concat(), path))
     });
     text.all(PATH, &paths.collect::<Vec<_>>());
+    let quotas = status.quotas.iter().map(|quota| (vec![("interface", quota.interface.clone())], quota));
+    text.all(QUOTA, &quotas.collect::<Vec<_>>());
     text.0 + "# EOF\n"
 }
 
@@ -304,6 +318,7 @@ mod tests {
             delivery_bps: 7_000_000,
             signal_factor: 0.5,
             budget: Some(4_000),
+            role: "backup".into(),
             copy_bytes: 9,
             ..PathStatus::default()
         };
@@ -317,7 +332,10 @@ mod tests {
             switches: 3,
             ..SessionStatus::default()
         };
-        let text = text(&Status { flows: vec![flow], sessions: vec![session], ..Status::default() });
+        let quota =
+            QuotaStatus { interface: "wwan0".into(), left: 5_000, is_held: true, ..QuotaStatus::default() };
+        let quotas = vec![quota];
+        let text = text(&Status { flows: vec![flow], sessions: vec![session], quotas, ..Status::default() });
         for line in [
             "squall_tunnel_sessions 1.0",
             "squall_tunnel_flow_sent_blocks_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3",
@@ -337,6 +355,9 @@ mod tests {
             "squall_tunnel_path_copied_bytes_total{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 9",
             "squall_tunnel_session_switches_total{session=\"7\"} 3",
             "squall_tunnel_flow_idle_seconds{flow=\"cam\"} 5.5",
+            "squall_tunnel_path_backup{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 1.0",
+            "squall_tunnel_quota_left_bytes{interface=\"wwan0\"} 5000.0",
+            "squall_tunnel_quota_held{interface=\"wwan0\"} 1.0",
             "squall_tunnel_idle_flows 1.0",
         ] {
             assert!(text.lines().any(|one| one == line), "no {line} in\n{text}");

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall::{AdmissionStats, Endpoint, Limit, Session};
+use squall::{AdmissionStats, Endpoint, Limit, Quotas, Session};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 use crate::{
@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     /// The TUN device, if there is one.
     pub(crate) tun: Option<Arc<Tun>>,
+    /// The quotas of interfaces, at an entry that has any.
+    pub(crate) quotas: OnceLock<Quotas>,
     /// The address of the exit, at an entry.
     exit: Mutex<Option<SocketAddr>>,
     pub(crate) journal: Arc<Journal>,
@@ -111,6 +113,7 @@ impl Shared {
             clock,
             registry: Registry::new(clock, journal.clone(), explains, tun.clone()),
             tun,
+            quotas: OnceLock::new(),
             exit: Mutex::default(),
             journal,
             explains,
@@ -278,6 +281,7 @@ impl Shared {
             redirects: self.redirects.load(Relaxed),
             sessions: sessions.iter().map(|session| session.status()).collect(),
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
+            quotas: self.quotas.get().map(Quotas::state).into_iter().flatten().map(Into::into).collect(),
             tun: self.tun.as_ref().map(|tun| tun.status()),
             tenants: self.tenants.status(),
             events: self.journal.events(),

@@ -2,10 +2,10 @@
 
 mod why;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use squall::{Capacity, PathCapacity};
+use squall::{Capacity, PathCapacity, QuotaState};
 use squall_units::Micros;
 
 use crate::config::TenantLimits;
@@ -43,6 +43,9 @@ pub struct Status {
     pub sessions: Vec<SessionStatus>,
     /// The flows that begin or end here, by name.
     pub flows: Vec<FlowStatus>,
+    /// The quotas of interfaces, at an entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaStatus>,
     /// The TUN device, if there is one; the traffic classes of its packets are flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tun: Option<TunStatus>,
@@ -51,6 +54,33 @@ pub struct Status {
     pub tenants: Vec<TenantStatus>,
     /// Recent events, oldest first.
     pub events: Vec<EventStatus>,
+}
+
+/// The quota of an interface. Bytes are those of IP packets, sent and received.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QuotaStatus {
+    /// Name or local address of the interface.
+    pub interface: String,
+    /// Bytes in each period.
+    pub bytes: u64,
+    /// Bytes used in this one.
+    pub used: u64,
+    /// Bytes left of it.
+    pub left: u64,
+    /// Bits per second that may be used now and last to the end of the period.
+    pub pace_bps: u64,
+    /// Whether it is ahead of its pace, and a backup meanwhile.
+    pub is_held: bool,
+    /// When the next period begins, in seconds since the Unix epoch.
+    pub ends_s: u64,
+}
+
+impl From<QuotaState> for QuotaStatus {
+    fn from(quota: QuotaState) -> Self {
+        let QuotaState { interface, bytes, used, left, pace, is_held, ends, .. } = quota;
+        let ends_s = ends.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Self { interface, bytes, used, left, pace_bps: (8.0 * pace) as u64, is_held, ends_s }
+    }
 }
 
 /// A tenant. Bytes are those of the datagrams of its flows.
@@ -186,6 +216,12 @@ pub struct PathStatus {
     pub state: String,
     /// Whether its bytes cost money.
     pub metered: bool,
+    /// `primary`, `backup` or `repair`, as both ends have it; `backup` while a quota is ahead of its pace.
+    #[serde(default)]
+    pub role: String,
+    /// Bits per second that this end sends on it at most, if there is a limit.
+    #[serde(default)]
+    pub rate_limit_bps: Option<u64>,
     /// Bits per second sent, over the last second.
     pub sent_bps: u64,
     /// Bits per second received, over the last second.

@@ -1,17 +1,20 @@
-//! Quantities as people write them: `"20mbps"`, `"15ms"`, `"75kB"`, `"0.1%"`.
+//! Quantities as people write them: `"20mbps"`, `"15ms"`, `"75kB"`, `"0.1%"`; and the [`Role`] of a path.
 //!
-//! Every type holds a whole number. It is parsed with [`FromStr`] and, with the feature `serde`, deserialised from
+//! Every other type holds a whole number. It is parsed with [`FromStr`] and, with the feature `serde`, deserialised from
 //! text or a plain number. It prints in the largest unit that fits, without rounding, so printed values parse
 //! back to themselves.
 
 #![forbid(unsafe_code)]
 
 pub mod format;
+mod role;
 
 use std::{fmt, str::FromStr, time::Duration};
 
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+pub use role::Role;
 
 /// A point in time or a span of it, in microseconds. The caller chooses the epoch: the start of a run or of a session.
 pub type Micros = u64;

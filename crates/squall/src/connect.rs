@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use squall_proto::{ClientTls, Fingerprint, TlsError, pki_types::CertificateDer};
 
-use crate::{ConnectError, Interfaces, interfaces::Found};
+use crate::{ConnectError, Interfaces, Quotas, interfaces::Found};
 
 /// How the server is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub struct Connect {
     addresses: Vec<SocketAddr>,
     pub(crate) trust: Trust,
     pub(crate) interfaces: Interfaces,
+    pub(crate) quotas: Option<Quotas>,
 }
 
 impl Connect {
@@ -61,6 +62,7 @@ impl Connect {
             addresses: Vec::new(),
             trust: Trust::default(),
             interfaces: Interfaces::default(),
+            quotas: None,
         }
     }
 
@@ -90,6 +92,13 @@ impl Connect {
     #[must_use]
     pub fn interfaces(mut self, interfaces: Interfaces) -> Self {
         self.interfaces = interfaces;
+        self
+    }
+
+    /// With quotas of interfaces, which the session spends from. Default: none.
+    #[must_use]
+    pub fn quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = Some(quotas);
         self
     }
 
@@ -128,6 +137,7 @@ pub(crate) struct Request {
     pub(crate) tls: ClientTls,
     pub(crate) server_name: String,
     pub(crate) plan: Interfaces,
+    pub(crate) quotas: Option<Quotas>,
     /// The addresses of the interfaces, if the plan depends on them.
     pub(crate) found: Vec<Found>,
     /// Addresses of the server, the preferred first.

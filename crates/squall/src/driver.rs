@@ -239,8 +239,9 @@ impl Io for Turn<'_, '_> {
     }
 
     fn read_radios(&mut self) {
-        let Core { radios, proto, routes, .. } = &mut *self.core;
+        let Core { radios, meters, proto, routes, .. } = &mut *self.core;
         radios.read(Instant::now(), proto, routes);
+        meters.read(Instant::now(), proto, routes);
     }
 
     fn max_packets(&self) -> usize {
@@ -283,7 +284,7 @@ impl Future for Driver {
                 if !core.held && core.proto.is_empty() && core.orders.is_empty() {
                     return Poll::Ready(());
                 }
-                core.proto.poll_timeout().into_iter().chain(core.radios.due()).min()
+                core.proto.poll_timeout().into_iter().chain(core.radios.due()).chain(core.meters.due()).min()
             };
             if !busy && !this.timer.poll(cx, at) {
                 return Poll::Pending;
@@ -299,6 +300,8 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut core = shared.lock();
+        let Core { meters, proto, routes, .. } = &mut *core;
+        meters.finish(proto, routes);
         core.close_all(0, "");
         self.send_last(&mut core);
         core.retire(&shared);

@@ -131,6 +131,7 @@ impl Endpoint {
                 tls,
                 server_name: request.name().to_owned(),
                 plan: request.interfaces.clone(),
+                quotas: request.quotas.clone(),
                 found,
                 remotes: remotes.clone(),
                 host: request.host().to_owned(),

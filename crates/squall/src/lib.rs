@@ -41,6 +41,7 @@ mod identity;
 mod interfaces;
 mod network;
 mod path_manager;
+mod quotas;
 mod radios;
 mod routes;
 mod send_errors;
@@ -65,14 +66,16 @@ pub use handle::BlockHandle;
 pub use identity::{Identity, load_certificates};
 pub use interfaces::Interfaces;
 pub use network::Network;
+pub use quotas::{QuotaState, Quotas};
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, BlockOptions, Capacity, Channel, CloseReason,
     Config, CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
     MAX_WORKERS, Missed, NetPath, OpenError, OptionError, PacketFate, PacketLog, Part, PathCapacity,
-    PathChange, PathStats, PredictionStats, Priority, Reasons, Received, SchedulerFactory, SendError,
-    ServerTls, SessionStats, TlsError, WeightError, WriteError, congestion, destination_id, fingerprint_of,
-    host_network, pki_types, quic_lb,
+    PathChange, PathHint, PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, Role,
+    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError, congestion,
+    destination_id, fingerprint_of, host_network, pki_types, quic_lb,
+    quota::{Period, Quota},
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},

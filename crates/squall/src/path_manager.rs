@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Instant};
 use squall_proto::{NetPath, SessionId, Target};
 
 use crate::{
-    ConnectError, Interfaces, Network, Session,
+    ConnectError, Interfaces, Network, Quotas, Session,
     connect::Request,
     error,
     interfaces::{self, Candidate, Found},
@@ -17,6 +17,7 @@ use crate::{
 pub(crate) struct PathManager {
     session: SessionId,
     plan: Interfaces,
+    quotas: Option<Quotas>,
     remotes: Vec<SocketAddr>,
     kept: Vec<Kept>,
     max_paths: usize,
@@ -41,16 +42,21 @@ impl PathManager {
         shared: &Arc<Shared>,
         sockets: &mut Sockets,
     ) -> Result<(Session, Self), ConnectError> {
-        let Request { tls, server_name, plan, found, remotes, host, max_paths } = request;
+        let Request { tls, server_name, plan, quotas, found, remotes, host, max_paths } = request;
         let fail = |why: String| ConnectError::NoInterface { remote: host.clone(), why };
         let mut wanted = interfaces::candidates(&plan, &remotes, &found);
-        wanted.truncate(max_paths);
         if wanted.is_empty() {
             return Err(fail(none_fits(&plan, &found)));
         }
+        wanted.retain(|paths| has_quota(quotas.as_ref(), paths));
+        if wanted.is_empty() {
+            return Err(fail("the quotas of all interfaces are used up".into()));
+        }
+        wanted.truncate(max_paths);
         let mut manager = Self {
             session: SessionId(0),
             plan,
+            quotas,
             remotes,
             kept: Vec::new(),
             max_paths,
@@ -80,6 +86,9 @@ impl PathManager {
         match core.proto.connect(Instant::now(), target) {
             Ok(id) => {
                 manager.session = id;
+                if let Some(quotas) = manager.quotas.clone() {
+                    core.meters.follow(id, quotas);
+                }
                 Ok((Session::new(shared.clone(), id, core.enrol_own(id)), manager))
             }
             Err(error) => {
@@ -126,7 +135,10 @@ impl PathManager {
                 self.remotes.sort_by_key(|remote| *remote != winner.remote);
             }
         }
-        let wanted = interfaces::candidates(&self.plan, &self.remotes, found);
+        let mut wanted = interfaces::candidates(&self.plan, &self.remotes, found);
+        wanted.retain(|paths| {
+            has_quota(self.quotas.as_ref(), paths) || paths.iter().any(|path| self.has(path))
+        });
         let wanted: Vec<Candidate> =
             wanted.into_iter().filter_map(|paths| paths.into_iter().next()).take(self.max_paths).collect();
         // Networks bind by a call of the application's, which may take its time: not with the core locked.
@@ -183,6 +195,8 @@ impl PathManager {
         let Some(session) = core.proto.session(self.session) else { return };
         for candidate in wanted {
             if let Some(kept) = self.kept.iter_mut().find(|kept| kept.candidate == candidate) {
+                let labels = core.routes.labels(kept.net.local);
+                session.set_labels(kept.net.local, labels);
                 if let Some(network) = &candidate.network {
                     session.set_metered(kept.net.local, network.is_metered());
                 }
@@ -217,6 +231,16 @@ impl PathManager {
         self.kept.push(Kept { candidate, lease, net });
         net
     }
+}
+
+/// Whether the quota of an interface, if it has one, is not used up. Paths that are open are closed by the session.
+fn has_quota(quotas: Option<&Quotas>, paths: &[Candidate]) -> bool {
+    let is_exhausted = |path: &Candidate| {
+        let by_address = path.local.ip().to_string();
+        let names = path.name().into_iter().chain([by_address.as_str()]);
+        quotas.is_some_and(|quotas| names.into_iter().any(|name| quotas.is_exhausted(name)))
+    };
+    !paths.iter().any(is_exhausted)
 }
 
 fn failure(candidate: &Candidate, error: &io::Error) -> String {

@@ -92,6 +92,14 @@ impl Routes {
         self.routes.iter().filter(|(_, route)| is_meant(route)).map(|(name, _)| *name).collect()
     }
 
+    /// What people call a path from there: by the name of the interface, and by the real address.
+    pub(crate) fn labels(&self, name: IpAddr) -> Vec<String> {
+        let route = self.get(name);
+        route.map_or_else(Vec::new, |route| {
+            route.device.clone().into_iter().chain([route.local.ip().to_string()]).collect()
+        })
+    }
+
     /// The names of all interfaces, or local addresses where there is no name, for people.
     pub(crate) fn known(&self) -> Vec<String> {
         let name = |route: &Route| route.device.clone().unwrap_or_else(|| route.local.ip().to_string());

@@ -16,7 +16,8 @@ use squall_proto::{
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, UnknownInterface,
+    Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, RateLimit, Role,
+    UnknownInterface,
     shared::{Core, Shared},
     state::Signals,
 };
@@ -399,6 +400,26 @@ impl Session {
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
     pub fn set_metered(&self, interface: &str, metered: bool) -> Result<(), UnknownInterface> {
         self.change_interface(interface, |session, name| session.set_metered(name, metered))
+    }
+
+    /// Sets what the paths of an interface, given by name or by local address, are used for. The peer is notified and uses them
+    /// accordingly; one that has no roles ignores it. It holds while the interface keeps its address, even if it
+    /// disappears and comes back.
+    ///
+    /// # Errors
+    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    pub fn set_role(&self, interface: &str, role: Role) -> Result<(), UnknownInterface> {
+        self.change_interface(interface, |session, name| session.set_role(name, role))
+    }
+
+    /// Bounds what each side sends on each path of an interface, given by name or by local address; `None` lifts that. Data
+    /// waits, and what is not data leaves at once and is made up for. [`Self::capacity`] respects it. A peer that has no
+    /// such bounds ignores it.
+    ///
+    /// # Errors
+    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    pub fn set_rate_limit(&self, interface: &str, limit: Option<RateLimit>) -> Result<(), UnknownInterface> {
+        self.change_interface(interface, |session, name| session.set_rate_limit(Instant::now(), name, limit))
     }
 
     /// Sets the radio of an interface, given by name or by local address; `None` removes it. Its latest reading is

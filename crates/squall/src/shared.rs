@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Capacity, CloseReason, Event, OpenError, PathChange, PathStats, SendError,
+    Block, BlockOptions, Capacity, CloseReason, Event, OpenError, PathChange, PathHint, PathStats, SendError,
     SessionId, SessionStats, WriteError,
     sched::{BlockId, PathId},
 };
@@ -19,6 +19,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     Arrival, BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface,
     connect::Request,
+    quotas::Meters,
     radios::Radios,
     routes::Routes,
     state::{Ended, Signals, State},
@@ -65,6 +66,7 @@ pub(crate) struct Core {
     /// The peer and the error when sending last failed.
     pub(crate) send_error: Option<(SocketAddr, String)>,
     pub(crate) radios: Radios,
+    pub(crate) meters: Meters,
     sessions: HashMap<SessionId, State>,
     /// Sessions that a task waits for: for room, or for the end of all blocks.
     waiting: Vec<SessionId>,
@@ -77,6 +79,7 @@ impl Shared {
             proto,
             routes: Routes::default(),
             radios: Radios::default(),
+            meters: Meters::default(),
             sessions: HashMap::new(),
             waiting: Vec::new(),
             handed: VecDeque::new(),
@@ -136,6 +139,7 @@ impl Core {
         let Some(state) = self.sessions.get_mut(&id) else { return Err(SendError::Closed) };
         let Some(session) = self.proto.session(id) else { return Err(SendError::Closed) };
         let len = block.data.len();
+        name_paths(&self.routes, session, block.hint.as_ref());
         match session.send(Instant::now(), block) {
             Ok(block) => {
                 let (handle, fate) = BlockHandle::new(block);
@@ -157,6 +161,7 @@ impl Core {
     pub(crate) fn open(&mut self, id: SessionId, options: &BlockOptions) -> Result<BlockHandle, OpenError> {
         let Some(state) = self.sessions.get_mut(&id) else { return Err(OpenError::Closed) };
         let Some(session) = self.proto.session(id) else { return Err(OpenError::Closed) };
+        name_paths(&self.routes, session, options.hint.as_ref());
         let opened = session.open(Instant::now(), options);
         if opened == Err(OpenError::Full) {
             state.blocked = Some(0);
@@ -492,5 +497,12 @@ impl Core {
         }
         shared.worker.group.accept.notify_waiters();
         shared.worker.group.idle.notify_waiters();
+    }
+}
+/// Has a session know the paths that a hint names: interfaces come and go, and few blocks have hints.
+fn name_paths(routes: &Routes, session: &mut squall_proto::Session, hint: Option<&PathHint>) {
+    let Some(hint) = hint else { return };
+    for name in routes.matching(hint.path()) {
+        session.set_labels(name, routes.labels(name));
     }
 }

@@ -12,7 +12,8 @@ use std::{
 use bytes::BytesMut;
 use squall_net::{Arrival, ConfigError, Direction, LinkState, Network, PathConfig};
 use squall_proto::{
-    ClientTls, Config, Endpoint, Event, NetPath, ServerTls, Session, SessionId, Target, TlsError, Transmit,
+    ClientTls, Config, Endpoint, Event, NetPath, QuotaShare, RateLimit, Role, ServerTls, Session, SessionId,
+    Target, TlsError, Transmit,
     drive::{self, Datagram, Io, Unreachable},
     pki_types::{CertificateDer, PrivateKeyDer},
     signal::Reading,
@@ -282,6 +283,40 @@ impl World {
     pub fn set_metered(&mut self, path: usize, metered: bool) {
         if let Some(session) = self.session(Side::Client) {
             session.set_metered(client_address(path), metered);
+        }
+    }
+
+    /// Has the client say what a path is used for, if its session is up.
+    pub fn set_role(&mut self, path: usize, role: Role) {
+        if let Some(session) = self.session(Side::Client) {
+            session.set_role(client_address(path), role);
+        }
+    }
+
+    /// Has the client bound what each side sends on a path, if its session is up.
+    pub fn set_rate_limit(&mut self, path: usize, limit: Option<RateLimit>) {
+        let now = self.instant();
+        if let Some(session) = self.session(Side::Client) {
+            session.set_rate_limit(now, client_address(path), limit);
+        }
+    }
+
+    /// Has the client have this much of the quota of a path, or lifts the quota, if its session is up.
+    pub fn set_quota(&mut self, path: usize, share: Option<QuotaShare>) {
+        if let Some(session) = self.session(Side::Client) {
+            session.set_quota(client_address(path), share);
+        }
+    }
+
+    /// Bytes of IP packets that the client has sent and received on a path.
+    pub fn usage(&mut self, path: usize) -> u64 {
+        self.look_at(Side::Client).map_or(0, |session| session.usage(client_address(path)))
+    }
+
+    /// Has both sides know a path by its name, for hints of blocks.
+    pub fn set_label(&mut self, path: usize, label: &str) {
+        if let Some(session) = self.session(Side::Client) {
+            session.set_labels(client_address(path), [label]);
         }
     }
 

@@ -51,6 +51,7 @@ pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64,
         ordered: options.ordered,
         value: None,
         depends: Depends::Nothing,
+        hint: None,
     };
     // An application that takes no events may still send: the fate of the block is then not reported.
     let id = session.send(block, session.has_room_for_fate())?;

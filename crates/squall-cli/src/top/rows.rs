@@ -56,13 +56,20 @@ fn scheduler(status: &Status) -> String {
     format!("{} (next session: {next})", running.join(" and "))
 }
 
+/// What a path costs and is used for, where that is not the usual.
+fn use_of(path: &PathStatus) -> String {
+    let cost = path.metered.then_some("metered");
+    let role = Some(path.role.as_str()).filter(|role| !matches!(*role, "" | "primary"));
+    cost.into_iter().chain(role).collect::<Vec<_>>().join(" ")
+}
+
 /// A line for each path.
 pub(super) fn paths(status: &Status) -> Table {
     let row = |session: u64, path: &PathStatus| {
         vec![
             path.name.clone(),
             path.state.clone(),
-            if path.metered { "metered" } else { "" }.to_owned(),
+            use_of(path),
             session.to_string(),
             rate(path.sent_bps),
             rate(path.received_bps),
@@ -80,7 +87,7 @@ pub(super) fn paths(status: &Status) -> Table {
         head: vec![
             "path",
             "state",
-            "cost",
+            "use",
             "session",
             "up",
             "down",
@@ -93,7 +100,7 @@ pub(super) fn paths(status: &Status) -> Table {
         ],
         rows: all.collect(),
         left: 3,
-        spare: &["session", "lost", "kB in flight/window", "parity", "suspected", "cost", "loss"],
+        spare: &["session", "lost", "kB in flight/window", "parity", "suspected", "use", "loss"],
     }
 }
 

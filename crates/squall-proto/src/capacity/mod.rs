@@ -71,7 +71,7 @@ pub enum Limit {
     OutOfUse,
     /// A radio announces that the link fades or is gone.
     Radio,
-    /// Its budget is used up, or leaves less than a second at the present rate.
+    /// Its budget is used up, or leaves less than a second at the present rate; or its rate limit is below what it carries.
     Budget,
     /// The network, by the window of the congestion control: four fifths or more of what it carries is used.
     Network,

@@ -18,8 +18,12 @@ use crate::{
     path::Path,
 };
 
-/// What a path carries in bits per second of UDP payload, whether it is in use or not.
+/// What a path carries in bits per second of UDP payload, whether it is in use or not; no more than its rate limit.
 pub(crate) fn link_rate(control: CongestionControl, path: &Path) -> u64 {
+    path.within_limit(unlimited(control, path))
+}
+
+fn unlimited(control: CongestionControl, path: &Path) -> u64 {
     if let Some(capacity) = path.capacity {
         return capacity;
     }

@@ -211,10 +211,18 @@ fn parity_completes_blocks_and_takes_of_the_credit() {
         let id = outbox.send(0, data).unwrap();
         outbox.send(0, block(1_000)).unwrap();
         outbox.admit();
-        assert_eq!(outbox.queue.next_parity(id).map(|work| work.range), None, "there is no credit left");
+        assert_eq!(
+            outbox.queue.plain().next_parity(id).map(|work| work.range),
+            None,
+            "there is no credit left"
+        );
         outbox.set_credit(7_000);
         outbox.admit();
-        assert_eq!(outbox.queue.next_parity(id).map(|work| work.range), Some(0..2), "of 876 bytes each");
+        assert_eq!(
+            outbox.queue.plain().next_parity(id).map(|work| work.range),
+            Some(0..2),
+            "of 876 bytes each"
+        );
         outbox.queue.mark_sent(id, 0..3_500, PATH, 1);
         outbox.queue.mark_parity_sent(id, 0..2);
         outbox.send(0, block(1_000)).unwrap();
@@ -260,7 +268,7 @@ fn small_blocks() -> Outbox {
 }
 
 fn in_run(outbox: &Outbox) -> Vec<bool> {
-    outbox.queue.iter().map(squall_sched::Block::is_in_run).collect()
+    outbox.queue.plain().iter().map(squall_sched::Block::is_in_run).collect()
 }
 
 #[test]
@@ -423,23 +431,23 @@ fn key_in_flight() -> (Outbox, BlockId, BlockId) {
 fn what_expired_in_flight_is_missing_only_when_it_is_lost() {
     let (mut outbox, key, picture) = key_in_flight();
     outbox.end(key, Ending::Expired).unwrap();
-    assert!(!outbox.queue.is_orphan(picture), "it may have arrived in time");
+    assert!(!outbox.queue.plain().is_orphan(picture), "it may have arrived in time");
     assert_eq!(outbox.on_acked(key, 0..400, PATH, true), None);
     assert_eq!(outbox.on_lost(key, 400..1_000, PATH), None);
-    assert!(outbox.queue.is_orphan(picture));
+    assert!(outbox.queue.plain().is_orphan(picture));
 
     let (mut outbox, key, picture) = key_in_flight();
     outbox.end(key, Ending::Expired).unwrap();
     outbox.on_acked(key, 0..1_000, PATH, true);
     outbox.on_lost(key, 0..1_000, PATH);
-    assert!(!outbox.queue.is_orphan(picture), "delivered");
+    assert!(!outbox.queue.plain().is_orphan(picture), "delivered");
 }
 
 #[test]
 fn a_refused_block_and_one_that_never_had_room_are_missing_at_once() {
     let (mut outbox, key, picture) = key_in_flight();
     outbox.end(key, Ending::Refused(RefuseReason::TooLarge)).unwrap();
-    assert!(outbox.queue.is_orphan(picture));
+    assert!(outbox.queue.plain().is_orphan(picture));
 
     let mut outbox = self::outbox();
     outbox.set_credit(10);
@@ -450,6 +458,9 @@ fn a_refused_block_and_one_that_never_had_room_are_missing_at_once() {
     outbox.end(key, Ending::Expired).unwrap();
     outbox.set_credit(6_000);
     queued(&mut outbox);
-    assert!(outbox.queue.is_orphan(picture));
-    assert_eq!(outbox.queue.dependants(key).map(|block| block.meta().id).collect::<Vec<_>>(), [picture]);
+    assert!(outbox.queue.plain().is_orphan(picture));
+    assert_eq!(
+        outbox.queue.plain().dependants(key).map(|block| block.meta().id).collect::<Vec<_>>(),
+        [picture]
+    );
 }

@@ -12,8 +12,10 @@ use std::collections::VecDeque;
 use squall_sched::{Micros, PathId, PathView};
 
 use crate::{
+    Role,
     capacity::Forecast,
-    metering::{Allowance, MAX_PACKET},
+    limiter::{Limiter, MAX_PACKET},
+    metering::Allowance,
     pacer::Pacer,
     stats::PathStats,
     steering::{Entry, QuicPath},
@@ -39,6 +41,10 @@ pub(crate) struct Path {
     pub(crate) life: Life,
     /// Costs money, says either side.
     pub(crate) metered: bool,
+    /// What it is used for, as both sides say.
+    pub(crate) role: Role,
+    /// What this side may send on it in a second, if there is a bound.
+    pub(crate) limiter: Option<Limiter>,
     /// What its budget leaves, if it has one.
     pub(crate) allowance: Option<Allowance>,
     pub(crate) flight: Flight,
@@ -89,6 +95,8 @@ impl Path {
             quic,
             life: Life::new(now),
             metered: false,
+            role: Role::Primary,
+            limiter: None,
             allowance: None,
             flight: Flight::default(),
             committed: VecDeque::new(),
@@ -177,9 +185,24 @@ impl Path {
         Some(due).filter(|_| !self.life.is_suspect() && !self.life.is_spent())
     }
 
-    /// Window, unless the path is on probation after an outage.
+    /// Window, unless the path is on probation after an outage, or limited in its rate.
     pub(crate) fn effective_window(&self) -> u64 {
-        self.life.cap(self.window)
+        self.life.cap(self.window).min(self.limit_window())
+    }
+
+    /// What its rate limit takes of the window.
+    fn limit_window(&self) -> u64 {
+        self.limiter.map_or(u64::MAX, |limiter| limiter.window(self.rtt.smoothed))
+    }
+
+    /// Whether it is the controller that makes data wait, rather than a rate limit below what the path carries.
+    pub(crate) fn waits_for_window(&self) -> bool {
+        self.limiter.is_none() || self.life.cap(self.window) < self.limit_window()
+    }
+
+    /// A rate, but no more than its limit.
+    pub(crate) fn within_limit(&self, rate: u64) -> u64 {
+        self.limiter.map_or(rate, |limiter| rate.min(limiter.bits_per_second()))
     }
 
     pub(crate) fn in_flight(&self) -> u64 {
@@ -195,14 +218,14 @@ impl Path {
     /// given more.
     pub(crate) fn bandwidth(&self, now: Micros) -> u64 {
         if let Some(capacity) = self.capacity {
-            return capacity;
+            return self.within_limit(capacity);
         }
-        self.window_within(self.bottleneck.rate(now))
+        self.within_limit(self.window_within(self.bottleneck.rate(now)))
     }
 
     /// What arrivals are predicted with where the controller estimates nothing.
     pub(crate) fn bandwidth_of_flights(&self, now: Micros) -> u64 {
-        self.window_within(self.bottleneck_of_flights.rate(now))
+        self.within_limit(self.window_within(self.bottleneck_of_flights.rate(now)))
     }
 
     /// Window over smoothed RTT, up to what was seen to be the limit.
@@ -224,7 +247,8 @@ impl Path {
     /// One-way delay of a packet of this size that leaves now: what is in flight arrives before it, at the rate that
     /// the path carries, and takes half a round trip to be known.
     fn owd_behind(&self, bytes: u64) -> Option<Micros> {
-        let time = 8_000_000 * (self.in_flight() + bytes) / self.capacity.filter(|rate| *rate > 0)?;
+        let rate = self.within_limit(self.capacity.filter(|rate| *rate > 0)?);
+        let time = 8_000_000 * (self.in_flight() + bytes) / rate;
         Some(time.saturating_sub(self.rtt.min / 2))
     }
 

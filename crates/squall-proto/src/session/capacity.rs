@@ -186,6 +186,7 @@ impl Session {
             _ if path.life.is_spent() => Limit::Budget,
             _ if !path.life.is_in_use() => Limit::OutOfUse,
             _ if rate < link_rate(self.config.congestion, path) => Limit::Budget,
+            _ if !path.waits_for_window() => Limit::Budget,
             _ if path.life.factor() < 1.0 => Limit::Radio,
             _ if path.delivery.at_present(at) as f64 >= USED_UP * rate as f64 => Limit::Network,
             _ => Limit::Application,
@@ -206,7 +207,8 @@ impl Session {
 
     /// The paths that the scheduler would use, as bits.
     fn carriers(&self) -> u8 {
-        let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use());
+        let role = self.role_in_life();
+        let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use() && path.role == role);
         self.scheduler.sharing().carriers(in_use.map(|path| (path.id, path.metered)))
     }
 

@@ -1,11 +1,14 @@
-//! Paths that cost money: what each side declares, and what they may carry.
+//! What each side declares of paths: that they cost money, what they are used for; and what they may carry.
 
 use std::{net::IpAddr, time::Instant};
 
-use squall_sched::{PathId, SchedEvent};
+use squall_sched::{Micros, PathId, SchedEvent};
 
 use super::{Session, Stage};
-use crate::{CloseReason, NetPath, path::Control, wire::PathInfo};
+use crate::{
+    CloseReason, NetPath, QuotaShare, RateLimit, Role, limiter::Limiter, path::Control, steering::Used,
+    wire::PathInfo,
+};
 
 /// Code with which a path is closed whose budget is used up, and a session if it was the last.
 const OVER_BUDGET: u32 = 3;
@@ -23,6 +26,34 @@ impl Session {
         }
     }
 
+    /// Sets what the paths of an interface are used for, those of now and later. The peer is notified, and uses them
+    /// accordingly for what it sends; a peer that has no roles ignores it.
+    pub fn set_role(&mut self, local: IpAddr, role: Role) {
+        if !self.metering.set_role(local, role) {
+            return;
+        }
+        for id in self.conn.paths.at_local(local) {
+            self.send_cost(id);
+            self.refresh_cost(id);
+        }
+    }
+
+    /// Bounds what each side sends on each path of an interface, or lifts the bound; a peer that has no such bounds
+    /// ignores it. All UDP payload counts; data waits, and what is not data (acknowledgements, probes, control) leaves at
+    /// once and is made up for. Forecasts of the capacity respect it.
+    pub fn set_rate_limit(&mut self, now: Instant, local: IpAddr, limit: Option<RateLimit>) {
+        if !self.metering.set_limit(local, limit) {
+            return;
+        }
+        let at = self.micros(now);
+        for id in self.conn.paths.at_local(local) {
+            self.send_cost(id);
+            self.refresh_limit(at, id);
+        }
+        self.outlook.look_again();
+        self.duties.schedule();
+    }
+
     /// Sets how many bytes of UDP payload this side may send on each path of an interface in this session,
     /// or lifts that. The smaller of this and of [`Scheduler::metered_cap`](squall_sched::Scheduler::metered_cap)
     /// holds.
@@ -37,6 +68,32 @@ impl Session {
         self.duties.schedule();
     }
 
+    /// Sets what this session has of the quota of an interface from now on, or lifts the quota. Bytes of IP packets count,
+    /// sent and received, on all paths of the interface. The last 16 kB are kept from data, and with less than 4 kB the
+    /// paths are closed as by [`Self::set_budget`]. What the peer has under way then still arrives, and is in [`Self::usage`].
+    pub fn set_quota(&mut self, local: IpAddr, share: Option<QuotaShare>) {
+        self.measure_usage(local);
+        let is_news = self.metering.set_quota(local, share);
+        for id in self.conn.paths.at_local(local).into_iter().filter(|_| is_news) {
+            self.send_cost(id);
+            self.refresh_cost(id);
+        }
+        self.duties.schedule();
+    }
+
+    /// Bytes of IP packets, headers included, that this session has sent and received over an interface: not those that the peer sent and
+    /// that were lost on the way.
+    pub fn usage(&mut self, local: IpAddr) -> u64 {
+        self.measure_usage(local);
+        self.metering.used(local)
+    }
+
+    fn measure_usage(&mut self, local: IpAddr) {
+        let ids = self.conn.paths.at_local(local);
+        let bytes = ids.into_iter().map(|id| self.conn.carried(id)).sum();
+        self.metering.set_usage(local, bytes);
+    }
+
     /// Computes what budgets leave.
     pub(super) fn refresh_allowances(&mut self) {
         self.metering.set_cap(self.scheduler.metered_cap());
@@ -44,6 +101,9 @@ impl Session {
         let had_some = std::mem::replace(&mut self.has_allowances, limited);
         if !limited && !had_some {
             return;
+        }
+        for local in self.metering.quota_locals() {
+            self.measure_usage(local);
         }
         for id in self.conn.paths.ids() {
             let allowance = if limited {
@@ -89,8 +149,9 @@ impl Session {
     }
 
     /// A path is gone: what it carried counts for the next between the same addresses.
-    pub(super) fn settle_budget(&mut self, number: u32, net: NetPath, sent: u64, by_peer: Option<u64>) {
-        self.metering.close(net, number, sent);
+    pub(super) fn settle_budget(&mut self, number: u32, net: NetPath, used: Used, by_peer: Option<u64>) {
+        self.metering.close(net, number, used.sent);
+        self.metering.close_usage(net.local, used.carried);
         if by_peer == Some(OVER_BUDGET.into()) {
             self.metering.refuse(net);
         }
@@ -102,12 +163,24 @@ impl Session {
         self.duties.flush();
     }
 
-    /// A path was opened, or came up: the peer is informed if it costs money.
-    pub(super) fn announce_cost(&mut self, id: PathId) {
-        if self.metering.is_declared(self.conn.paths[id].quic.net.local) {
+    /// A path was opened, or came up: the peer is informed if there is something about it.
+    pub(super) fn announce_cost(&mut self, at: Micros, id: PathId) {
+        if self.metering.is_notable(self.conn.paths[id].quic.net.local) {
             self.send_cost(id);
         }
         self.refresh_cost(id);
+        self.refresh_limit(at, id);
+    }
+
+    /// Gives a path the bucket of its interface, if it does not have it.
+    fn refresh_limit(&mut self, at: Micros, id: PathId) {
+        let sent = self.conn.sent_bytes(id);
+        let path = &mut self.conn.paths[id];
+        let limit = self.metering.limit(path.quic.net.local, path.quic.number);
+        path.limiter = limit.map(|limit| match path.limiter {
+            Some(limiter) if limiter.is_of(limit) => limiter,
+            _ => Limiter::new(at, limit, sent),
+        });
     }
 
     /// What to announce of a path now, if it is still there.
@@ -116,20 +189,30 @@ impl Session {
         Some(self.metering.announcement(quic.net.local, quic.number))
     }
 
-    pub(super) fn on_path_info(&mut self, info: &PathInfo) {
+    pub(super) fn on_path_info(&mut self, at: Micros, info: &PathInfo) {
         self.metering.receive(info);
         if let Some(id) = self.conn.paths.find(info.path) {
             self.refresh_cost(id);
+            self.refresh_limit(at, id);
         }
     }
 
-    /// Enters what a path costs; schedulers learn of a change.
+    /// Enters what a path costs and what it is used for; schedulers learn of a change.
     fn refresh_cost(&mut self, id: PathId) {
         let path = &mut self.conn.paths[id];
-        let metered = self.metering.is_metered(path.quic.net.local, path.quic.number);
-        if std::mem::replace(&mut path.metered, metered) != metered {
-            self.sched_events.push(SchedEvent::PathChanged(id));
-            self.duties.schedule();
+        let (local, number) = (path.quic.net.local, path.quic.number);
+        let metered = self.metering.is_metered(local, number);
+        let role = self.metering.role(local, number);
+        let before = (std::mem::replace(&mut path.metered, metered), std::mem::replace(&mut path.role, role));
+        if before == (metered, role) {
+            return;
         }
+        if before.1 < role {
+            // What it was given and may not carry any more goes elsewhere.
+            self.take_back_all(id);
+        }
+        self.outlook.look_again();
+        self.sched_events.push(SchedEvent::PathChanged(id));
+        self.duties.schedule();
     }
 }

@@ -7,7 +7,7 @@ use squall_sched::{Assignment, Block, Context, Decision, Micros, PathView, WorkK
 use super::Session;
 use crate::{
     capacity::{is_unmeasured, predicted_rate},
-    outbox::Ending,
+    outbox::{Ending, QueueNumber},
     path::{Chunk, Life, PACKET_OVERHEAD, Path, one_way_delays},
     wire::{MAX_DATA_HEADER, MAX_REPAIR_HEADER, MAX_SYMBOL},
 };
@@ -27,11 +27,23 @@ const MAX_DECISIONS: usize = 64;
 /// Blocks, by deadline, that are looked at before each decision for whether they can still arrive.
 const FRONT: usize = 32;
 
+/// What became of a decision.
+enum Next {
+    /// Data was given to a path.
+    Assigned,
+    /// Something else was done.
+    Decided,
+    /// It cannot be carried out.
+    Broken,
+    /// There is nothing to do before `wake`, and what repair paths could take was `repaired`.
+    Idle { wake: Option<Micros>, repaired: bool },
+}
+
 /// What a path took of an assignment.
-struct Taken {
+pub(super) struct Taken {
     range: Range<u32>,
     /// Bytes of the block, or of parity.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Session {
@@ -53,42 +65,60 @@ impl Session {
             return false;
         }
         self.refresh_views(now);
+        self.watch_hints(now);
         self.expire_unreachable(now);
         self.notify_scheduler(now);
-        let mut assigned = false;
+        let (mut assigned, mut idle, mut wake) = (false, 0, None);
         for _ in 0..MAX_DECISIONS {
-            if self.outbox.queue.is_empty() {
-                break;
-            }
-            let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
-            let decision = self.scheduler.next(&cx);
-            let taken = match &decision {
-                Decision::Send(assignment) => self.commit(now, assignment),
-                _ => None,
-            };
-            self.log_decision(now, &decision, taken.as_ref().map_or(0, |taken| taken.bytes));
-            match decision {
-                Decision::Send(assignment) => {
-                    let Some(Taken { range, .. }) = taken else {
-                        tracing::warn!(?assignment, "scheduler assigned what cannot be sent");
-                        break;
-                    };
-                    assigned = true;
-                    self.hedge(now, &assignment, range);
-                }
-                Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
-                Decision::Probe(path) => self.queue_probe(now, path, false),
-                Decision::Idle { wake } => {
-                    self.duties.schedule_at(wake.filter(|at| *at > now));
-                    self.report_limits();
-                    return assigned;
+            let Some(number) = self.outbox.queue.next_queue(idle) else { break };
+            match self.in_queue(now, number, |session| session.decide_once(now, number)) {
+                Next::Assigned => assigned = true,
+                Next::Decided => {}
+                Next::Broken => break,
+                Next::Idle { wake: at, repaired } => {
+                    assigned |= repaired;
+                    idle |= 1 << number;
+                    wake = wake.into_iter().chain(at).min();
+                    if self.outbox.queue.next_queue(idle).is_none() {
+                        self.duties.schedule_at(wake.filter(|at| *at > now));
+                        self.report_limits();
+                        return assigned;
+                    }
                 }
             }
         }
+        // One queue may wait for a time, and the others may have ended with a decision.
+        self.duties.schedule_at(wake.filter(|at| *at > now));
         // Not at the end of what can be assigned: go on after the next packets.
         self.duties.after_decisions(assigned);
         self.report_limits();
         assigned
+    }
+
+    /// Takes one decision of the scheduler of a queue.
+    fn decide_once(&mut self, now: Micros, number: QueueNumber) -> Next {
+        let mut decision = self.ask(now, number);
+        let taken = match &mut decision {
+            Decision::Send(assignment) => self.commit_by_role(now, assignment),
+            _ => None,
+        };
+        self.log_decision(now, &decision, taken.as_ref().map_or(0, |taken| taken.bytes));
+        match decision {
+            Decision::Send(assignment) => {
+                let Some(Taken { range, .. }) = taken else {
+                    tracing::warn!(?assignment, "scheduler assigned what cannot be sent");
+                    return Next::Broken;
+                };
+                self.hedge_by_role(now, &assignment, range);
+                return Next::Assigned;
+            }
+            Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
+            Decision::Probe(path) => self.queue_probe(now, path, false),
+            Decision::Idle { wake } => {
+                return Next::Idle { wake, repaired: self.repair_on_repair_paths(now, number) };
+            }
+        }
+        Next::Decided
     }
 
     /// Ends blocks that the paths cannot bring to the peer before their deadline, rather than let them delay the others that
@@ -101,8 +131,10 @@ impl Session {
         if !self.config.expire || self.scheduler.judges_deadlines() {
             return;
         }
-        let is_estimated =
-            self.conn.paths.iter().filter(|path| path.life.is_up()).all(|path| path.capacity.is_some());
+        // A backup that carries nothing has no estimate, and need not.
+        let role = self.role_in_life();
+        let carries = |path: &&Path| path.life.is_up() && path.role <= role;
+        let is_estimated = self.conn.paths.iter().filter(carries).all(|path| path.capacity.is_some());
         let usable = || self.views.iter().filter(|view| is_estimated && view.usable);
         let Some(owd) = usable().map(|view| view.owd).min() else { return };
         let rtt = usable().map(|view| view.srtt).min().unwrap_or(0);
@@ -112,7 +144,7 @@ impl Session {
             deadline < now + owd
                 || u64::from(block.unsent_bytes()) > capacity::before(Some(by), now, &self.views)
         };
-        let mut front = self.outbox.queue.by_deadline().take(FRONT).peekable();
+        let mut front = self.outbox.queue.plain().by_deadline().take(FRONT).peekable();
         let mut late = Vec::new();
         while let Some(block) = front.next() {
             let Some(deadline) = block.meta().deadline.filter(|_| front.peek().is_some()) else { break };
@@ -128,7 +160,8 @@ impl Session {
 
     fn notify_scheduler(&mut self, now: Micros) {
         let events = std::mem::take(&mut self.sched_events);
-        let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
+        let events = self.notify_hints(now, events);
+        let cx = Context { now, queue: self.outbox.queue.plain(), paths: &self.views };
         for event in &events {
             self.scheduler.on_event(event, &cx);
         }
@@ -158,9 +191,13 @@ impl Session {
             is_unmeasured: is_unmeasured(control, path),
             ..path.view(now, chunk, owd, predicted_rate(control, path, now))
         }));
-        if self.views.iter().any(|v| v.usable) {
-            return;
+        if !self.views.iter().any(|v| v.usable) {
+            self.offer_silent_paths(now);
         }
+        self.apply_roles();
+    }
+
+    fn offer_silent_paths(&mut self, now: Micros) {
         // Every path is silent, or out by its radio's report. Data is sent all the same, for a session that sends nothing
         // would never learn that it could: on all paths that only a radio takes out of use, each with its factor as under
         // a warning, or else on the one with the latest proof of delivery.
@@ -176,7 +213,7 @@ impl Session {
     }
 
     /// Gives an assignment to its path, clipped to what the window takes. Returns what it got.
-    fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Taken> {
+    pub(super) fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Taken> {
         let most = self.conn.max_datagram();
         let view = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room())?;
         let path = self.conn.paths.get_mut(assignment.path)?;
@@ -226,7 +263,7 @@ impl Session {
     /// Copies what was given to a path in doubt to the quickest other one: if the path has failed, nothing could show
     /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
     /// are no use to the receiver.
-    fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
+    pub(super) fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
         if assignment.kind == WorkKind::Copy || assignment.kind.is_parity() || !self.scheduler.may_hedge() {
             return;
         }
@@ -259,7 +296,8 @@ impl Session {
     fn report_limits(&mut self) {
         let packet = u64::from(self.chunk_size() + PACKET_OVERHEAD);
         for path in self.conn.paths.iter() {
-            path.quic.ledger.lock().window_limited = !path.committed.is_empty() || path.is_full(packet);
+            path.quic.ledger.lock().window_limited =
+                path.waits_for_window() && (!path.committed.is_empty() || path.is_full(packet));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
 //! `transmit` decides what leaves next, in the order of `duties`; `decide` asks the scheduler, `receive` takes in packets and
-//! fates, `watch` handles what falls due: deadlines, silent paths, probes; `cost` handles metered paths, `signal` radio reports,
+//! fates, `watch` handles what falls due: deadlines, silent paths, probes; `cost` handles metered paths, `roles` what
+//! each path is used for, `hints` hints of blocks, `signal` radio reports,
 //! `capacity` forecasts what the session can carry.
 
 mod capacity;
@@ -11,12 +12,14 @@ mod duties;
 #[cfg(test)]
 mod extremes;
 mod grow;
+mod hints;
 mod log;
 mod notices;
 mod paths;
 mod probe;
 mod receive;
 mod reopen;
+mod roles;
 mod signal;
 mod stats;
 mod transmit;
@@ -47,6 +50,7 @@ use crate::{
 
 use capacity::Outlook;
 use duties::Duties;
+use hints::Hints;
 use log::Logs;
 pub use log::{ArrivalLog, DecisionLog, LossLog, PacketFate, PacketLog, Reasons};
 use notices::Notices;
@@ -71,6 +75,11 @@ pub struct Session {
     scheduler: Box<dyn Scheduler>,
     sched_events: Vec<SchedEvent>,
     views: Vec<PathView>,
+    /// Paths that are usable whatever their role, as bits.
+    usable: u8,
+    hints: Hints,
+    /// Repair paths that schedulers do not see as usable, as bits.
+    repairing: u8,
     /// When they were made.
     viewed_at: Micros,
     outbox: Outbox,
@@ -158,6 +167,9 @@ impl Session {
             scheduler: (config.scheduler)(),
             sched_events: Vec::new(),
             views: Vec::new(),
+            usable: 0,
+            hints: Hints::default(),
+            repairing: 0,
             viewed_at: 0,
             outbox: Outbox::new(config),
             inbox: Inbox::new(if trusted { config.limits } else { config.limits.of_a_stranger() }),

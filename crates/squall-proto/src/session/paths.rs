@@ -51,7 +51,7 @@ impl Session {
         let net = path.quic.net;
         self.on_wanted_up(net);
         self.refresh_path(at, id);
-        self.announce_cost(id);
+        self.announce_cost(at, id);
         self.announce_signal(at, id);
         self.path_event(id, PathChange::Up(net));
     }

@@ -92,9 +92,9 @@ impl Session {
             match event {
                 QuicEvent::Confirmed => self.on_confirmed(at),
                 QuicEvent::PathUp { number } => self.on_path_up(at, number),
-                QuicEvent::PathGone { number, net, sent, by_peer } => {
+                QuicEvent::PathGone { number, net, used, by_peer } => {
                     if let Some(net) = net {
-                        self.settle_budget(number, net, sent, by_peer);
+                        self.settle_budget(number, net, used, by_peer);
                         self.on_wanted_gone(at, net);
                     }
                     self.on_path_gone(at, number);
@@ -302,7 +302,7 @@ impl Session {
                     self.end_block(at, BlockId(block), Ending::Refused(reason));
                 }
                 Item::Feedback(feedback) => self.on_feedback(at, &feedback),
-                Item::PathInfo(info) => self.on_path_info(&info),
+                Item::PathInfo(info) => self.on_path_info(at, &info),
                 Item::Stalled(stalled) => self.on_stalled(stalled),
                 Item::PathAlert(alert) => self.on_path_alert(at, &alert),
                 Item::PathLoss(loss) => self.on_path_loss(&loss),

@@ -81,7 +81,7 @@ impl Session {
                 match self.conn.open_path(net, self.instant(at)) {
                     Ok(number) => {
                         if let Some(id) = self.admit_path(number, at) {
-                            self.announce_cost(id);
+                            self.announce_cost(at, id);
                         }
                         self.duties.flush();
                         None

@@ -36,6 +36,8 @@ impl Session {
                 number: path.quic.number,
                 state: path.life.state(),
                 metered: path.metered,
+                role: path.role,
+                rate_limit: path.limiter.map(|limiter| limiter.bits_per_second()),
                 signal_factor: path.life.factor(),
                 signal_quality: self.radios.quality(net.local),
                 budget: path.allowance.map(|allowance| allowance.data),

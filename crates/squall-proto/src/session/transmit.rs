@@ -168,7 +168,7 @@ impl Session {
         let alive = up().filter(|path| path.received_at + EQUALLY_ALIVE >= latest);
         let rank = |path: &&Path| {
             let life = &path.life;
-            (life.is_suspect(), life.is_out(), life.remote_suspects, path.rtt.smoothed)
+            (life.is_suspect(), life.is_out(), life.remote_suspects, path.role, path.rtt.smoothed)
         };
         let best = alive.min_by_key(rank)?;
         let trusted = up().filter(|path| !path.life.is_suspect()).max_by_key(|path| path.received_at);
@@ -244,7 +244,7 @@ impl Session {
         }
         let rank = |path: &&Path| {
             let life = &path.life;
-            (life.is_suspect(), life.is_out(), life.is_spent(), path.rtt.smoothed)
+            (life.is_suspect(), life.is_out(), life.is_spent(), path.role, path.rtt.smoothed)
         };
         let id = self.conn.paths.iter().filter(|path| path.life.is_up()).min_by_key(rank)?.id;
         let mut datagram = Vec::with_capacity(32);
@@ -338,23 +338,39 @@ impl Session {
     /// Reports to the controllers of paths whose pacer or window keeps data waiting.
     fn report_waiting(&mut self, now: Instant) {
         let packet = self.packet_size();
-        let queued = self.outbox.queue.by_deadline().next().is_some();
+        let queued = self.outbox.queue.has_work();
         for path in self.conn.paths.iter() {
-            let waits = !path.committed.is_empty() || (queued && path.is_full(packet));
+            let waits =
+                path.waits_for_window() && (!path.committed.is_empty() || (queued && path.is_full(packet)));
             path.quic.ledger.on_waiting(now, waits);
         }
     }
 
     /// A path with assigned data that its pacer lets go, and how many packets.
     fn ready_path(&mut self, at: Micros) -> Option<(PathId, usize)> {
+        self.charge_limiters(at);
         let packet = self.packet_size();
         self.conn.paths.iter_mut().find_map(|path| {
             if path.committed.is_empty() {
                 return None;
             }
-            let packets = path.pacer.packets(at, packet).min(path.affordable());
+            let limit = path.limiter.map_or(usize::MAX, |limiter| limiter.packets(packet));
+            let packets = path.pacer.packets(at, packet).min(path.affordable()).min(limit);
             (packets > 0).then_some((path.id, packets))
         })
+    }
+
+    /// Takes in what left on paths with a rate limit.
+    fn charge_limiters(&mut self, at: Micros) {
+        for id in self.conn.paths.ids() {
+            if self.conn.paths[id].limiter.is_none() {
+                continue;
+            }
+            let sent = self.conn.sent_bytes(id);
+            if let Some(limiter) = &mut self.conn.paths[id].limiter {
+                limiter.charge(at, sent);
+            }
+        }
     }
 
     pub(super) fn packet_size(&mut self) -> u64 {

@@ -22,6 +22,9 @@ impl Session {
         while let Some(id) = self.outbox.overdue(at) {
             self.end_block(at, id, Ending::Expired);
         }
+        if self.are_hints_due(now) {
+            self.watch_hints(at);
+        }
         self.inbox.on_time(at);
         self.inbox.watch(at);
         self.watch_paths(at);
@@ -49,6 +52,7 @@ impl Session {
         consider(self.inbox.timeout());
         consider(self.radios.timeout());
         consider(self.open_at());
+        consider(self.hints_due());
         if !held_up {
             consider(self.reporter.due_at());
             consider(self.duties.wake());
@@ -67,7 +71,8 @@ impl Session {
             consider(path.life.full_probe_at());
             consider(Some(path.life.blocked_until).filter(|at| *at > now));
             if !path.committed.is_empty() && !held_up {
-                consider(Some(path.pacer.ready_at(packet)));
+                let limit = path.limiter.map_or(0, |limiter| limiter.ready_at(packet));
+                consider(Some(path.pacer.ready_at(packet).max(limit)));
             }
         }
         let own = (next != Micros::MAX).then(|| self.instant(next));

@@ -71,6 +71,15 @@ pub(crate) struct Sent<P> {
     pub(crate) payload: Option<P>,
 }
 
+/// What a path that is gone has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// UDP payload that was sent.
+    pub(crate) sent: u64,
+    /// IP packets sent and received.
+    pub(crate) carried: u64,
+}
+
 /// What happened inside noq.
 #[derive(Debug)]
 pub(crate) enum QuicEvent {
@@ -82,8 +91,7 @@ pub(crate) enum QuicEvent {
     PathGone {
         number: u32,
         net: Option<NetPath>,
-        /// UDP payload that was sent on it.
-        sent: u64,
+        used: Used,
         /// The code with which the peer closed it, if the peer did.
         by_peer: Option<u64>,
     },
@@ -265,14 +273,17 @@ impl<P, S: Entry> Connection<P, S> {
             }
             PathEvent::Abandoned { id, ref reason, .. } => {
                 self.max_datagram = None;
-                let sent = self.inner.path_stats(id).map_or(0, |stats| stats.udp_tx.bytes);
                 let net = self.all_paths().find(|path| path.noq_id == id).map(|path| path.net);
+                let used = self.inner.path_stats(id).map_or(Used { sent: 0, carried: 0 }, |stats| Used {
+                    sent: stats.udp_tx.bytes,
+                    carried: net.map_or(0, |net| ip_bytes(net, &stats)),
+                });
                 self.pending.retain(|path| path.noq_id != id);
                 let by_peer = match reason {
                     PathAbandonReason::RemoteAbandoned { error_code } => Some(error_code.into_inner()),
                     _ => None,
                 };
-                Some(QuicEvent::PathGone { number: number(id), net, sent, by_peer })
+                Some(QuicEvent::PathGone { number: number(id), net, used, by_peer })
             }
             PathEvent::RemoteStatus { id, status, .. } => {
                 Some(QuicEvent::RemoteStatus { number: number(id), backup: status == PathStatus::Backup })
@@ -363,6 +374,12 @@ impl<P, S: Entry> Connection<P, S> {
     /// Bytes of UDP payload sent on the path.
     pub(crate) fn sent_bytes(&mut self, path: PathId) -> u64 {
         self.counters(path).map_or(0, |counters| counters.udp_tx.bytes)
+    }
+
+    /// Bytes of IP packets sent and received on the path.
+    pub(crate) fn carried(&mut self, path: PathId) -> u64 {
+        let net = self.paths[path].quic().net;
+        self.counters(path).map_or(0, |counters| ip_bytes(net, &counters))
     }
 
     /// Number of the path over which packets between these addresses run.
@@ -516,6 +533,14 @@ impl<P, S: Entry> Connection<P, S> {
 }
 
 /// The number of a path id, which noq shows only in its wire form.
+/// Bytes of the IP packets around what was sent and received on a path.
+fn ip_bytes(net: NetPath, stats: &noq_proto::PathStats) -> u64 {
+    // Headers of IP, without options or extensions, and of UDP.
+    let headers = if net.remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let of = |udp: &noq_proto::UdpStats| udp.bytes + headers * udp.datagrams;
+    of(&stats.udp_tx) + of(&stats.udp_rx)
+}
+
 fn number(id: noq_proto::PathId) -> u32 {
     let mut wire = Vec::with_capacity(8);
     id.encode(&mut wire);

@@ -1,9 +1,11 @@
 //! PATH_INFO: properties of a path that only one side has.
 
 use super::{WireError, check_path, next};
-use crate::varint;
+use crate::{RateLimit, Role, varint};
 
 const METERED: u64 = 0x01;
+const BACKUP: u64 = 0x02;
+const REPAIR: u64 = 0x04;
 
 /// What a side declares of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +14,10 @@ pub struct PathInfo {
     pub path: u32,
     /// Whether its bytes cost money.
     pub metered: bool,
+    /// What it is used for.
+    pub role: Role,
+    /// What the peer is to send on it at most.
+    pub limit: Option<RateLimit>,
     /// Grows with each item of the session; an older one about the same path is ignored.
     pub sequence: u64,
 }
@@ -19,14 +25,34 @@ pub struct PathInfo {
 impl PathInfo {
     pub(super) fn encode(&self, body: &mut Vec<u8>) {
         varint::write(body, self.path.into());
-        varint::write(body, if self.metered { METERED } else { 0 });
+        let role = match self.role {
+            Role::Primary => 0,
+            Role::Backup => BACKUP,
+            Role::Repair => REPAIR,
+        };
+        varint::write(body, role | if self.metered { METERED } else { 0 });
         varint::write(body, self.sequence);
+        if let Some(RateLimit { bits_per_second, burst }) = self.limit {
+            varint::write(body, bits_per_second.min(varint::MAX));
+            varint::write(body, burst.min(varint::MAX));
+        }
     }
 
     pub(super) fn decode(input: &mut &[u8]) -> Result<Self, WireError> {
         let path = check_path(next(input)?)?;
         // Bits without a meaning yet are left to later versions.
-        let metered = next(input)? & METERED != 0;
-        Ok(Self { path, metered, sequence: next(input)? })
+        let flags = next(input)?;
+        let role = match flags & (BACKUP | REPAIR) {
+            0 => Role::Primary,
+            BACKUP => Role::Backup,
+            _ => Role::Repair,
+        };
+        let (metered, sequence) = (flags & METERED != 0, next(input)?);
+        // Peers from before there were limits do not write the fields.
+        let limit = match input.is_empty() {
+            true => None,
+            false => Some(RateLimit { bits_per_second: next(input)?, burst: next(input)? }),
+        };
+        Ok(Self { path, metered, role, limit, sequence })
     }
 }

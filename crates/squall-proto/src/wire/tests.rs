@@ -5,6 +5,7 @@ use squall_sched::BlockId;
 use squall_signal::AlertKind;
 
 use super::*;
+use crate::{RateLimit, Role};
 
 /// Datagrams and what they mean; `docs/wire.md` has the same.
 fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
@@ -76,10 +77,48 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ),
         ("05 04 01 03d090", vec![probe.clone()]),
         ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
-        ("07 03 01 01 04", vec![Item::PathInfo(PathInfo { path: 1, metered: true, sequence: 4 })]),
+        (
+            "07 03 01 01 04",
+            vec![Item::PathInfo(PathInfo {
+                path: 1,
+                metered: true,
+                role: Role::Primary,
+                limit: None,
+                sequence: 4,
+            })],
+        ),
+        (
+            "07 03 03 02 09",
+            vec![Item::PathInfo(PathInfo {
+                path: 3,
+                metered: false,
+                role: Role::Backup,
+                limit: None,
+                sequence: 9,
+            })],
+        ),
+        (
+            "07 09 03 05 0a 803d0900 6000",
+            vec![Item::PathInfo(PathInfo {
+                path: 3,
+                metered: true,
+                role: Role::Repair,
+                limit: Some(RateLimit { bits_per_second: 4_000_000, burst: 8192 }),
+                sequence: 10,
+            })],
+        ),
         ("03 07 01 01 40b4 4068 09", vec![Item::PathAlert(alert)]),
         ("08 04 01 44b0 05", vec![Item::PathLoss(PathLoss { path: 1, acked: 1200, lost: 5 })]),
-        ("07 04 02 00 4100", vec![Item::PathInfo(PathInfo { path: 2, metered: false, sequence: 256 })]),
+        (
+            "07 04 02 00 4100",
+            vec![Item::PathInfo(PathInfo {
+                path: 2,
+                metered: false,
+                role: Role::Primary,
+                limit: None,
+                sequence: 256,
+            })],
+        ),
         ("09 02 05 00", vec![Item::Stalled(Stalled { block: 5, more: 0 })]),
         ("09 03 7bbd 05", vec![Item::Stalled(Stalled { block: 15_293, more: 5 })]),
         ("0a 10 10 01 05 00 00 000000 06 00 68656c6c6f00", vec![Item::Repair(repair, b"hello\0")]),
@@ -246,12 +285,13 @@ fn unknown_items_and_fields_are_skipped() {
 
 #[test]
 fn unknown_flags_of_a_path_are_ignored() {
-    let is_metered = |flags: &str| match decode(&bytes(&format!("07 06 01 {flags} 04"))).as_deref() {
-        Ok([Item::PathInfo(info)]) => info.metered,
+    let read = |flags: &str| match decode(&bytes(&format!("07 06 01 {flags} 04"))).as_deref() {
+        Ok([Item::PathInfo(info)]) => (info.metered, info.role),
         other => panic!("{other:?}"),
     };
-    assert!(is_metered("80ff0001"));
-    assert!(!is_metered("bffffffe"));
+    assert_eq!(read("80ff0001"), (true, Role::Primary));
+    assert_eq!(read("bffffff8"), (false, Role::Primary));
+    assert_eq!(read("bffffffe"), (false, Role::Repair), "both bits: the later role");
 }
 
 #[test]
@@ -484,6 +524,9 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
             Item::Feedback(Feedback { sequence, credit, duplicates, expired, samples, wanted })
         },
     );
+    let limit =
+        (any_id(), any_id()).prop_map(|(bits_per_second, burst)| RateLimit { bits_per_second, burst });
+    let limit = prop::option::of(limit);
     prop_oneof![
         cancel,
         (any_id(), prop::sample::select(vec![TooLarge, NoMemory, TooManyBlocks]))
@@ -491,8 +534,11 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
         feedback,
         (any_id(), any_stamp()).prop_map(|(id, stamp)| Item::Probe(id, stamp)),
         (any_id(), any_stamp()).prop_map(|(id, stamp)| Item::ProbeReply(id, stamp)),
-        (any::<u32>(), any::<bool>(), any_id())
-            .prop_map(|(path, metered, sequence)| Item::PathInfo(PathInfo { path, metered, sequence })),
+        (any::<u32>(), any::<bool>(), prop::sample::select(Role::ALL.to_vec()), limit, any_id()).prop_map(
+            |(path, metered, (_, role), limit, sequence)| {
+                Item::PathInfo(PathInfo { path, metered, role, limit, sequence })
+            }
+        ),
         any_alert(),
         any_repair(),
         any_run(),

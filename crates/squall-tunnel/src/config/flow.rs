@@ -3,6 +3,7 @@
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 use serde::Deserialize;
+use squall::PathHint;
 use squall_units::{Size, Span};
 
 use super::{
@@ -72,6 +73,8 @@ pub struct FlowConfig {
     pub gap: Duration,
     /// Most blocks in transit; more are dropped. Default: 4096.
     pub max_pending: usize,
+    /// The path that blocks of this end prefer, avoid, or take alone. Default: none.
+    pub hint: Option<PathHint>,
 }
 
 impl FlowConfig {
@@ -93,6 +96,7 @@ impl FlowConfig {
             max_frame: 4_000_000,
             gap: Duration::from_millis(20),
             max_pending: 4096,
+            hint: None,
         }
     }
 
@@ -181,6 +185,9 @@ pub(super) struct FlowTable {
     max_frame: Option<Size>,
     gap: Option<Span>,
     max_pending: Option<usize>,
+    prefer: Option<String>,
+    avoid: Option<String>,
+    only: Option<String>,
 }
 
 impl FlowTable {
@@ -231,8 +238,24 @@ impl FlowTable {
             max_frame: bounded("max_frame", max_frame, 65_536..=8 << 20, default.max_frame)?,
             gap: bounded("gap", gap, Duration::ZERO..=Duration::from_secs(1), default.gap)?,
             max_pending: bounded("max_pending", self.max_pending, 1..=65_536, default.max_pending)?,
+            hint: hint(self.prefer, self.avoid, self.only)?,
             ..default
         })
+    }
+}
+
+fn hint(
+    prefer: Option<String>,
+    avoid: Option<String>,
+    only: Option<String>,
+) -> Result<Option<PathHint>, Mistake> {
+    match (prefer, avoid, only) {
+        (None, None, None) => Ok(None),
+        (Some(path), None, None) => Ok(Some(PathHint::prefer(path))),
+        (None, Some(path), None) => Ok(Some(PathHint::avoid(path))),
+        (None, None, Some(path)) => Ok(Some(PathHint::only(path))),
+        (_, Some(_), _) => Err(Mistake::new("avoid", "a flow has one of prefer, avoid and only")),
+        _ => Err(Mistake::new("only", "a flow has one of prefer, avoid and only")),
     }
 }
 

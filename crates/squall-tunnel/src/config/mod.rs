@@ -5,6 +5,7 @@
 mod control;
 mod exits;
 mod flow;
+mod interface;
 mod scale;
 mod source;
 mod tenant;
@@ -15,6 +16,7 @@ mod token;
 mod tun;
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
@@ -23,7 +25,7 @@ use std::{
 
 use serde::Deserialize;
 use squall::{
-    CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, MAX_WORKERS, Trust,
+    CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, MAX_WORKERS, Quotas, Trust,
     quic_lb::QuicLbServer, sched::DEFAULT_SCHEDULER,
 };
 use squall_units::Span;
@@ -33,6 +35,7 @@ pub use control::{ControlConfig, SocketMode};
 pub(crate) use exits::is_host_and_port;
 pub use exits::{ExitAddress, MAX_EXITS};
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
+pub use interface::PathConfig;
 pub use source::Source;
 pub(crate) use tenant::{MAX_LIST, check_tenants, read_list};
 pub use tenant::{
@@ -46,6 +49,7 @@ pub use tun::{ClassConfig, TrafficClass, TunAddress, TunConfig, TunPeer, TunRule
 
 use exits::Texts;
 use flow::{FlowTable, bounded};
+use interface::PathTable;
 use scale::LoadBalancerTable;
 use tenant::{ListUrl, TenantTable, TenantsTable};
 use text::Parsed;
@@ -113,6 +117,10 @@ pub struct ConnectConfig {
     pub interfaces: Vec<String>,
     /// Interfaces whose bytes cost money.
     pub metered: Vec<String>,
+    /// What the paths of interfaces are used for and may carry, by name or local address.
+    pub paths: BTreeMap<String, PathConfig>,
+    /// The file with what was used of quotas; needed if an interface has one.
+    pub quotas: Option<PathBuf>,
     /// Whether the session reads the radios of the interfaces. Default: no.
     pub signal: bool,
 }
@@ -120,8 +128,16 @@ pub struct ConnectConfig {
 impl ConnectConfig {
     /// To these exits, over all interfaces.
     pub fn new(to: Vec<ExitAddress>, trust: TrustConfig) -> Self {
-        let (interfaces, metered) = (Vec::new(), Vec::new());
-        Self { to, trust, identity: None, interfaces, metered, signal: false }
+        Self {
+            to,
+            trust,
+            identity: None,
+            interfaces: Vec::new(),
+            metered: Vec::new(),
+            paths: BTreeMap::new(),
+            quotas: None,
+            signal: false,
+        }
     }
 
     /// Whether the values fit together.
@@ -136,10 +152,31 @@ impl ConnectConfig {
             return Err(("interfaces", "give names or addresses, not both".to_owned()));
         }
         let unused = self.metered.iter().find(|one| !self.interfaces.contains(one));
-        match unused.filter(|_| !self.interfaces.is_empty()) {
-            Some(unused) => Err(("metered", format!("'{unused}' is not among the interfaces"))),
-            None => Ok(()),
+        if let Some(unused) = unused.filter(|_| !self.interfaces.is_empty()) {
+            return Err(("metered", format!("'{unused}' is not among the interfaces")));
         }
+        let unused = self.paths.keys().find(|one| !self.interfaces.contains(one));
+        if let Some(unused) = unused.filter(|_| !self.interfaces.is_empty()) {
+            return Err(("paths", format!("'{unused}' is not among the interfaces")));
+        }
+        let has_quota = self.paths.iter().find(|(_, path)| path.quota.is_some());
+        match (has_quota, &self.quotas) {
+            (Some((name, _)), None) => {
+                Err(("paths", format!("{name}: a quota needs the key quotas, a file for what was used")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the file of the quotas, if there are any.
+    ///
+    /// # Errors
+    /// A description, with the file.
+    pub(crate) fn open_quotas(&self) -> Result<Option<Quotas>, String> {
+        let quotas = self.paths.iter().filter_map(|(name, path)| Some((name.clone(), path.quota?)));
+        let quotas: Vec<_> = quotas.collect();
+        let Some(file) = self.quotas.as_ref().filter(|_| !quotas.is_empty()) else { return Ok(None) };
+        Quotas::open(file, quotas).map(Some).map_err(|error| format!("{}: {error}", file.display()))
     }
 
     /// The exits in words.
@@ -575,6 +612,9 @@ struct ConnectTable {
     #[serde(default)]
     metered: Vec<String>,
     #[serde(default)]
+    paths: BTreeMap<String, PathTable>,
+    quotas: Option<PathBuf>,
+    #[serde(default)]
     signal: bool,
 }
 
@@ -589,8 +629,14 @@ impl ConnectTable {
             (None, None) => TrustConfig::System,
         };
         let Self { identity, interfaces, metered, signal, .. } = self;
-        let connect =
-            ConnectConfig { to: self.to.parse("to")?, trust, identity, interfaces, metered, signal };
+        let quotas = self.quotas.map(|file| folder.join(file));
+        let checked = self.paths.into_iter().map(|(name, table)| {
+            let path = table.check(&name)?;
+            Ok((name, path))
+        });
+        let paths = checked.collect::<Result<_, Mistake>>()?;
+        let to = self.to.parse("to")?;
+        let connect = ConnectConfig { to, trust, identity, interfaces, metered, paths, quotas, signal };
         connect.check().map_err(|(key, problem)| Mistake::new(key, problem))?;
         Ok(connect)
     }

@@ -112,6 +112,42 @@ fn mistakes_have_a_line_and_a_column() {
 }
 
 #[test]
+fn what_interfaces_may_carry_is_read_and_mistakes_are_named() {
+    let text = |tables: &str| {
+        format!("token = \"correct horse battery\"\n[connect]\nto = \"host:1\"\ninsecure = true\n{tables}")
+    };
+    let config = parse(&text(
+        "quotas = \"q\"\n[connect.paths.wwan0]\nrole = \"backup\"\nquota = \"1GB\"\nquota_period = \"month\"\n\
+         [connect.paths.wlan0]\nrate_limit = \"2mbps\"\n",
+    ));
+    let Side::Connect(connect) = config.expect("is right").side else { panic!("an entry") };
+    let (wwan, wlan) = (connect.paths["wwan0"], connect.paths["wlan0"]);
+    assert_eq!((wwan.role, wlan.role), (squall::Role::Backup, squall::Role::Primary));
+    assert_eq!(wwan.quota.map(|quota| quota.bytes), Some(1_000_000_000));
+    assert_eq!(wlan.rate_limit, Some(squall::RateLimit::new(2_000_000)));
+    for (tables, problem) in [
+        ("[connect.paths.a]\nrole = \"spare\"\n", "spare"),
+        ("[connect.paths.a]\nquota = \"1GB\"\n", "quota needs quota_period"),
+        ("[connect.paths.a]\nquota = \"1GB\"\nquota_period = \"year\"\n", "'year' is no period"),
+        ("[connect.paths.a]\nquota = \"1GB\"\nquota_period = \"day\"\n", "needs the key quotas"),
+        ("[connect.paths.a]\nquota_period = \"day\"\n", "no effect without quota"),
+        ("[connect.paths.a]\nrate_limit = \"1kbps\"\n", "below 8 kbps"),
+        ("interfaces = [\"b\"]\n[connect.paths.a]\nrole = \"backup\"\n", "'a' is not among the interfaces"),
+    ] {
+        let error = parse(&text(tables)).expect_err(tables);
+        assert!(error.contains(problem) && !error.contains('\n'), "{tables}: {error}");
+    }
+}
+
+#[test]
+fn a_flow_has_one_hint_at_most() {
+    let flow = |rest: &str| FlowConfig::parse(&format!("cam=udp://127.0.0.1:5000{rest}"), true);
+    assert_eq!(flow(",only=wwan0").map(|flow| flow.hint), Ok(Some(squall::PathHint::only("wwan0"))));
+    assert_eq!(flow(",avoid=wwan0").map(|flow| flow.hint), Ok(Some(squall::PathHint::avoid("wwan0"))));
+    assert!(flow(",avoid=a,prefer=b").is_err_and(|error| error.contains("one of prefer, avoid and only")));
+}
+
+#[test]
 fn interfaces_are_names_or_addresses() {
     let request = |interfaces: &[&str]| {
         let to = vec!["host:1".parse().expect("is right")];

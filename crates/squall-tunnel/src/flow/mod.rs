@@ -228,6 +228,7 @@ impl Flow {
             .deadline(left)
             .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())));
         // The first packets of a frame have left when the last is lost, and half a frame is worse than none.
+        options.hint.clone_from(&config.hint);
         options.unreliable = class == Class::Data && !config.reliable;
         Some(options)
     }

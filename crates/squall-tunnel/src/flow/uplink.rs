@@ -95,6 +95,7 @@ impl SessionSender {
     fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Fate> {
         let mut block = Block::new(data).channel(options.channel).priority(options.priority);
         block.depends = options.depends;
+        block.hint.clone_from(&options.hint);
         (block.deadline, block.reliable) = (options.deadline, !options.unreliable);
         self.session.try_send(block).map_err(|error| match error {
             SendError::Closed => Fate::Closed,

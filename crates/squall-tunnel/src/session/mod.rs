@@ -4,7 +4,7 @@ mod flows;
 mod paths;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fmt,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -21,7 +21,7 @@ use tokio::{
 
 use self::{flows::SessionFlows, paths::Paths};
 use crate::{
-    config::{Side, Token, TokenHash},
+    config::{PathConfig, Side, Token, TokenHash},
     control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, VERSION, code},
     flow::SessionSender,
     journal::Kind,
@@ -93,6 +93,8 @@ pub(crate) enum Role {
         token: Option<Token>,
         /// Interfaces whose bytes cost money.
         metered: Vec<String>,
+        /// What the paths of interfaces are used for and may carry.
+        paths: BTreeMap<String, PathConfig>,
         /// The exit, `HOST:PORT`.
         exit: String,
         /// What the entry has to know of the session.
@@ -196,7 +198,7 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> En
 
 impl TunnelSession {
     async fn run(mut self) -> Ended {
-        self.declare_metered();
+        self.declare_interfaces();
         let mut flow_changes = self.shared.registry.subscribe();
         let mut capacity = self.session.capacity_changes();
         let hello_deadline = Instant::now() + HELLO_TIMEOUT;
@@ -216,7 +218,7 @@ impl TunnelSession {
                     if self.agreed {
                         self.paths.changed(&self.shared.journal, &self.session, event.path, &event.change);
                     }
-                    self.declare_metered();
+                    self.declare_interfaces();
                 }
                 arrival = self.session.recv_any() => match arrival {
                     None => break self.session.closed().await,
@@ -471,11 +473,15 @@ impl TunnelSession {
         }
     }
 
-    fn declare_metered(&self) {
-        let Role::Entry { metered, .. } = &self.role else { return };
+    fn declare_interfaces(&self) {
+        let Role::Entry { metered, paths, .. } = &self.role else { return };
         for interface in metered {
             // An interface that is absent now is declared when its path comes up.
             let _ = self.session.set_metered(interface, true);
+        }
+        for (interface, path) in paths {
+            let _ = self.session.set_role(interface, path.role);
+            let _ = self.session.set_rate_limit(interface, path.rate_limit);
         }
     }
 

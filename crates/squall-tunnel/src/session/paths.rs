@@ -216,6 +216,8 @@ fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> Path
         remote: info.remote.to_string(),
         state: stats.state.to_string(),
         metered: stats.metered,
+        role: stats.role.to_string(),
+        rate_limit_bps: stats.rate_limit,
         sent_bps: rate(sample.sent - before.sent),
         received_bps: rate(sample.received - before.received),
         sent_bytes: stats.sent_bytes,

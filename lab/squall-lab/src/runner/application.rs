@@ -192,6 +192,7 @@ impl Application {
             expected_len: None,
             value: None,
             depends: self.sources[flow].depends(offer),
+            hint: None,
         };
         let side = self.sources[flow].side;
         let opened = world.open(side, &options);
@@ -260,6 +261,7 @@ impl Application {
             ordered: self.stream.is_ordered(offer),
             value: None,
             depends: self.sources[flow].depends(offer),
+            hint: None,
         };
         match world.send(side, block) {
             Ok(id) => {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::{sync::Arc, time::Duration};
 
 use squall_net::{DelayConfig, Direction, LinkConfig, PathConfig};
-use squall_proto::{Config, sched::Registry};
-use squall_units::Micros;
+use squall_proto::{Config, RateLimit, sched::Registry};
+use squall_units::{Micros, Size};
 
-use super::{RunError, application::Application, stopwatch::Stopwatch};
+use super::{RunError, application::Application, quota::Meters, stopwatch::Stopwatch};
 #[cfg(feature = "qlog")]
 use crate::file::FileError;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
@@ -65,6 +65,11 @@ pub(super) fn run(
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));
     for (index, path) in scenario.paths.iter().enumerate() {
         world.set_metered(index, path.metered);
+        world.set_role(index, path.role);
+        if let Some(limit) = rate_limit(path) {
+            world.set_rate_limit(index, Some(limit));
+        }
+        world.set_label(index, &path.name);
     }
     world.run_until(start, |world, side, event| application.on_event(world, side, event));
     if let Some(path) = application.missing_path() {
@@ -78,11 +83,14 @@ pub(super) fn run(
         }
     }
     application.begin(&mut world);
+    let mut meters = Meters::new(&scenario.paths, scenario.duration_us, &mut world);
     let mut next_sample = SAMPLE_INTERVAL_US;
     loop {
         let now = world.now() - start;
+        meters.read(now, &mut world);
         application.offer(&mut world);
         let next = application.next_offer(now).unwrap_or(u64::MAX).min(next_sample).min(scenario.duration_us);
+        let next = meters.due().map_or(next, |due| due.min(next));
         let end = start + next;
         while world.advance(end, &mut |world, side, event| application.on_event(world, side, event)) {
             if application.has_news() && world.now() < end {
@@ -123,6 +131,12 @@ pub(super) fn config(
     };
     let signal = config.signal.map(|_| scenario.signal);
     Ok(Config { streams: scenario.streams, scheduler, signal, congestion: scenario.congestion, ..config })
+}
+
+/// What each side may send on a path in a second.
+fn rate_limit(path: &PathConfig) -> Option<RateLimit> {
+    let limit = RateLimit::new(path.rate_limit?.bps());
+    Some(RateLimit { burst: path.rate_burst.map_or(limit.burst, Size::bytes), ..limit })
 }
 
 /// Makes a folder that is not there.

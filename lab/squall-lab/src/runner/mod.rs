@@ -15,6 +15,7 @@ mod course;
 mod ends;
 mod growth;
 mod live;
+mod quota;
 mod sampler;
 mod source;
 mod stopwatch;

@@ -4,7 +4,7 @@ use std::{path::Path, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use squall_trace::TraceError;
-use squall_units::{Rate, Ratio, Size, Span};
+use squall_units::{Rate, Ratio, Role, Size, Span};
 
 use super::{
     LinkConfig, pairs,
@@ -60,6 +60,16 @@ pub struct PathConfig {
     pub down: LinkConfig,
     /// Whether traffic on the path costs money. Default: no.
     pub metered: bool,
+    /// What sessions use the path for. The links do not depend on it. Default: primary.
+    pub role: Role,
+    /// What each side of a session may send on the path. The links do not depend on it. Default: no limit.
+    pub rate_limit: Option<Rate>,
+    /// Bytes that may leave at once under `rate_limit`. Default: what leaves in 100 ms, at least 15 kB.
+    pub rate_burst: Option<Size>,
+    /// Bytes that a session may send and receive on the path in each `quota_period`. Default: no quota.
+    pub quota: Option<Size>,
+    /// The period of `quota`, from the start of the run. Default: the whole run.
+    pub quota_period: Option<Span>,
     /// The name of another path whose queue and serialiser this path's packets pass, in both directions, before
     /// their own loss and delay. Default: none.
     pub bottleneck: Option<String>,
@@ -130,6 +140,11 @@ impl TextOrTable for Option<RadioConfig> {
 struct PathTable {
     name: String,
     metered: bool,
+    role: Role,
+    rate_limit: Option<Rate>,
+    rate_burst: Option<Size>,
+    quota: Option<Size>,
+    quota_period: Option<Span>,
     bottleneck: Option<String>,
     #[serde(deserialize_with = "form::deserialize")]
     radio: Option<RadioConfig>,
@@ -171,6 +186,11 @@ impl From<PathTable> for PathConfig {
             up: table.up.or(both.clone()).into(),
             down: table.down.or(both).into(),
             metered: table.metered,
+            role: table.role,
+            rate_limit: table.rate_limit,
+            rate_burst: table.rate_burst,
+            quota: table.quota,
+            quota_period: table.quota_period,
             bottleneck: table.bottleneck,
             radio: table.radio,
             stalls: table.stalls,
@@ -208,6 +228,11 @@ impl PathConfig {
             up: link.clone(),
             down: link,
             metered: false,
+            role: Role::Primary,
+            rate_limit: None,
+            rate_burst: None,
+            quota: None,
+            quota_period: None,
             bottleneck: None,
             radio: None,
             stalls: Vec::new(),

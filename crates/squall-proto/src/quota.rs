@@ -1,0 +1,376 @@
+//! A quota of bytes for each day, week or month, spread over the period. Without a clock: times are microseconds since the
+//! Unix epoch, in UTC, which has no daylight saving.
+//!
+//! Two bounds hold. What is left is *paced*: a token bucket earns what is left over the time that is left, and holds one
+//! hundredth of the quota. When it is empty the interface is held: its paths become [backup](crate::Role::Backup) paths, which
+//! carry data only while no other path can, until half of a bucket has been earned. The last hundredth of a period is held in
+//! the same way, for what is under way. And what is left is *hard*: at zero the paths are closed. What the peer has sent until it
+//! learns of that still arrives: a round trip at the rate of the path, and its queue.
+//!
+//! Sessions spend from *leases*, which count as used as long as they are held. So several sessions never spend more than there
+//! is, and a record that was written before a lease was used is never too low.
+
+use squall_units::{Micros, Size, Span};
+
+/// Bytes that may be sent and received over an interface in each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of IP packets, both directions together, as mobile plans count them.
+    pub bytes: u64,
+    /// When it starts again.
+    pub period: Period,
+}
+
+/// How often a quota starts again, always in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Period {
+    /// At midnight.
+    Day,
+    /// At midnight before Monday.
+    Week,
+    /// At midnight before this day of each month, 1 to 28.
+    Month(u8),
+    /// Whenever this much time has passed since the epoch.
+    Every(Span),
+}
+
+const SECOND: Micros = 1_000_000;
+const DAY: Micros = 86_400 * SECOND;
+/// The epoch was a Thursday.
+const MONDAY: Micros = 4 * DAY;
+
+impl Period {
+    /// The period of this time: its start, and its end.
+    pub fn around(self, now: Micros) -> (Micros, Micros) {
+        let every = |length: Micros, first: Micros| match now.checked_sub(first) {
+            Some(since) => (since / length * length + first, since / length * length + first + length),
+            None => (0, first),
+        };
+        match self {
+            Self::Day => every(DAY, 0),
+            Self::Week => every(7 * DAY, MONDAY),
+            Self::Every(span) => every(span.micros().max(SECOND / 1000), 0),
+            Self::Month(day) => {
+                let day = u64::from(day.clamp(1, 28));
+                let (year, month, today) = date(now / DAY);
+                let (year, month) = if today >= day { (year, month) } else { before(year, month) };
+                let (next_year, next_month) = after(year, month);
+                (days(year, month, day) * DAY, days(next_year, next_month, day) * DAY)
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Period {
+    type Err = String;
+
+    /// `day`, `week`, `month`, or `month from 15`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "day" => Ok(Self::Day),
+            "week" => Ok(Self::Week),
+            "month" => Ok(Self::Month(1)),
+            _ => {
+                let day = text.strip_prefix("month from ").and_then(|day| day.parse().ok());
+                day.filter(|day| (1..=28).contains(day)).map(Self::Month).ok_or_else(|| {
+                    format!(
+                        "'{text}' is no period; there are day, week, month, and \"month from 15\" (1 to 28)"
+                    )
+                })
+            }
+        }
+    }
+}
+
+fn before(year: u64, month: u64) -> (u64, u64) {
+    if month == 1 { (year - 1, 12) } else { (year, month - 1) }
+}
+
+fn after(year: u64, month: u64) -> (u64, u64) {
+    if month == 12 { (year + 1, 1) } else { (year, month + 1) }
+}
+
+const fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+const fn month_length(year: u64, month: u64) -> u64 {
+    match month {
+        2 => 28 + is_leap(year) as u64,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days from the epoch to a date of the Gregorian calendar; 0 before the epoch.
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    let years: u64 = (1970..year).map(|year| 365 + u64::from(is_leap(year))).sum();
+    let months: u64 = (1..month).map(|month| month_length(year, month)).sum();
+    if year < 1970 { 0 } else { years + months + day - 1 }
+}
+
+/// The date this number of days after the epoch.
+fn date(mut days: u64) -> (u64, u64, u64) {
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    while days >= month_length(year, month) {
+        days -= month_length(year, month);
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+/// What was used in a period, as it is kept over restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Start of the period.
+    pub start: Micros,
+    /// Bytes used in it, leases that are held included.
+    pub used: u64,
+    /// Bytes in the bucket, negative when more was used than earned.
+    pub earned: i64,
+}
+
+/// The account of a quota, from which sessions take leases.
+#[derive(Clone, Copy, Debug)]
+pub struct Account {
+    quota: Quota,
+    start: Micros,
+    end: Micros,
+    used: u64,
+    leased: u64,
+    /// The bucket, in bytes.
+    tokens: f64,
+    updated: Micros,
+    held: bool,
+}
+
+/// Smallest bucket in bytes.
+const MIN_BURST: u64 = 64_000;
+
+/// Most bytes of a lease. At 100 Mbit/s that lasts a third of a second, and it is what a program that is killed loses.
+const MAX_LEASE: u64 = 4_000_000;
+
+impl Account {
+    /// The account at this time. Without a record of this period, or with one of which the rest can not be read, as much counts
+    /// as used as an even use would have taken by now: what may have been used is not known.
+    pub fn new(quota: Quota, now: Micros, record: Option<Record>) -> Self {
+        let (start, end) = quota.period.around(now);
+        let mut account =
+            Self { quota, start, end, used: 0, leased: 0, tokens: 0.0, updated: now, held: false };
+        account.tokens = account.burst();
+        match record {
+            // The clock may have been set back: a period that has begun is not begun again.
+            Some(record) if record.start >= start => {
+                (account.used, account.tokens) = (record.used, record.earned as f64);
+            }
+            // One of an earlier period: this one has begun while nothing ran.
+            Some(_) => {}
+            None => {
+                let past = (now - start) as f64 / (end - start) as f64;
+                account.used = (quota.bytes as f64 * past) as u64;
+            }
+        }
+        account
+    }
+
+    /// The quota.
+    pub fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    fn burst(&self) -> f64 {
+        (self.quota.bytes / 100).max(MIN_BURST) as f64
+    }
+
+    /// What is to be kept over a restart.
+    pub fn record(&self) -> Record {
+        Record { start: self.start, used: self.used + self.leased, earned: self.tokens as i64 }
+    }
+
+    /// Bytes left in this period, without those of leases.
+    pub fn left(&self) -> u64 {
+        self.quota.bytes.saturating_sub(self.used + self.leased)
+    }
+
+    /// Bytes used in this period.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// When the period ends.
+    pub fn ends(&self) -> Micros {
+        self.end
+    }
+
+    /// Bytes per second that it earns now.
+    pub fn pace(&self) -> f64 {
+        let rest = self.end.saturating_sub(self.updated).max(1) as f64 / SECOND as f64;
+        self.quota.bytes.saturating_sub(self.used) as f64 / rest
+    }
+
+    /// Whether the interface is to be used only where no other can.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Whether nothing is left.
+    pub fn is_exhausted(&self) -> bool {
+        self.used + self.leased >= self.quota.bytes
+    }
+
+    /// Time has passed.
+    pub fn advance(&mut self, now: Micros) {
+        if now >= self.end {
+            let (start, end) = self.quota.period.around(now);
+            // Leases that are held go on, in the new period.
+            (self.start, self.end, self.used) = (start, end, 0);
+            (self.tokens, self.updated) = (self.burst(), now);
+        }
+        let elapsed = now.saturating_sub(self.updated) as f64 / SECOND as f64;
+        self.tokens = (self.tokens + self.pace() * elapsed).min(self.burst());
+        self.updated = self.updated.max(now);
+        // The last part is kept for what no other path can carry, and for what the peer sends before it learns.
+        let is_last = (self.left() as f64) < self.burst();
+        self.held = is_last || if self.held { self.tokens < self.burst() / 2.0 } else { self.tokens <= 0.0 };
+    }
+
+    /// Notes what a session used of its lease, and fills the lease up within what is left of the quota. Returns what the lease has now.
+    pub fn settle(&mut self, now: Micros, lease: u64, used: u64) -> u64 {
+        self.advance(now);
+        self.leased = self.leased.saturating_sub(lease);
+        self.used = self.used.saturating_add(used);
+        self.tokens -= used as f64;
+        let rest = lease.saturating_sub(used);
+        let full = (self.quota.bytes / 100).clamp(MIN_BURST, MAX_LEASE);
+        let lease = rest.max(full).min(self.left());
+        self.leased += lease;
+        lease
+    }
+
+    /// Takes back a lease of which this much was used.
+    pub fn end_lease(&mut self, now: Micros, lease: u64, used: u64) {
+        self.advance(now);
+        self.leased = self.leased.saturating_sub(lease);
+        self.used = self.used.saturating_add(used);
+        self.tokens -= used as f64;
+    }
+}
+
+impl Quota {
+    /// Of a size.
+    pub fn new(size: Size, period: Period) -> Self {
+        Self { bytes: size.bytes(), period }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// 2024-02-29 12:00:00 UTC, a Thursday.
+    const LEAP_DAY: Micros = 1_709_208_000 * SECOND;
+
+    #[test]
+    fn periods_start_at_midnight_utc() {
+        let hours = |(start, end): (Micros, Micros)| {
+            ((LEAP_DAY - start) / (3_600 * SECOND), (end - LEAP_DAY) / (3_600 * SECOND))
+        };
+        assert_eq!(hours(Period::Day.around(LEAP_DAY)), (12, 12));
+        assert_eq!(hours(Period::Week.around(LEAP_DAY)), (84, 84), "Monday the 26th to Monday the 4th");
+        assert_eq!(hours(Period::Month(1).around(LEAP_DAY)), (28 * 24 + 12, 12));
+        assert_eq!(hours(Period::Month(15).around(LEAP_DAY)), (14 * 24 + 12, 14 * 24 + 12), "to March 15th");
+        assert_eq!(date(LEAP_DAY / DAY), (2024, 2, 29));
+    }
+
+    #[test]
+    fn a_period_is_read_and_others_are_named() {
+        assert_eq!("month from 15".parse(), Ok(Period::Month(15)));
+        assert_eq!("week".parse(), Ok(Period::Week));
+        for text in ["", "year", "month from 29", "month from 0", "months"] {
+            assert!(text.parse::<Period>().is_err_and(|error| error.contains("day, week, month")), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_record_the_past_counts_as_evenly_used() {
+        let quota = Quota { bytes: 1_000_000, period: Period::Day };
+        assert_eq!(Account::new(quota, LEAP_DAY, None).left(), 500_000);
+        let (start, _) = Period::Day.around(LEAP_DAY);
+        let known = Record { start, used: 100_000, earned: 0 };
+        assert_eq!(Account::new(quota, LEAP_DAY, Some(known)).left(), 900_000);
+        let old = Record { start: start - DAY, used: 100_000, earned: 0 };
+        assert_eq!(Account::new(quota, LEAP_DAY, Some(old)).left(), 1_000_000);
+        let set_back = Record { start: start + DAY, ..known };
+        assert_eq!(Account::new(quota, LEAP_DAY, Some(set_back)).left(), 900_000);
+    }
+
+    /// A day of a session that always wants to send, restarted 30 times, at the end with a full record each time.
+    #[test]
+    fn a_period_is_never_exceeded_and_evenly_used_over_restarts() {
+        let quota = Quota { bytes: 100_000_000, period: Period::Day };
+        let (start, end) = Period::Day.around(LEAP_DAY);
+        let step = (end - start) / 30_000;
+        let mut account = Account::new(quota, start, Some(Record { start, used: 0, earned: 1_000_000 }));
+        let mut lease = account.settle(start, 0, 0);
+        let mut total = 0;
+        for at in 1..30_000 {
+            let now = start + at * step;
+            // 50 kB in each step are fifteen times the quota.
+            let used = if account.is_held() { 0 } else { lease.min(50_000) };
+            total += used;
+            lease = account.settle(now, lease, used);
+            if at % 1_000 == 0 {
+                account.end_lease(now, lease, 0);
+                account = Account::new(quota, now, Some(account.record()));
+                lease = account.settle(now, 0, 0);
+            }
+            let even = quota.bytes as f64 * at as f64 / 30_000.0;
+            let off = (total as f64 - even).abs();
+            assert!(off <= 0.02 * quota.bytes as f64, "{total} at {at}, evenly {even}");
+            assert!(account.used() == total && total <= quota.bytes);
+        }
+        assert!(total >= quota.bytes * 97 / 100, "{total}");
+        account.advance(end);
+        assert_eq!((account.used(), account.is_held()), (0, false), "the next day");
+    }
+
+    proptest! {
+        /// However sessions come and go, use less or more often, all of them together never have more than there is.
+        #[test]
+        fn leases_never_add_up_to_more_than_there_is(
+            bytes in 0u64..2_000_000, steps in prop::collection::vec((0usize..4, 0u64..300_000, 0u64..3_600), 1..200),
+        ) {
+            let quota = Quota { bytes, period: Period::Week };
+            let (mut now, end) = Period::Week.around(LEAP_DAY);
+            let mut account = Account::new(quota, now, Some(Record { start: now, used: 0, earned: 0 }));
+            let (mut leases, mut total) = ([0; 4], 0);
+            for (session, wanted, pause) in steps {
+                now = (now + pause * SECOND).min(end - 1);
+                let used = wanted.min(leases[session]);
+                total += used;
+                leases[session] = account.settle(now, leases[session], used);
+                prop_assert!(total + leases.iter().sum::<u64>() <= bytes);
+                prop_assert_eq!(account.record().used, total + leases.iter().sum::<u64>());
+            }
+        }
+
+        #[test]
+        fn every_time_is_in_its_period(now in 0..5_000_000_000u64 * SECOND, day in 1u8..=28) {
+            for period in [Period::Day, Period::Week, Period::Month(day), Period::Every(Span::from_micros(7_777_777))] {
+                let (start, end) = period.around(now);
+                prop_assert!(start <= now && now < end, "{:?}", period);
+                if start > 31 * DAY {
+                    prop_assert_eq!(period.around(end).0, end);
+                    prop_assert_eq!(period.around(end - 1), (start, end));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Quotas of interfaces, counted over sessions and restarts.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use squall_proto::{
+    Endpoint, QuotaShare, SessionId,
+    quota::{Account, Quota, Record},
+};
+
+use crate::routes::Routes;
+
+/// How often sessions are asked what they have used.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Longest file of records.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What the file says more than was used and leased, so that it is written once for that number of bytes: a hundredth of the quota,
+/// but at most this. A program that is killed loses it, and its leases.
+const MAX_AHEAD: u64 = 4_000_000;
+
+/// What may be sent and received over interfaces in each day, week or month, counted over all sessions that
+/// [are given it](crate::Connect::quotas) and over restarts of the program. Clones share one count. The file belongs to one
+/// program at a time.
+///
+/// Both directions count, with the headers of IP and UDP. What is left is spread over the rest of the period: an
+/// interface that is ahead of its pace by a hundredth of the quota becomes a [backup](crate::Role::Backup) until it has earned
+/// half of that again, so only data that no other path can carry exceeds the pace. When nothing is left, the paths
+/// are closed, and sessions begin without the interface, until the next period.
+///
+/// What counts is what the interface counts: packets that left, and packets that arrived. What the peer has under way when a quota ends
+/// still arrives and exceeds it: a round trip at the rate of the path, and its queue. While there is another path, the last
+/// hundredth is kept for that. Packets to this side that are lost on the way are not counted, though a provider may.
+#[derive(Clone, Debug)]
+pub struct Quotas {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: PathBuf,
+    accounts: BTreeMap<String, Account>,
+    /// What the file says of each, in bytes.
+    written: BTreeMap<String, (u64, u64)>,
+    /// The file could not be written, which was reported.
+    failing: bool,
+}
+
+/// The state of a quota.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QuotaState {
+    /// Name or local address of the interface.
+    pub interface: String,
+    /// Bytes in each period.
+    pub bytes: u64,
+    /// Bytes used in this one.
+    pub used: u64,
+    /// Bytes left of it.
+    pub left: u64,
+    /// Bytes per second that may be used now and last to the end of the period.
+    pub pace: f64,
+    /// Whether the interface is ahead of its pace, and a backup meanwhile.
+    pub is_held: bool,
+    /// When the next period begins.
+    pub ends: SystemTime,
+}
+
+impl Quotas {
+    /// The quotas of interfaces, each by name or local address, with what was used by the record in a file. The file is made if
+    /// there is none; its folder must be there.
+    ///
+    /// An interface without a readable record counts as evenly used so far: what was used is not known, and no more
+    /// than the rest of an even use is spent. A file that is no record is reported in the log, in one line.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written: nothing would be kept.
+    pub fn open(
+        file: impl AsRef<Path>,
+        quotas: impl IntoIterator<Item = (String, Quota)>,
+    ) -> io::Result<Self> {
+        let (file, now) = (file.as_ref().to_owned(), now());
+        let records = match squall_file::read_text(&file, MAX_FILE) {
+            Ok(text) => read(&text).unwrap_or_else(|line| {
+                let file = file.display();
+                tracing::warn!("{file}:{line}: no record of a quota; all quotas count as evenly used so far");
+                BTreeMap::new()
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let file = file.display();
+                tracing::warn!("{file}: {error}; all quotas count as evenly used so far");
+                BTreeMap::new()
+            }
+            Err(error) => return Err(error),
+        };
+        let account = |(name, quota): (String, Quota)| {
+            let account = Account::new(quota, now, records.get(&name).copied());
+            (name, account)
+        };
+        let accounts = quotas.into_iter().map(account).collect();
+        let mut inner = Inner { file, accounts, written: BTreeMap::new(), failing: false };
+        inner.write(0)?;
+        Ok(Self { inner: Arc::new(Mutex::new(inner)) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was used of each, and what is left.
+    pub fn state(&self) -> Vec<QuotaState> {
+        let (mut inner, now) = (self.lock(), now());
+        let state = |(name, account): (&String, &mut Account)| {
+            account.advance(now);
+            let quota = account.quota();
+            QuotaState {
+                interface: name.clone(),
+                bytes: quota.bytes,
+                used: account.used(),
+                left: quota.bytes.saturating_sub(account.used()),
+                pace: account.pace(),
+                is_held: account.is_held(),
+                ends: UNIX_EPOCH + Duration::from_micros(account.ends()),
+            }
+        };
+        inner.accounts.iter_mut().map(state).collect()
+    }
+
+    /// Whether nothing is left for an interface, by name or local address.
+    pub(crate) fn is_exhausted(&self, interface: &str) -> bool {
+        let (mut inner, now) = (self.lock(), now());
+        inner.accounts.get_mut(interface).is_some_and(|account| {
+            account.advance(now);
+            account.is_exhausted()
+        })
+    }
+}
+
+impl Inner {
+    /// Writes the file, which says `ahead` bytes more than was used.
+    fn write(&mut self, ahead: u64) -> io::Result<()> {
+        let mut text = String::from("# Bytes used of quotas; written by Squall.\n");
+        for (name, account) in &self.accounts {
+            let Record { start, used, earned } = account.record();
+            let ahead = ahead.min(account.quota().bytes / 100);
+            self.written.insert(name.clone(), (start, used + ahead));
+            // Names of interfaces have no spaces.
+            let _ = writeln!(text, "{name} start={start} used={} earned={earned}", used + ahead);
+        }
+        // A reader never sees half of it. A power failure may bring back an older one.
+        let mut beside = self.file.as_os_str().to_owned();
+        beside.push(".new");
+        fs::write(&beside, text)?;
+        fs::rename(&beside, &self.file)
+    }
+
+    /// Writes the file if it says less than was used or leased.
+    fn keep(&mut self) {
+        let is_behind = self.accounts.iter().any(|(name, account)| {
+            let Record { start, used, .. } = account.record();
+            self.written.get(name).is_none_or(|(begun, most)| *begun != start || *most < used)
+        });
+        if is_behind {
+            let written = self.write(MAX_AHEAD);
+            self.report(&written);
+        }
+    }
+
+    fn report(&mut self, written: &io::Result<()>) {
+        if let Err(error) = written
+            && !self.failing
+        {
+            tracing::warn!(
+                "{}: {error}; what is used of quotas is lost if the program ends",
+                self.file.display()
+            );
+        }
+        self.failing = written.is_err();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let written = self.write(0);
+        self.report(&written);
+    }
+}
+
+/// Reads a file of records.
+///
+/// # Errors
+/// The number of the first line that is none, from 1.
+fn read(text: &str) -> Result<BTreeMap<String, Record>, usize> {
+    let record = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.to_owned();
+        let start = words.next()?.strip_prefix("start=")?.parse().ok()?;
+        let used = words.next()?.strip_prefix("used=")?.parse().ok()?;
+        let earned = words.next()?.strip_prefix("earned=")?.parse().ok()?;
+        words.next().is_none().then_some((name, Record { start, used, earned }))
+    };
+    let lines =
+        text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.trim().is_empty());
+    lines.map(|(index, line)| record(line).ok_or(index + 1)).collect()
+}
+
+/// Microseconds since the epoch; 0 before it.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The sessions that spend from quotas.
+#[derive(Default)]
+pub(crate) struct Meters {
+    metered: Vec<Metered>,
+    due: Option<Instant>,
+}
+
+struct Metered {
+    session: SessionId,
+    quotas: Quotas,
+    leases: Vec<Lease>,
+}
+
+/// What a session has of the quota of an interface, under one of the names that the interface has in the core.
+struct Lease {
+    name: std::net::IpAddr,
+    interface: String,
+    bytes: u64,
+    /// What the session had used when the lease was given.
+    used: u64,
+}
+
+impl Meters {
+    /// Has a session spend from quotas as long as it lasts.
+    pub(crate) fn follow(&mut self, session: SessionId, quotas: Quotas) {
+        self.metered.push(Metered { session, quotas, leases: Vec::new() });
+        self.due = Some(Instant::now());
+    }
+
+    /// When sessions are to be asked next.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Asks sessions what they have used, and renews their leases, if it is time to.
+    pub(crate) fn read(&mut self, at: Instant, proto: &mut Endpoint, routes: &Routes) {
+        if self.due.is_none_or(|due| due > at) {
+            return;
+        }
+        self.metered.retain_mut(|metered| {
+            let Some(session) = proto.session(metered.session) else {
+                metered.forfeit();
+                return false;
+            };
+            metered.settle(session, routes);
+            !session.is_closed()
+        });
+        self.due = (!self.metered.is_empty()).then(|| at + PERIOD);
+    }
+
+    /// Takes what sessions have used to account for the last time.
+    pub(crate) fn finish(&mut self, proto: &mut Endpoint, routes: &Routes) {
+        for mut metered in self.metered.drain(..) {
+            match proto.session(metered.session) {
+                Some(session) => metered.settle(session, routes),
+                None => metered.forfeit(),
+            }
+        }
+    }
+}
+
+impl Metered {
+    fn settle(&mut self, session: &mut squall_proto::Session, routes: &Routes) {
+        let now = now();
+        let mut inner = self.quotas.lock();
+        let interfaces: Vec<String> = inner.accounts.keys().cloned().collect();
+        for interface in &interfaces {
+            for name in routes.matching(interface) {
+                if !self.leases.iter().any(|lease| lease.name == name) {
+                    let interface = interface.clone();
+                    // What opened the first path was used before there was a lease.
+                    self.leases.push(Lease { name, interface, bytes: 0, used: 0 });
+                }
+            }
+        }
+        let mut shares = Vec::new();
+        for lease in &mut self.leases {
+            let Some(account) = inner.accounts.get_mut(&lease.interface) else { continue };
+            let used = session.usage(lease.name);
+            lease.bytes = account.settle(now, lease.bytes, used.saturating_sub(lease.used));
+            lease.used = used;
+            shares.push((lease.name, QuotaShare { left: lease.bytes, is_held: account.is_held() }));
+        }
+        // The record has the leases before they are used.
+        inner.keep();
+        drop(inner);
+        for (name, share) in shares {
+            session.set_quota(name, Some(share));
+        }
+    }
+}
+
+impl Metered {
+    /// The session is gone, and cannot be asked any more: what it had counts as used.
+    fn forfeit(&mut self) {
+        let (mut inner, now) = (self.quotas.lock(), now());
+        for lease in self.leases.drain(..) {
+            if let Some(account) = inner.accounts.get_mut(&lease.interface) {
+                account.end_lease(now, lease.bytes, lease.bytes);
+            }
+        }
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        let (mut inner, now) = (self.quotas.lock(), now());
+        for lease in &self.leases {
+            if let Some(account) = inner.accounts.get_mut(&lease.interface) {
+                account.end_lease(now, lease.bytes, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_proto::quota::Period;
+
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("squall-quotas-{}-{name}", std::process::id()))
+    }
+
+    fn quota(bytes: u64) -> Vec<(String, Quota)> {
+        vec![("wwan0".into(), Quota { bytes, period: Period::Month(1) })]
+    }
+
+    /// A record of this month of which a tenth is used.
+    fn write(file: &Path, used: u64) {
+        let (start, _) = Period::Month(1).around(now());
+        fs::write(file, format!("wwan0 start={start} used={used} earned=5\n")).expect("is written");
+    }
+
+    #[test]
+    fn what_was_used_is_kept_over_restarts_and_leases_count_until_they_end() {
+        let file = scratch("kept");
+        write(&file, 100_000);
+        let quotas = Quotas::open(&file, quota(10_000_000)).expect("opens");
+        assert_eq!((quotas.state()[0].used, quotas.state()[0].left), (100_000, 9_900_000));
+        let lease = quotas.lock().accounts.get_mut("wwan0").expect("is there").settle(now(), 0, 0);
+        quotas.lock().keep();
+        // A program that is killed writes nothing more.
+        let killed = read(&fs::read_to_string(&file).expect("is there")).expect("is a record");
+        assert!(killed["wwan0"].used >= 100_000 + lease, "{killed:?}");
+        quotas.lock().accounts.get_mut("wwan0").expect("is there").end_lease(now(), lease, 30_000);
+        drop(quotas);
+        let again = Quotas::open(&file, quota(10_000_000)).expect("opens");
+        assert_eq!(again.state()[0].used, 130_000);
+        let _ = fs::remove_file(file);
+    }
+
+    #[test]
+    fn a_file_that_is_no_record_counts_as_even_use() {
+        let file = scratch("broken");
+        for content in ["wwan0 start=1 used=many earned=0\n", "\u{0}\u{0}", "wwan0 start=5"] {
+            fs::write(&file, content).expect("is written");
+            let state = Quotas::open(&file, quota(10_000_000)).expect("opens").state();
+            let (start, end) = Period::Month(1).around(now());
+            let even = 10_000_000.0 * (now() - start) as f64 / (end - start) as f64;
+            assert!((state[0].used as f64 - even).abs() < 1_000.0, "{content:?}: {state:?}");
+        }
+        let _ = fs::remove_file(file);
+        assert_eq!(read("# text\nwwan0 start=1 used=2 earned=-3\nx\n"), Err(3));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_an_error() {
+        assert!(Quotas::open("/nonexistent/quotas", quota(1)).is_err());
+    }
+
+    #[test]
+    fn an_interface_whose_quota_is_used_up_is_known() {
+        let file = scratch("exhausted");
+        write(&file, 10_000_000);
+        let quotas = Quotas::open(&file, quota(10_000_000)).expect("opens");
+        assert!(quotas.is_exhausted("wwan0") && !quotas.is_exhausted("wlan0"));
+        let _ = fs::remove_file(file);
+    }
+}

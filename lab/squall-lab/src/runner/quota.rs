@@ -1,0 +1,61 @@
+//! The quotas of paths in a run, as a program that keeps them would: every 100 ms the client is asked what it used.
+
+use squall_net::PathConfig;
+use squall_proto::{
+    QuotaShare,
+    quota::{Account, Period, Quota, Record},
+};
+use squall_units::{Micros, Span};
+
+use crate::world::World;
+
+/// How often the client is asked.
+const INTERVAL: Micros = 100_000;
+
+/// The quotas of a run.
+pub(super) struct Meters {
+    meters: Vec<Meter>,
+    due: Micros,
+}
+
+struct Meter {
+    path: usize,
+    account: Account,
+    lease: u64,
+    /// Bytes that the client had used when the lease was given.
+    used: u64,
+}
+
+impl Meters {
+    /// Those of the paths that have one, at the start of the run: what was used to connect does not count.
+    pub(super) fn new(paths: &[PathConfig], duration: Micros, world: &mut World) -> Self {
+        let meter = |(path, config): (usize, &PathConfig)| {
+            let period = Period::Every(config.quota_period.unwrap_or(Span::from_micros(duration)));
+            let quota = Quota { bytes: config.quota?.bytes(), period };
+            let full = Record { start: 0, used: 0, earned: i64::MAX };
+            let used = world.usage(path);
+            Some(Meter { path, account: Account::new(quota, 0, Some(full)), lease: 0, used })
+        };
+        Self { meters: paths.iter().enumerate().filter_map(meter).collect(), due: 0 }
+    }
+
+    /// When the client is asked next, from the start of the run.
+    pub(super) fn due(&self) -> Option<Micros> {
+        (!self.meters.is_empty()).then_some(self.due)
+    }
+
+    /// Asks the client, if it is time to, and renews its leases.
+    pub(super) fn read(&mut self, now: Micros, world: &mut World) {
+        if self.due().is_none_or(|due| due > now) {
+            return;
+        }
+        self.due = now + INTERVAL;
+        for meter in &mut self.meters {
+            let used = world.usage(meter.path);
+            meter.lease = meter.account.settle(now, meter.lease, used.saturating_sub(meter.used));
+            meter.used = used;
+            let share = QuotaShare { left: meter.lease, is_held: meter.account.is_held() };
+            world.set_quota(meter.path, Some(share));
+        }
+    }
+}
