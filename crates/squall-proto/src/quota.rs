@@ -159,12 +159,12 @@ impl Account {
     /// The account at this time. Without a record of this period, or with one of which the rest can not be read, as much counts
     /// as used as an even use would have taken by now: what may have been used is not known.
     pub fn new(quota: Quota, now: Micros, record: Option<Record>) -> Self {
-        let (start, end) = quota.period.around(now);
+        // The clock may have been set back, or is not set yet: a period that has begun is not begun again.
+        let (start, end) = quota.period.around(record.map_or(now, |record| record.start.max(now)));
         let mut account =
             Self { quota, start, end, used: 0, leased: 0, tokens: 0.0, updated: now, held: false };
         account.tokens = account.burst();
         match record {
-            // The clock may have been set back: a period that has begun is not begun again.
             Some(record) if record.start >= start => {
                 (account.used, account.tokens) = (record.used, record.earned as f64);
             }
@@ -309,6 +309,22 @@ mod tests {
         assert_eq!(Account::new(quota, LEAP_DAY, Some(old)).left(), 1_000_000);
         let set_back = Record { start: start + DAY, ..known };
         assert_eq!(Account::new(quota, LEAP_DAY, Some(set_back)).left(), 900_000);
+    }
+
+    /// A device without a battery for its clock starts in 1970.
+    #[test]
+    fn a_clock_that_is_set_after_the_start_begins_no_period_again() {
+        let quota = Quota { bytes: 1_000_000, period: Period::Month(1) };
+        let (start, end) = quota.period.around(LEAP_DAY);
+        let mut account =
+            Account::new(quota, 5 * SECOND, Some(Record { start, used: 100_000, earned: 10_000 }));
+        let lease = account.settle(6 * SECOND, 0, 0);
+        account.end_lease(7 * SECOND, lease, 1_000);
+        assert_eq!((account.record().start, account.used()), (start, 101_000), "kept if it is never set");
+        account.advance(LEAP_DAY);
+        assert_eq!(account.used(), 101_000);
+        account.advance(end);
+        assert_eq!(account.used(), 0, "the next month");
     }
 
     /// A day of a session that always wants to send, restarted 30 times, at the end with a full record each time.
