@@ -56,6 +56,8 @@ pub struct QuotaShare {
     pub left: u64,
     /// Whether the interface is ahead of its pace: its paths are [backup](Role::Backup) paths meanwhile.
     pub is_held: bool,
+    /// Whether no more is to come in this period.
+    pub is_last: bool,
 }
 
 /// A share, and what was used when it was given.
@@ -186,11 +188,16 @@ impl Metering {
         !self.quotas.is_empty()
     }
 
+    /// Whether the interface has a quota of which no more is to come.
+    pub(crate) fn is_last(&self, local: IpAddr) -> bool {
+        self.quotas.get(&local).is_some_and(|quota| quota.share.is_last)
+    }
+
     /// What the quota of an interface leaves.
     fn quota_allowance(&self, local: IpAddr) -> Option<Allowance> {
         let Share { share, used_before } = self.quotas.get(&local)?;
         let left = share.left.saturating_sub(self.used(local).saturating_sub(*used_before));
-        Some(Allowance { data: left.saturating_sub(MAX_RESERVE), is_over: left < MAX_LAST })
+        Some(Allowance { data: left.saturating_sub(MAX_RESERVE), is_over: share.is_last && left < MAX_LAST })
     }
 
     pub(crate) fn set_cap(&mut self, cap: Option<u64>) {
@@ -281,6 +288,9 @@ impl Metering {
 
 /// What opening a path may take: challenges and answers, and the search for the MTU.
 const OPENING: u64 = 8 * MAX_PACKET;
+
+/// A share that is smaller opens no path.
+pub(crate) const MIN_SHARE: u64 = MAX_RESERVE + OPENING;
 
 /// What identifies a path over its lives: the port changes with every rebinding.
 fn ends(net: NetPath) -> (IpAddr, IpAddr) {

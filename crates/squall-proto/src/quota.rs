@@ -12,6 +12,8 @@
 
 use squall_units::{Micros, Size, Span};
 
+use crate::metering::{MIN_SHARE, QuotaShare};
+
 /// Bytes that may be sent and received over an interface in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
@@ -152,6 +154,9 @@ pub struct Account {
 /// Smallest bucket in bytes.
 const MIN_BURST: u64 = 64_000;
 
+/// Least bytes of a lease while there are enough: at 40 Mbit/s it lasts for 100 ms, in which it is renewed.
+const MIN_LEASE: u64 = 500_000;
+
 /// Most bytes of a lease. At 100 Mbit/s that lasts a third of a second, and it is what a program that is killed loses.
 const MAX_LEASE: u64 = 4_000_000;
 
@@ -218,9 +223,9 @@ impl Account {
         self.held
     }
 
-    /// Whether nothing is left.
+    /// Whether too little is left to open a path.
     pub fn is_exhausted(&self) -> bool {
-        self.used + self.leased >= self.quota.bytes
+        self.left() < MIN_SHARE
     }
 
     /// Time has passed.
@@ -246,10 +251,15 @@ impl Account {
         self.used = self.used.saturating_add(used);
         self.tokens -= used as f64;
         let rest = lease.saturating_sub(used);
-        let full = (self.quota.bytes / 100).clamp(MIN_BURST, MAX_LEASE);
+        let full = (self.quota.bytes / 100).clamp(MIN_LEASE, MAX_LEASE);
         let lease = rest.max(full).min(self.left());
         self.leased += lease;
         lease
+    }
+
+    /// What a session is told of its lease.
+    pub fn share(&self, lease: u64) -> QuotaShare {
+        QuotaShare { left: lease, is_held: self.held, is_last: self.is_exhausted() }
     }
 
     /// Takes back a lease of which this much was used.

@@ -301,7 +301,7 @@ impl Drop for Driver {
         let shared = self.shared.clone();
         let mut core = shared.lock();
         let Core { meters, proto, routes, .. } = &mut *core;
-        meters.finish(proto, routes);
+        meters.finish_all(proto, routes);
         core.close_all(0, "");
         self.send_last(&mut core);
         core.retire(&shared);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use squall_proto::{
-    Endpoint, QuotaShare, SessionId,
+    Endpoint, SessionId,
     quota::{Account, Quota, Record},
 };
 
@@ -258,24 +258,28 @@ impl Meters {
             return;
         }
         self.metered.retain_mut(|metered| {
-            let Some(session) = proto.session(metered.session) else {
-                metered.forfeit();
-                return false;
-            };
-            metered.settle(session, routes);
-            !session.is_closed()
+            // While it connects there is no session yet.
+            if let Some(session) = proto.session(metered.session) {
+                metered.settle(session, routes);
+            }
+            proto.has(metered.session)
         });
         self.due = (!self.metered.is_empty()).then(|| at + PERIOD);
     }
 
-    /// Takes what sessions have used to account for the last time.
-    pub(crate) fn finish(&mut self, proto: &mut Endpoint, routes: &Routes) {
-        for mut metered in self.metered.drain(..) {
-            match proto.session(metered.session) {
-                Some(session) => metered.settle(session, routes),
-                None => metered.forfeit(),
+    /// Takes what a session has used to account for the last time: it is over.
+    pub(crate) fn finish(&mut self, session: SessionId, proto: &mut Endpoint, routes: &Routes) {
+        for mut metered in self.metered.extract_if(.., |metered| metered.session == session) {
+            if let Some(session) = proto.session(session) {
+                metered.settle(session, routes);
             }
         }
+    }
+
+    /// The same of all sessions.
+    pub(crate) fn finish_all(&mut self, proto: &mut Endpoint, routes: &Routes) {
+        let all: Vec<SessionId> = self.metered.iter().map(|metered| metered.session).collect();
+        all.into_iter().for_each(|session| self.finish(session, proto, routes));
     }
 }
 
@@ -299,25 +303,13 @@ impl Metered {
             let used = session.usage(lease.name);
             lease.bytes = account.settle(now, lease.bytes, used.saturating_sub(lease.used));
             lease.used = used;
-            shares.push((lease.name, QuotaShare { left: lease.bytes, is_held: account.is_held() }));
+            shares.push((lease.name, account.share(lease.bytes)));
         }
         // The record has the leases before they are used.
         inner.keep();
         drop(inner);
         for (name, share) in shares {
             session.set_quota(name, Some(share));
-        }
-    }
-}
-
-impl Metered {
-    /// The session is gone, and cannot be asked any more: what it had counts as used.
-    fn forfeit(&mut self) {
-        let (mut inner, now) = (self.quotas.lock(), now());
-        for lease in self.leases.drain(..) {
-            if let Some(account) = inner.accounts.get_mut(&lease.interface) {
-                account.end_lease(now, lease.bytes, lease.bytes);
-            }
         }
     }
 }

@@ -282,6 +282,7 @@ impl Core {
     fn on_closed(&mut self, id: SessionId, reason: CloseReason) {
         let stats = self.stats(id);
         let paths = self.open_paths(id);
+        self.meters.finish(id, &mut self.proto, &self.routes);
         let left = std::iter::from_fn(|| self.proto.poll_arrival(id)).filter_map(Arrival::of).collect();
         if let Some(state) = self.sessions.get_mut(&id) {
             state.left = left;

@@ -328,8 +328,7 @@ fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_sch
                     let total = stage.world.usage(1);
                     lease = account.settle(begun + at - start, lease, total - used);
                     used = total;
-                    let share = QuotaShare { left: lease, is_held: account.is_held() };
-                    stage.world.set_quota(1, Some(share));
+                    stage.world.set_quota(1, Some(account.share(lease)));
                     next = at + 50_000;
                 }
                 if stage.world.is_connected() {
@@ -365,7 +364,7 @@ fn at_the_end_of_a_quota_no_more_arrives_than_was_under_way_with_every_scheduler
     for (seed, scheduler) in (1..).zip(schedulers()) {
         let mut stage = Stage::with(&[NARROW], 500 + seed, config(scheduler), config(scheduler));
         keep_records(&mut stage, 0);
-        stage.world.set_quota(0, Some(QuotaShare { left: BYTES, is_held: false }));
+        stage.world.set_quota(0, Some(QuotaShare { left: BYTES, is_held: false, is_last: true }));
         let end = stage.world.now() + 10_000_000;
         while stage.closings().is_empty() && stage.world.now() < end {
             for side in [Side::Client, Side::Server] {

@@ -69,8 +69,8 @@ impl Session {
     }
 
     /// Sets what this session has of the quota of an interface from now on, or lifts the quota. Bytes of IP packets count,
-    /// sent and received, on all paths of the interface. The last 16 kB are kept from data, and with less than 4 kB the
-    /// paths are closed as by [`Self::set_budget`]. What the peer has under way then still arrives, and is in [`Self::usage`].
+    /// sent and received, on all paths of the interface. The last 16 kB are kept from data. If the share is the last, the
+    /// paths are closed, as by [`Self::set_budget`], when data has used the rest and was acknowledged, and at the latest with less than 4 kB. What the peer has under way then still arrives, and is in [`Self::usage`].
     pub fn set_quota(&mut self, local: IpAddr, share: Option<QuotaShare>) {
         self.measure_usage(local);
         let is_news = self.metering.set_quota(local, share);
@@ -131,7 +131,11 @@ impl Session {
         }
         let mut closed = false;
         for id in self.conn.paths.by_number().rev() {
-            if !self.conn.paths[id].allowance.is_some_and(|allowance| allowance.is_over) {
+            let path = &self.conn.paths[id];
+            // The rest of a quota is for what is under way, and of no use afterwards.
+            let is_done = path.life.is_spent() && path.in_flight() == 0;
+            let is_done = is_done && self.metering.is_last(path.quic.net.local);
+            if !is_done && !path.allowance.is_some_and(|allowance| allowance.is_over) {
                 continue;
             }
             if self.conn.close_path(id, now, OVER_BUDGET).is_err() {

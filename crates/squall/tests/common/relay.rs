@@ -2,33 +2,59 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use tokio::{net::UdpSocket, task::JoinHandle};
 
+/// Headers of IPv4 and UDP.
+const HEADERS: u64 = 28;
+
 /// Forwards both ways between clients and a server while it is open.
 pub(crate) struct Relay {
     pub(crate) addr: SocketAddr,
-    open: Arc<AtomicBool>,
+    state: Arc<State>,
     task: JoinHandle<()>,
+}
+
+struct State {
+    open: AtomicBool,
+    /// Bytes of IP packets from and to each address of clients.
+    passed: Mutex<HashMap<IpAddr, u64>>,
+}
+
+impl State {
+    /// Counts a datagram, and says whether it is to be forwarded.
+    fn passes(&self, client: SocketAddr, len: usize) -> bool {
+        let is_open = self.open.load(Ordering::Relaxed);
+        if is_open {
+            let mut passed = self.passed.lock().expect("nothing failed");
+            *passed.entry(client.ip()).or_default() += len as u64 + HEADERS;
+        }
+        is_open
+    }
 }
 
 impl Relay {
     pub(crate) async fn start(server: SocketAddr) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
         let addr = front.local_addr().expect("is bound");
-        let open = Arc::new(AtomicBool::new(true));
-        let task = tokio::spawn(forward(front, server, open.clone()));
-        Self { addr, open, task }
+        let state = Arc::new(State { open: AtomicBool::new(true), passed: Mutex::default() });
+        let task = tokio::spawn(forward(front, server, state.clone()));
+        Self { addr, state, task }
     }
 
     pub(crate) fn set_open(&self, open: bool) {
-        self.open.store(open, Ordering::Relaxed);
+        self.state.open.store(open, Ordering::Relaxed);
+    }
+
+    /// Bytes of IP packets that passed from and to an address of clients.
+    pub(crate) fn passed(&self, client: IpAddr) -> u64 {
+        self.state.passed.lock().expect("nothing failed").get(&client).copied().unwrap_or_default()
     }
 }
 
@@ -38,19 +64,19 @@ impl Drop for Relay {
     }
 }
 
-async fn forward(front: Arc<UdpSocket>, server: SocketAddr, open: Arc<AtomicBool>) {
+async fn forward(front: Arc<UdpSocket>, server: SocketAddr, state: Arc<State>) {
     let mut backs: HashMap<SocketAddr, Arc<UdpSocket>> = HashMap::new();
     let mut buf = vec![0; 65_536];
     loop {
         let Ok((len, client)) = front.recv_from(&mut buf).await else { continue };
-        if !open.load(Ordering::Relaxed) {
+        if !state.passes(client, len) {
             continue;
         }
         let back = match backs.entry(client) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
-                tokio::spawn(answer(back.clone(), front.clone(), client, open.clone()));
+                tokio::spawn(answer(back.clone(), front.clone(), client, state.clone()));
                 new.insert(back)
             }
         };
@@ -59,10 +85,10 @@ async fn forward(front: Arc<UdpSocket>, server: SocketAddr, open: Arc<AtomicBool
     }
 }
 
-async fn answer(back: Arc<UdpSocket>, front: Arc<UdpSocket>, client: SocketAddr, open: Arc<AtomicBool>) {
+async fn answer(back: Arc<UdpSocket>, front: Arc<UdpSocket>, client: SocketAddr, state: Arc<State>) {
     let mut buf = vec![0; 65_536];
     while let Ok(len) = back.recv(&mut buf).await {
-        if open.load(Ordering::Relaxed) {
+        if state.passes(client, len) {
             let _ = front.send_to(&buf[..len], client).await;
         }
     }

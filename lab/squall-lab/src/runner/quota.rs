@@ -1,10 +1,7 @@
 //! The quotas of paths in a run, as a program that keeps them would: every 100 ms the client is asked what it used.
 
 use squall_net::PathConfig;
-use squall_proto::{
-    QuotaShare,
-    quota::{Account, Period, Quota, Record},
-};
+use squall_proto::quota::{Account, Period, Quota, Record};
 use squall_units::{Micros, Span};
 
 use crate::world::World;
@@ -54,8 +51,7 @@ impl Meters {
             let used = world.usage(meter.path);
             meter.lease = meter.account.settle(now, meter.lease, used.saturating_sub(meter.used));
             meter.used = used;
-            let share = QuotaShare { left: meter.lease, is_held: meter.account.is_held() };
-            world.set_quota(meter.path, Some(share));
+            world.set_quota(meter.path, Some(meter.account.share(meter.lease)));
         }
     }
 }
