@@ -532,7 +532,6 @@ impl<P, S: Entry> Connection<P, S> {
     }
 }
 
-/// The number of a path id, which noq shows only in its wire form.
 /// Bytes of the IP packets around what was sent and received on a path.
 fn ip_bytes(net: NetPath, stats: &noq_proto::PathStats) -> u64 {
     // Headers of IP, without options or extensions, and of UDP.
@@ -541,6 +540,7 @@ fn ip_bytes(net: NetPath, stats: &noq_proto::PathStats) -> u64 {
     of(&stats.udp_tx) + of(&stats.udp_rx)
 }
 
+/// The number of a path id, which noq shows only in its wire form.
 fn number(id: noq_proto::PathId) -> u32 {
     let mut wire = Vec::with_capacity(8);
     id.encode(&mut wire);
