@@ -494,6 +494,7 @@ struct File {
     tenant: Vec<TenantTable>,
     tenants: Option<PathBuf>,
     tenants_url: Option<Parsed<ListUrl>>,
+    tenants_token_file: Option<PathBuf>,
     tenants_interval: Option<Span>,
     tenants_state: Option<PathBuf>,
     control: Option<PathBuf>,
@@ -526,6 +527,7 @@ impl File {
             tenant: self.tenant,
             folder: self.tenants,
             url: self.tenants_url,
+            token_file: self.tenants_token_file,
             interval: self.tenants_interval,
             state: self.tenants_state,
         };

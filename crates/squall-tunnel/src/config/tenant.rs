@@ -1,13 +1,16 @@
 //! Tenants of an exit: each has its own token, flows and limits. `docs/tenants.md` describes every key.
 
 use std::{
+    fmt::Display,
     fs, io,
+    net::IpAddr,
     ops::RangeInclusive,
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
 };
 
+use hyper::Uri;
 use serde::{Deserialize, Serialize};
 use squall_units::{Rate, Size, Span};
 
@@ -28,6 +31,9 @@ const MAX_TENANT_NAME: usize = 48;
 
 /// Largest file or list of tenants in bytes.
 pub(crate) const MAX_LIST: u64 = 1 << 20;
+
+/// Largest file with the secret of a list in bytes.
+const MAX_BEARER: u64 = 4096;
 
 /// Bounds of a rate: slower ones carry no media, faster ones are no limit.
 const RATES: RangeInclusive<Rate> = Rate::from_bps(10_000)..=Rate::from_bps(100_000_000_000);
@@ -55,8 +61,35 @@ pub struct TenantsConfig {
 pub struct TenantsUrl {
     /// Its address: `http` or `https`.
     pub url: String,
+    /// File with the secret that requests present (RFC 6750). It is read for every request.
+    pub token_file: Option<PathBuf>,
     /// Time between two requests. Default: 30 s.
     pub interval: Duration,
+}
+
+impl TenantsUrl {
+    /// What requests present.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has no such secret, in one line with its name.
+    pub(crate) fn bearer(&self) -> Result<Option<String>, String> {
+        let Some(file) = &self.token_file else { return Ok(None) };
+        let named = |problem: &dyn Display| format!("{}: {problem}", file.display());
+        let text = squall_file::read_text(file, MAX_BEARER).map_err(|error| named(&error))?;
+        let text = text.trim();
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(named(&"expected one word of printable ASCII characters"));
+        }
+        Ok(Some(text.to_owned()))
+    }
+
+    /// Whether nobody on the way can read what is sent.
+    fn is_private(&self) -> bool {
+        let uri = self.url.parse::<Uri>().ok();
+        let host = uri.as_ref().and_then(Uri::host).unwrap_or_default().trim_matches(['[', ']']);
+        let is_loopback = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        self.url.starts_with("https://") || host == "localhost" || is_loopback
+    }
 }
 
 /// A tenant.
@@ -172,6 +205,7 @@ pub(super) struct TenantsTable {
     pub(super) tenant: Vec<TenantTable>,
     pub(super) folder: Option<PathBuf>,
     pub(super) url: Option<Parsed<ListUrl>>,
+    pub(super) token_file: Option<PathBuf>,
     pub(super) interval: Option<Span>,
     pub(super) state: Option<PathBuf>,
 }
@@ -198,11 +232,22 @@ impl TenantsTable {
                 read_folder(&folder.join(tenants)).map_err(|problem| Mistake::new("tenants", problem))?,
             );
         }
-        if self.interval.is_some() && self.url.is_none() {
-            return Err(Mistake::new("tenants_interval", "tenants_url is missing"));
+        let of_url = [
+            ("tenants_interval", self.interval.is_some()),
+            ("tenants_token_file", self.token_file.is_some()),
+        ];
+        if let Some((key, _)) = of_url.iter().find(|(_, is_set)| *is_set && self.url.is_none()) {
+            return Err(Mistake::new(*key, "tenants_url is missing"));
         }
         let interval = bounded("tenants_interval", self.interval.map(Span::duration), INTERVALS, INTERVAL)?;
-        let url = self.url.map(|Parsed(ListUrl(url))| TenantsUrl { url, interval });
+        let token_file = self.token_file.map(|file| folder.join(file));
+        let url = self.url.map(|Parsed(ListUrl(url))| TenantsUrl { url, token_file, interval });
+        if let Some(url) = &url {
+            let secret = url.bearer().map_err(|problem| Mistake::new("tenants_token_file", problem))?;
+            if secret.is_some() && !url.is_private() {
+                return Err(Mistake::new("tenants_token_file", "needs a tenants_url with https"));
+            }
+        }
         let state = self.state.map(|state| folder.join(state));
         if url.is_some() && state.is_none() {
             return Err(Mistake::new(

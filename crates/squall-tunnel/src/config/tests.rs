@@ -457,6 +457,21 @@ fn mistakes_of_tenants_have_a_line_and_a_column() {
             "3:15: tenants_url: tenants_state is missing",
         ),
         ("https://example.org", "ftp://example.org", "3:15: tenants_url: expected http://HOST/PATH"),
+        (
+            "control =",
+            "tenants_token_file = \"none\"\ncontrol =",
+            "4:22: tenants_token_file: none: No such file",
+        ),
+        (
+            "https://example.org/list\"",
+            "http://example.org/list\"\ntenants_token_file = \"/proc/sys/kernel/ostype\"",
+            "4:22: tenants_token_file: needs a tenants_url with https",
+        ),
+        (
+            "tenants_url = \"https://example.org/list\"",
+            "tenants_token_file = \"/proc/sys/kernel/ostype\"",
+            "3:22: tenants_token_file: tenants_url is missing",
+        ),
         ("control = \"c.sock\"", "control_mode = \"0660\"", "4:16: control_mode: control is missing"),
         ("control = \"c.sock\"", "tenants = \"nowhere.d\"", "4:11: tenants: nowhere.d: No such file"),
         (

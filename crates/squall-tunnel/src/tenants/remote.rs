@@ -86,7 +86,7 @@ fn load(shared: &Shared, from: &TenantsUrl) -> Result<KeptList, String> {
 
 /// Requests the list, and applies it if it has changed.
 async fn update(shared: &Arc<Shared>, from: &TenantsUrl, kept: &mut KeptList) -> Result<(), String> {
-    let answer = tokio::time::timeout(TIMEOUT, request(&from.url, kept.etag.as_deref())).await;
+    let answer = tokio::time::timeout(TIMEOUT, request(from, kept.etag.as_deref())).await;
     let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
     let Some(list) = answer.map_err(|problem| format!("{}: {problem}", from.url))? else { return Ok(()) };
     if list.text != kept.text {
@@ -112,9 +112,12 @@ fn apply(shared: &Shared, list: &KeptList) -> Result<usize, String> {
 }
 
 /// Requests the list; `None` if it still has this entity tag (RFC 9110, section 13.1.2).
-async fn request(url: &str, tag: Option<&str>) -> Result<Option<KeptList>, String> {
-    let mut request =
-        Request::get(url).header(header::USER_AGENT, concat!("squall/", env!("CARGO_PKG_VERSION")));
+async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList>, String> {
+    let agent = concat!("squall/", env!("CARGO_PKG_VERSION"));
+    let mut request = Request::get(&from.url).header(header::USER_AGENT, agent);
+    if let Some(secret) = from.bearer()? {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {secret}"));
+    }
     if let Some(tag) = tag {
         request = request.header(header::IF_NONE_MATCH, tag);
     }
@@ -130,7 +133,7 @@ async fn request(url: &str, tag: Option<&str>) -> Result<Option<KeptList>, Strin
     let body = Limited::new(answer.into_body(), MAX_LIST as usize).collect().await;
     let body = body.map_err(|error| whole(&*error))?.to_bytes();
     let text = String::from_utf8(body.to_vec()).map_err(|_| "the list is not UTF-8 text".to_owned())?;
-    Ok(Some(KeptList { url: url.to_owned(), etag, text }))
+    Ok(Some(KeptList { url: from.url.clone(), etag, text }))
 }
 
 /// A client that trusts the authorities of the operating system, and follows no redirection.
