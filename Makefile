@@ -43,7 +43,7 @@ test: tools
 	else printf 'skipped\tstructure\twithout python3\n' >> "$(UNJUDGED)"; fi
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel --locked -- -D warnings
-	$(CARGO) clippy -p squall-lab-cli --features qlog --locked -- -D warnings
+	$(CARGO) clippy -p squall-lab-cli -p squall-cli --features squall-lab-cli/qlog,squall-cli/qlog --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace

@@ -13,6 +13,7 @@ mod incoming;
 pub(crate) mod message;
 mod output;
 mod paths;
+mod qlog;
 pub(crate) mod recv;
 mod replay;
 pub(crate) mod send;

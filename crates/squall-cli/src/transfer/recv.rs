@@ -26,6 +26,7 @@ use super::{
     host::{Host, MAX_UNAUTHENTICATED, Outcome},
     incoming::Summary,
     output::Target,
+    qlog::Qlog,
 };
 use crate::{
     arguments::parse_address,
@@ -97,10 +98,8 @@ pub(crate) struct RecvArgs {
     /// File for the summary of the last transfer as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[cfg(feature = "qlog")]
-    /// Folder for a qlog of each connection
-    #[arg(long, value_name = "DIR")]
-    qlog: Option<PathBuf>,
+    #[command(flatten)]
+    qlog: Qlog,
 }
 
 /// Runs the command.
@@ -282,24 +281,17 @@ impl RecvArgs {
     }
 
     fn config(&self) -> anyhow::Result<Config> {
-        #[cfg(feature = "qlog")]
-        if let Some(folder) = &self.qlog {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| super::failure::on_file("make", folder, &error))?;
-        }
         let limits = Limits {
             sessions: SESSIONS,
             handshakes: HANDSHAKES,
             reassembly: REASSEMBLY,
             ..Limits::default()
         };
-        Ok(Config {
+        self.qlog.apply(Config {
             congestion: self.congestion,
             limits,
             // Until the sender is authorised.
             distrust: true,
-            #[cfg(feature = "qlog")]
-            qlog_dir: self.qlog.clone(),
             ..Config::default()
         })
     }

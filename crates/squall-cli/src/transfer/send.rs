@@ -19,6 +19,7 @@ use squall_units::{Span, format};
 use super::{
     message::{Header, Secret, VERSION},
     paths::PathSummary,
+    qlog::Qlog,
     sender::{Plan, Sender},
     source::Source,
 };
@@ -60,10 +61,8 @@ pub(crate) struct SendArgs {
     /// File for the summary as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[cfg(feature = "qlog")]
-    /// Folder for a qlog of each connection
-    #[arg(long, value_name = "DIR")]
-    qlog: Option<PathBuf>,
+    #[command(flatten)]
+    qlog: Qlog,
 }
 
 /// The result.
@@ -181,17 +180,10 @@ impl SendArgs {
     }
 
     fn config(&self) -> anyhow::Result<Config> {
-        #[cfg(feature = "qlog")]
-        if let Some(folder) = &self.qlog {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| super::failure::on_file("make", folder, &error))?;
-        }
-        Ok(Config {
+        self.qlog.apply(Config {
             scheduler: squall::scheduler(&self.paths.scheduler).map_err(whole)?,
             congestion: self.paths.congestion,
             limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
-            #[cfg(feature = "qlog")]
-            qlog_dir: self.qlog.clone(),
             ..Config::default()
         })
     }

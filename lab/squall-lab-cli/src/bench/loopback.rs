@@ -1,6 +1,6 @@
 //! Goodput over real sockets, beside plain QUIC datagrams from the same library: what Squall costs on top.
 //!
-//! Both send from client to server over 127.0.0.1 as fast as they can, with CUBIC, one connection, the same
+//! Both send from client to server over 127.0.0.1 as fast as they can, each with its default controller, one connection, the same
 //! size of packets and the same runtime; they take turns, so that both meet the same moods of the machine.
 
 use std::{
