@@ -44,6 +44,8 @@ test: tools
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel --locked -- -D warnings
 	$(CARGO) clippy -p squall-lab-cli -p squall-cli --features squall-lab-cli/qlog,squall-cli/qlog --locked -- -D warnings
+	@# What a program that links Squall may have rustls do for something else.
+	$(CARGO) clippy -p squall-proto --features rustls/tls12 --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace

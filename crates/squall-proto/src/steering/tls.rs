@@ -6,14 +6,11 @@ use noq_proto::crypto::{
     self,
     rustls::{QuicClientConfig, QuicServerConfig},
 };
-use ring::hmac;
+use ring::{digest, hmac};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{
-        CryptoProvider, ring::cipher_suite::TLS13_AES_128_GCM_SHA256, verify_tls12_signature,
-        verify_tls13_signature,
-    },
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime},
     version::TLS13,
 };
@@ -194,16 +191,9 @@ pub struct FingerprintError(String);
 
 /// The fingerprint of a certificate.
 pub fn fingerprint_of(certificate: &CertificateDer<'_>) -> Fingerprint {
-    let digest = provider_digest(certificate.as_ref());
-    Fingerprint(digest)
-}
-
-fn provider_digest(data: &[u8]) -> [u8; 32] {
-    // The SHA-256 of the provider that encrypts everything else.
-    let rustls::SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256;
-    let mut digest = [0; 32];
-    digest.copy_from_slice(suite.common.hash_provider.hash(data).as_ref());
-    digest
+    let mut fingerprint = [0; 32];
+    fingerprint.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
+    Fingerprint(fingerprint)
 }
 
 impl fmt::Display for Fingerprint {
