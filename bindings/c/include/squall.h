@@ -316,6 +316,68 @@ typedef uint32_t squall_depends;
 #endif // __cplusplus
 
 /**
+ * Whether a block is to take the paths that hint_path names. Default: no hint.
+ */
+enum squall_hint
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * No hint.
+     */
+    SQUALL_HINT_NONE = 0,
+    /**
+     * These, while one of them is usable.
+     */
+    SQUALL_HINT_PREFER = 1,
+    /**
+     * Others, while one of those is usable.
+     */
+    SQUALL_HINT_AVOID = 2,
+    /**
+     * These or none: if there are none, the block ends.
+     */
+    SQUALL_HINT_ONLY = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_hint squall_hint;
+#else
+typedef uint32_t squall_hint;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What the paths of an interface are used for. Default: primary.
+ */
+enum squall_role
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Everything.
+     */
+    SQUALL_ROLE_PRIMARY = 0,
+    /**
+     * Data only while no primary path is usable.
+     */
+    SQUALL_ROLE_BACKUP = 1,
+    /**
+     * Retransmissions, parity and copies; data only while no other path is usable.
+     */
+    SQUALL_ROLE_REPAIR = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_role squall_role;
+#else
+typedef uint32_t squall_role;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Whether a path is used.
  */
 enum squall_path_state
@@ -707,6 +769,14 @@ typedef struct squall_block {
      * Not 0: the fate of the block becomes an event.
      */
     uint32_t report_fate;
+    /**
+     * One of squall_hint.
+     */
+    uint32_t hint;
+    /**
+     * Paths, by the name or the local address of their interface, or "#2" for the path of that number. NULL without a hint.
+     */
+    const char *hint_path;
 } squall_block;
 
 /**
@@ -1242,6 +1312,26 @@ squall_code squall_set_metered(squall_session session,
 squall_code squall_set_budget(squall_session session,
                               const char *interface_name,
                               uint64_t bytes);
+
+/**
+ * Sets what the paths of an interface are used for, given by name or by local address, as one of squall_role. The peer follows.
+ *
+ * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+ */
+squall_code squall_set_role(squall_session session,
+                            const char *interface_name,
+                            uint32_t role);
+
+/**
+ * Sets how many bits of UDP payload per second each side may send on each path of an interface, given by name or by local
+ * address; SQUALL_NO_LIMIT lifts it. burst is how many bytes may leave at once; 0: what leaves in 100 ms, at least 15000.
+ *
+ * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+ */
+squall_code squall_set_rate_limit(squall_session session,
+                                  const char *interface_name,
+                                  uint64_t bits_per_second,
+                                  uint64_t burst);
 
 /**
  * Makes a reading the latest of the radio of an interface, given by name or by local address. It is evaluated every 100 ms, and

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use squall::{
-    BlockId, Depends,
+    BlockId, Depends, PathHint,
     sched::PathState,
     signal::{self, Technology},
 };
@@ -30,8 +30,34 @@ fn deadline(micros: u64) -> Result<Option<Duration>, Failure> {
     }
 }
 
+/// A hint for paths.
+fn hint(kind: u32, path: Option<&str>) -> Result<Option<PathHint>, Failure> {
+    let hint = match kind {
+        0 => return Ok(None),
+        1 => PathHint::prefer,
+        2 => PathHint::avoid,
+        3 => PathHint::only,
+        other => return Err(Failure::argument(format!("there is no hint {other}"))),
+    };
+    path.map(hint).map(Some).ok_or_else(|| Failure::argument("hint_path is NULL"))
+}
+
+/// What an interface is used for.
+pub(crate) fn role(role: u32) -> Result<squall::Role, Failure> {
+    match role {
+        0 => Ok(squall::Role::Primary),
+        1 => Ok(squall::Role::Backup),
+        2 => Ok(squall::Role::Repair),
+        other => Err(Failure::argument(format!("there is no role {other}"))),
+    }
+}
+
 /// The block and whether its fate is to be reported.
-pub(crate) fn block(options: &types::Block, data: &[u8]) -> Result<(squall::Block, bool), Failure> {
+pub(crate) fn block(
+    options: &types::Block,
+    data: &[u8],
+    hint_path: Option<&str>,
+) -> Result<(squall::Block, bool), Failure> {
     let number = |what: &str, value: u32| {
         u16::try_from(value).map_err(|_| Failure::argument(format!("there is no {what} {value}")))
     };
@@ -61,7 +87,7 @@ pub(crate) fn block(options: &types::Block, data: &[u8]) -> Result<(squall::Bloc
         ordered: options.ordered != 0,
         value: Some(number("value", options.value)?).filter(|value| *value > 0),
         depends,
-        hint: None,
+        hint: hint(options.hint, hint_path)?,
     };
     Ok((block, options.report_fate != 0))
 }

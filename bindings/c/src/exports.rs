@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use squall::BlockId;
+use squall::{BlockId, RateLimit};
 use squall_bindings::{Failure, Session, set_threads};
 
 use crate::{
@@ -323,7 +323,8 @@ pub unsafe extern "C" fn squall_send(
         let (to, (block, report)) = unsafe {
             let to = if id.is_null() { None } else { Some(memory::variable("id", id)?) };
             let options = memory::read(block)?;
-            (to, convert::block(&options, memory::bytes(options.data, options.len)?)?)
+            let hint_path = memory::text("hint_path", options.hint_path)?;
+            (to, convert::block(&options, memory::bytes(options.data, options.len)?, hint_path)?)
         };
         let sent = session.session.send(block, report)?;
         if let Some(to) = to {
@@ -508,6 +509,46 @@ pub unsafe extern "C" fn squall_set_budget(
         let name = unsafe { memory::required("interface_name", interface_name) }?;
         let budget = Some(bytes).filter(|bytes| *bytes != SQUALL_NO_LIMIT);
         let set = handle::session(session)?.session.up()?.set_budget(name, budget);
+        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+    })
+}
+
+/// Sets what the paths of an interface are used for, given by name or by local address, as one of squall_role. The peer follows.
+///
+/// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_set_role(
+    session: types::Session,
+    interface_name: *const c_char,
+    role: u32,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let name = unsafe { memory::required("interface_name", interface_name) }?;
+        let set = handle::session(session)?.session.up()?.set_role(name, convert::role(role)?);
+        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+    })
+}
+
+/// Sets how many bits of UDP payload per second each side may send on each path of an interface, given by name or by local
+/// address; SQUALL_NO_LIMIT lifts it. burst is how many bytes may leave at once; 0: what leaves in 100 ms, at least 15000.
+///
+/// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_set_rate_limit(
+    session: types::Session,
+    interface_name: *const c_char,
+    bits_per_second: u64,
+    burst: u64,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let name = unsafe { memory::required("interface_name", interface_name) }?;
+        let limit = Some(bits_per_second).filter(|rate| *rate != SQUALL_NO_LIMIT).map(|rate| {
+            let limit = RateLimit::new(rate);
+            if burst > 0 { RateLimit { burst, ..limit } } else { limit }
+        });
+        let set = handle::session(session)?.session.up()?.set_rate_limit(name, limit);
         set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
     })
 }

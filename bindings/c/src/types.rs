@@ -43,6 +43,32 @@ pub enum Depends {
     On = 4,
 }
 
+/// Whether a block is to take the paths that hint_path names. Default: no hint.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// No hint.
+    None = 0,
+    /// These, while one of them is usable.
+    Prefer = 1,
+    /// Others, while one of those is usable.
+    Avoid = 2,
+    /// These or none: if there are none, the block ends.
+    Only = 3,
+}
+
+/// What the paths of an interface are used for. Default: primary.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    Primary = 0,
+    /// Data only while no primary path is usable.
+    Backup = 1,
+    /// Retransmissions, parity and copies; data only while no other path is usable.
+    Repair = 2,
+}
+
 /// Whether a path is used.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +239,10 @@ pub struct Block {
     pub ordered: u32,
     /// Not 0: the fate of the block becomes an event.
     pub report_fate: u32,
+    /// One of squall_hint.
+    pub hint: u32,
+    /// Paths, by the name or the local address of their interface, or "#2" for the path of that number. NULL without a hint.
+    pub hint_path: *const c_char,
 }
 
 /// An event, filled in by squall_next. Fields that the kind does not name are 0; text is never NULL.

@@ -46,6 +46,21 @@ def test_blocks_arrive_with_their_options() -> None:
     asyncio.run(run())
 
 
+def test_a_block_takes_the_only_path_that_its_hint_names() -> None:
+    async def run() -> None:
+        listener, client, server = await pair()
+        await client.send(b"only", only=LOCAL[0])
+        await client.send(b"preferred", prefer=LOCAL[0])
+        await client.send(b"elsewhere", avoid="nowhere0")
+        arrived = [await asyncio.wait_for(server.recv(), 5) for _ in range(3)]
+        assert {block.data for block in arrived if block} == {b"only", b"preferred", b"elsewhere"}
+        with pytest.raises(ValueError, match="^give one of prefer, avoid and only$"):
+            await client.send(b"x", prefer=LOCAL[0], avoid=LOCAL[1])
+        listener.close()
+
+    asyncio.run(run())
+
+
 def test_many_blocks_both_ways_and_the_end() -> None:
     async def run() -> None:
         listener, client, server = await pair()

@@ -118,6 +118,9 @@ class Session:
         ordered: bool = False,
         channel: int = 0,
         value: int | None = None,
+        prefer: str | None = None,
+        avoid: str | None = None,
+        only: str | None = None,
     ) -> Awaitable[Sent]:
         """Sends a block; waits while the queue is full (64 MiB).
 
@@ -129,6 +132,9 @@ class Session:
             ordered: delivered after the ordered block before it on its channel.
             channel: 0 to 1023.
             value: what is lost if only this block is missing, relative to others; by default 4^(7 - priority).
+            prefer: paths to take while one of them is usable, by the name or local address of their interface, or "#2" for a number.
+            avoid: paths to take only while no other is usable.
+            only: paths of which one is taken, or none.
 
         Raises:
             SessionError: the session is over, or the block is empty or too large.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use squall::{Block, BlockFate, BlockHandle, Channel, Priority};
+use squall::{Block, BlockFate, BlockHandle, Channel, PathHint, Priority};
 
 use super::inbox::{self, Inbox};
 use super::runtime::awaitable;
@@ -40,7 +40,8 @@ impl From<squall::Session> for Session {
 #[pymethods]
 impl Session {
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
-    #[pyo3(signature = (data, *, deadline = None, priority = 3, reliable = true, ordered = false, channel = 0, value = None))]
+    #[pyo3(signature = (data, *, deadline = None, priority = 3, reliable = true, ordered = false, channel = 0, value = None,
+        prefer = None, avoid = None, only = None))]
     fn send<'py>(
         &self,
         py: Python<'py>,
@@ -51,6 +52,9 @@ impl Session {
         ordered: bool,
         channel: u16,
         value: Option<u16>,
+        prefer: Option<String>,
+        avoid: Option<String>,
+        only: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut block = Block::new(data.into_owned())
             .priority(Priority::try_from(priority).map_err(argument)?)
@@ -61,6 +65,13 @@ impl Session {
         if let Some(value) = value {
             block = block.value(value);
         }
+        block.hint = match (prefer, avoid, only) {
+            (None, None, None) => None,
+            (Some(path), None, None) => Some(PathHint::prefer(path)),
+            (None, Some(path), None) => Some(PathHint::avoid(path)),
+            (None, None, Some(path)) => Some(PathHint::only(path)),
+            _ => return Err(argument("give one of prefer, avoid and only")),
+        };
         block = if reliable { block } else { block.unreliable() };
         block = if ordered { block.ordered() } else { block };
         let session = self.session.clone();
