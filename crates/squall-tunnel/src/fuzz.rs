@@ -1,10 +1,13 @@
 //! Fuzz targets of private parsers: each function panics when a property does not hold. See `fuzz/README.md`.
 
+mod exit;
+
 use std::{path::Path, sync::LazyLock};
 
 use bytes::Bytes;
 use squall_units::Micros;
 
+pub use self::exit::exit;
 use crate::{
     Config, Media,
     config::FlowConfig,
@@ -222,6 +225,12 @@ impl Input<'_> {
         self.0 = rest;
         *first
     }
+
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        bytes.to_vec()
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +240,7 @@ mod tests {
     #[test]
     fn corpora() {
         replay("control", super::control);
+        replay("exit", super::exit);
         replay("frame", super::frame);
         #[cfg(unix)]
         replay("rpc", super::rpc);

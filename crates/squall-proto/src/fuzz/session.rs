@@ -6,7 +6,7 @@ use std::{
     collections::VecDeque,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
-    sync::{Arc, LazyLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,11 +15,12 @@ use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, FourTuple, PathStatus,
     TransportConfig, VarInt,
 };
-use rustls::pki_types::PrivateKeyDer;
 
+use super::{Input, TLS, fates::Fates, lies};
 use crate::{
-    Block, BlockOptions, Channel, ClientTls, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId,
+    Block, BlockOptions, Channel, Config, Endpoint, Event, Limits, NetPath, SessionId,
     sched::{self, BlockId},
+    signal::Reading,
     steering::Transmit,
     wire::{Data, Item, Stamp},
 };
@@ -28,14 +29,12 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1
 const REASSEMBLY: u64 = 40_000;
 const OPEN_BLOCKS: usize = 8;
 
-/// One identity for all inputs: keys are dear.
-static TLS: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
-    let made = rcgen::generate_simple_self_signed(vec!["squall.test".into()]).expect("is made");
-    let chain = made.cert.der().clone();
-    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let server = ServerTls::new(vec![chain.clone()], key).expect("is valid");
-    (server, ClientTls::with_roots(&[chain]).expect("is valid"))
-});
+/// Packets that one packet of the liar, or one instant, may have the honest side send, beside what its own blocks need.
+const MOST_ANSWERS: u64 = 8;
+const MOST_AT_FIRST: u64 = 500;
+
+/// Instants in a second of silence at which the honest side has something to do.
+const MOST_INSTANTS: u64 = 20_000;
 
 /// Panics if a session does not keep what it promises, whatever its peer says.
 pub fn session(input: &[u8]) {
@@ -58,6 +57,7 @@ pub fn session(input: &[u8]) {
     meeting.settle(Duration::from_secs(120));
     meeting.check();
     assert!(meeting.honest.is_empty(), "something is left of a session whose peer is gone");
+    assert!(meeting.fates.open.is_empty(), "blocks outlive their session: {:?}", meeting.fates.open);
 }
 
 /// An honest server and a client that lies.
@@ -67,11 +67,15 @@ struct Meeting {
     session: Option<SessionId>,
     /// A block of the honest side that grows.
     open: Option<BlockId>,
+    fates: Fates,
     liar: noq_proto::Endpoint,
     handle: ConnectionHandle,
     connection: Connection,
     silent: bool,
     sent: u64,
+    /// Packets of the honest side, and what it had reason to send some for: packets, times and calls.
+    answers: u64,
+    causes: u64,
     /// Datagrams of the honest side, the latest few.
     received: VecDeque<Bytes>,
 }
@@ -96,11 +100,14 @@ impl Meeting {
             honest,
             session: None,
             open: None,
+            fates: Fates::default(),
             liar,
             handle,
             connection,
             silent: false,
             sent: 0,
+            answers: 0,
+            causes: 0,
             received: VecDeque::new(),
         }
     }
@@ -108,6 +115,13 @@ impl Meeting {
     /// What the liar, or the honest application, does next.
     fn step(&mut self, op: u8, input: &mut Input<'_>) {
         match op % 12 {
+            2 if op >= 64 => {
+                let mut datagram = Vec::new();
+                for _ in 0..=op >> 6 & 1 {
+                    lies::item(input).encode(&mut datagram);
+                }
+                self.say(datagram);
+            }
             0..=2 => {
                 let length = input.number() as usize % 1_100;
                 let lie = input.bytes(length);
@@ -133,7 +147,40 @@ impl Meeting {
             _ if op / 12 % 4 == 3 => {
                 self.connection.close(self.now, VarInt::from_u32(7), Bytes::from_static(b"\x1b"));
             }
-            _ => self.settle(Duration::from_millis(1)),
+            _ => self.otherwise(op / 48, input),
+        }
+    }
+
+    /// What happens less often.
+    fn otherwise(&mut self, what: u8, input: &mut Input<'_>) {
+        let now = self.now;
+        match what {
+            0 => self.settle(Duration::from_millis(1)),
+            // What the honest side said, said back.
+            1 | 2 => {
+                let which = usize::from(input.or_zero());
+                let Some(said) = self.received.get(which % self.received.len().max(1)) else { return };
+                self.say(said.to_vec());
+            }
+            3 => {
+                let id = BlockId(u64::from(input.or_zero()));
+                let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
+                session.cancel(now, id);
+            }
+            4 => {
+                let (what, number) = (input.or_zero(), input.number());
+                let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
+                match what % 4 {
+                    0 => session.set_metered(SERVER.ip(), what & 4 == 0),
+                    1 => session.set_budget(SERVER.ip(), (what & 4 == 0).then(|| u64::from(number) * 8)),
+                    2 => session.on_signal(now, SERVER.ip(), &Reading::wifi(0, -f64::from(number) / 500.0)),
+                    _ => session.request_bitrate(Some(u64::from(number) << 8)),
+                }
+            }
+            _ => {
+                let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
+                session.close(now, 0, "enough");
+            }
         }
     }
 
@@ -186,10 +233,14 @@ impl Meeting {
     /// The honest application sends a block, so that there is something to lie about.
     fn send(&mut self, input: &mut Input<'_>) {
         let (now, size) = (self.now, input.number() as usize % 15_000);
+        let deadline = u64::from(input.number());
         let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
-        let block = Block::new(vec![7; size]).deadline(Duration::from_millis(1 + u64::from(input.number())));
+        let mut block = Block::new(vec![7; size]).deadline(Duration::from_millis(1 + deadline));
+        block.reliable = deadline % 3 != 0;
         // Full, or closed.
-        let _ = session.send(now, block);
+        if let Ok(id) = session.send(now, block) {
+            self.fates.open.insert(id);
+        }
     }
 
     /// The honest application opens a block that grows, writes to it, or ends it.
@@ -199,6 +250,7 @@ impl Meeting {
         let Some(open) = self.open else {
             let deadline = Duration::from_millis(1 + size as u64);
             self.open = session.open(now, &BlockOptions::new().deadline(deadline)).ok();
+            self.fates.open.extend(self.open);
             return;
         };
         // Too large, full, or ended: by its deadline or by a refusal that is a lie.
@@ -213,8 +265,11 @@ impl Meeting {
 
     /// Lets time pass with nothing on the way for longer than a moment.
     fn settle(&mut self, time: Duration) {
-        let end = self.now + time;
+        let (end, mut instants) = (self.now + time, 0);
         loop {
+            instants += 1;
+            let most = MOST_INSTANTS * (1 + time.as_secs());
+            assert!(instants < most, "{instants} instants in {time:?}: no time passes");
             for _ in 0..200 {
                 if !self.exchange() {
                     break;
@@ -227,6 +282,7 @@ impl Meeting {
             if own.is_some_and(|at| at <= self.now) {
                 self.connection.handle_timeout(self.now);
             }
+            self.causes += 1;
             self.honest.handle_timeout(self.now);
             // Time passes, if little, so that every timer fires.
             self.now += Duration::from_micros(1);
@@ -244,6 +300,10 @@ impl Meeting {
                 self.session = Some(id);
                 // The endpoint is asked for packets after it, and may forget a session whose last event it was.
                 events = true;
+                if event == Event::Connected {
+                    self.honest.session(id).expect("is up").report_fates(true);
+                }
+                self.fates.on_event(&event);
                 if let Event::Received(block) = event {
                     assert!(block.data.len() <= 20_000, "a block is larger than was agreed");
                 } else if let Event::Part(part) = event {
@@ -270,6 +330,7 @@ impl Meeting {
         let local = out.src_ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
         let net = NetPath { local: SERVER.ip(), remote: SocketAddr::new(local, 1_000) };
         self.sent += 1;
+        self.causes += 1;
         self.honest.handle(self.now, net, None, BytesMut::from(&buf[..out.size]));
         true
     }
@@ -277,6 +338,9 @@ impl Meeting {
     fn honest_sends(&mut self) -> bool {
         let mut buf = Vec::new();
         let Some(out) = self.honest.poll_transmit(self.now, 1, &mut buf) else { return false };
+        self.answers += 1;
+        let most = MOST_AT_FIRST + MOST_ANSWERS * self.causes;
+        assert!(self.answers <= most, "{} packets for {} causes", self.answers, self.causes);
         if !self.silent {
             self.liar_takes(&out, &buf);
         }
@@ -301,26 +365,7 @@ impl Meeting {
         let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
         let stats = session.stats();
         assert!(stats.held_bytes <= REASSEMBLY, "{} bytes are held", stats.held_bytes);
-    }
-}
-
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn number(&mut self) -> u32 {
-        u32::from(self.byte().unwrap_or(0)) << 8 | u32::from(self.byte().unwrap_or(0))
-    }
-
-    fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
-        self.0 = rest;
-        bytes.to_vec()
+        assert!(stats.open_blocks <= OPEN_BLOCKS, "{} blocks are open", stats.open_blocks);
     }
 }
 

@@ -1,0 +1,629 @@
+//! Two sessions, the applications at both ends, and a network that does what it likes.
+//!
+//! The applications call everything there is to call in any order. The network loses, duplicates, delays, reorders,
+//! truncates and damages packets, repeats those of long ago, forges some, moves a client to another address, and fails.
+//! What arrives is what was sent, every block has one end at each side, memory is bounded, time passes, and when the
+//! network is well again everything arrives.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Input, TLS, fates::Fates};
+use crate::{
+    Block, BlockOptions, Channel, Config, CongestionControl, Depends, Endpoint, Event, Limits, NetPath,
+    Priority, Session, SessionId, Target,
+    sched::{BlockId, Registry, StreamScheduler},
+    signal::{Reading, Technology},
+};
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
+const LINKS: usize = 3;
+const LIMITS: Limits = Limits {
+    block: 60_000,
+    queued_bytes: 150_000,
+    reassembly: 100_000,
+    open_blocks: 16,
+    paths: 4,
+    handshakes: 8,
+    handshakes_per_host: 4,
+    sessions: 4,
+};
+const CLIENT: usize = 0;
+
+/// No moment needs more packets, events and timers than this.
+const MOMENT: Duration = Duration::from_millis(10);
+const MOST_IN_A_MOMENT: u32 = 4_000;
+/// No input needs more time.
+const MOST_TIME: Duration = Duration::from_secs(150);
+
+static SCHEDULERS: LazyLock<Registry> = LazyLock::new(Registry::standard);
+
+/// Panics if two sessions do not keep what they promise each other.
+pub fn pair(input: &[u8]) {
+    let mut input = Input(input);
+    let mut pair = Pair::new(&mut input);
+    while let Some(op) = input.byte() {
+        pair.step(op, &mut input);
+        pair.run(Duration::ZERO);
+        pair.check();
+    }
+    pair.recover();
+    pair.part();
+}
+
+/// What two of the input's bytes choose.
+fn config(input: &mut Input<'_>) -> Config {
+    let (which, flags) = (usize::from(input.or_zero()), input.or_zero());
+    let name = SCHEDULERS.entries().nth(which % SCHEDULERS.entries().count()).expect("there are some").name;
+    let congestion = CongestionControl::ALL[usize::from(flags) % CongestionControl::ALL.len()].1;
+    let round_robin = flags & 8 != 0 && SCHEDULERS.build(name).expect("is standard").follows_queue();
+    Config {
+        scheduler: Arc::new(move || SCHEDULERS.build(name).expect("is standard")),
+        streams: if round_robin { StreamScheduler::weighted() } else { StreamScheduler::Fifo },
+        congestion,
+        all_reliable: flags & 0x10 != 0,
+        expire: flags & 0x20 == 0,
+        liveness: flags & 0x40 == 0,
+        steer_acks: flags & 0x80 == 0,
+        distrust: which & 0x80 != 0,
+        limits: LIMITS,
+        ..Config::default()
+    }
+}
+
+/// An end with its application.
+struct Side {
+    endpoint: Endpoint,
+    id: Option<SessionId>,
+    /// Number of the next block.
+    next: u64,
+    fates: Fates,
+    /// Blocks that grow, with what was written.
+    growing: BTreeMap<BlockId, u32>,
+    /// Lengths of the blocks that will get no longer, to compare.
+    lengths: BTreeMap<BlockId, u32>,
+}
+
+impl Side {
+    fn session(&mut self) -> Option<&mut Session> {
+        self.id.and_then(|id| self.endpoint.session(id))
+    }
+}
+
+/// An interface of the client with its network.
+#[derive(Clone, Copy)]
+struct Link {
+    delay: Duration,
+    down: bool,
+    /// Bit n: of eight packets the n-th is lost.
+    loss: u8,
+    /// Larger packets are lost.
+    mtu: usize,
+    /// Of the client's address, as the server sees it.
+    port: u16,
+}
+
+const GOOD: Link = Link { delay: Duration::from_millis(10), down: false, loss: 0, mtu: 1_500, port: 1_000 };
+
+struct Packet {
+    to_server: bool,
+    /// As the receiver sees it.
+    net: NetPath,
+    data: Vec<u8>,
+}
+
+/// What happens to a packet.
+#[derive(Clone, Copy)]
+enum Fate {
+    Lost,
+    Twice(Duration),
+    Late(Duration),
+    Damaged(usize, u8),
+    Short(usize),
+    /// It comes from somewhere else.
+    Moved(u8),
+}
+
+struct Pair {
+    now: Instant,
+    start: Instant,
+    sides: [Side; 2],
+    links: [Link; LINKS],
+    /// Packets on their way.
+    wire: BTreeMap<(Instant, u64), Packet>,
+    sent: u64,
+    /// What happens to the next packets.
+    fates: VecDeque<Fate>,
+    /// Packets that somebody recorded.
+    recorded: VecDeque<(bool, NetPath, Vec<u8>)>,
+    /// Begin of the current moment, and what happened since.
+    moment: (Instant, u32),
+}
+
+fn local(link: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, link as u8, 1))
+}
+
+/// The byte of a block at a place.
+fn byte(side: usize, id: BlockId, at: u32) -> u8 {
+    (id.0 as u8).wrapping_mul(37) ^ (at as u8).wrapping_mul(11) ^ (at >> 8) as u8 ^ (side as u8) << 7
+}
+
+fn payload(side: usize, id: BlockId, from: u32, len: u32) -> Vec<u8> {
+    (from..from + len).map(|at| byte(side, id, at)).collect()
+}
+
+impl Pair {
+    fn new(input: &mut Input<'_>) -> Self {
+        let now = Instant::now();
+        let (server, client) = (config(input), config(input));
+        let side = |endpoint| Side {
+            endpoint,
+            id: None,
+            next: 0,
+            fates: Fates::default(),
+            growing: BTreeMap::new(),
+            lengths: BTreeMap::new(),
+        };
+        let mut client = side(Endpoint::new(client, None, Some([1; 32]), now));
+        let server = side(Endpoint::new(server, Some(&TLS.0), Some([2; 32]), now));
+        let interfaces =
+            (0..LINKS).map(|link| vec![NetPath { local: local(link), remote: SERVER }]).collect();
+        let target = Target { tls: TLS.1.clone(), server_name: "squall.test".into(), interfaces };
+        client.id = Some(client.endpoint.connect(now, target).expect("is valid"));
+        Self {
+            now,
+            start: now,
+            sides: [client, server],
+            links: [GOOD; LINKS],
+            wire: BTreeMap::new(),
+            sent: 0,
+            fates: VecDeque::new(),
+            recorded: VecDeque::new(),
+            moment: (now, 0),
+        }
+    }
+
+    fn step(&mut self, op: u8, input: &mut Input<'_>) {
+        let side = usize::from(op >> 7);
+        match op & 0x1f {
+            0..=4 => self.send(side, input),
+            5..=8 => self.write(side, input),
+            9 => self.cancel(side, input),
+            10..=14 => self.run(Duration::from_micros(u64::from(input.number()) * 4)),
+            15 => self.run(Duration::from_millis(u64::from(input.number()) % 40_000)),
+            16..=20 => self.disturb(input),
+            21 | 22 => self.change_link(input),
+            23 => self.repeat(input),
+            24 => self.forge(input),
+            25 => self.change_paths(side, input),
+            26 => self.set_up(side, input),
+            27 => self.cost(side, input),
+            28 => self.radio(side, input),
+            29 => self.ask(side, input),
+            30 => {
+                let (now, link) = (self.now, usize::from(input.or_zero()) % LINKS);
+                let at = if side == CLIENT { local(link) } else { SERVER.ip() };
+                let remote = self.links[link].port;
+                let remote = if side == CLIENT { SERVER } else { SocketAddr::new(local(link), remote) };
+                let remote = Some(remote).filter(|_| op & 0x20 != 0);
+                self.sides[side].endpoint.handle_unreachable(now, at, remote);
+            }
+            _ if op & 0x60 == 0x60 => {
+                let now = self.now;
+                if let Some(session) = self.sides[side].session() {
+                    session.close(now, input.or_zero().into(), "enough");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, side: usize, input: &mut Input<'_>) {
+        let (now, flags, len, deadline) = (self.now, input.or_zero(), input.number(), input.number());
+        let (channel, next) = (Channel::new(u16::from(flags >> 1 & 3)), self.sides[side].next);
+        let Some(session) = self.sides[side].session() else { return };
+        let id = BlockId(next);
+        let len = if flags & 0x80 == 0 { len % 3_000 } else { len };
+        let mut block = Block::new(payload(side, id, 0, len)).channel(channel);
+        block = block.priority(Priority::new(flags >> 3 & 7));
+        block.reliable = flags & 1 == 0;
+        block.ordered = flags & 0x40 == 0;
+        block.deadline = (deadline % 4 != 0).then(|| Duration::from_micros(u64::from(deadline) * 10));
+        block.depends = match deadline % 5 {
+            0 => Depends::Key,
+            1 => Depends::Reference,
+            2 => Depends::Disposable,
+            _ => Depends::Nothing,
+        };
+        if let Ok(sent) = session.send(now, block) {
+            assert_eq!(sent, id);
+            let side = &mut self.sides[side];
+            side.next += 1;
+            side.fates.open.insert(id);
+            side.lengths.insert(id, len);
+        }
+    }
+
+    /// Opens a block that grows, writes to one, or finishes it.
+    fn write(&mut self, side: usize, input: &mut Input<'_>) {
+        let (now, flags, len) = (self.now, input.or_zero(), input.number() % 20_000);
+        let chosen = self.sides[side].growing.iter().nth(usize::from(flags >> 3 & 1));
+        let chosen = chosen.map(|(id, written)| (*id, *written));
+        let Some(session) = self.sides[side].session() else { return };
+        let Some((id, written)) = chosen.filter(|_| flags & 7 != 0) else {
+            let mut options = BlockOptions::new().channel(Channel::new(u16::from(flags >> 4 & 3)));
+            options.deadline = (len % 3 != 0).then(|| Duration::from_millis(len.into()));
+            options.ordered = flags & 0x40 != 0;
+            options.unreliable = flags & 0x80 != 0;
+            if let Ok(id) = session.open(now, &options) {
+                self.sides[side].next += 1;
+                self.sides[side].growing.insert(id, 0);
+                self.sides[side].fates.open.insert(id);
+            }
+            return;
+        };
+        if flags & 7 == 7 {
+            let _ = session.finish(now, id);
+            self.finished(side, id);
+        } else if session.append(id, payload(side, id, written, len).into()).is_ok() {
+            *self.sides[side].growing.get_mut(&id).expect("grows") += len;
+        }
+    }
+
+    fn finished(&mut self, side: usize, id: BlockId) {
+        let side = &mut self.sides[side];
+        if let Some(written) = side.growing.remove(&id) {
+            side.lengths.insert(id, written);
+        }
+    }
+
+    fn cancel(&mut self, side: usize, input: &mut Input<'_>) {
+        let (now, which) = (self.now, input.or_zero());
+        let open = &self.sides[side].fates.open;
+        // One that is open, as a rule.
+        let id = open.iter().nth(usize::from(which & 7)).copied().unwrap_or(BlockId(u64::from(which)));
+        if let Some(session) = self.sides[side].session() {
+            session.cancel(now, id);
+        }
+    }
+
+    fn disturb(&mut self, input: &mut Input<'_>) {
+        let (kind, number) = (input.or_zero(), input.number());
+        let time = Duration::from_micros(u64::from(number) * 8);
+        let fate = match kind % 8 {
+            0 | 1 => Fate::Lost,
+            2 => Fate::Twice(time),
+            3 | 4 => Fate::Late(time),
+            5 => Fate::Damaged(number as usize, kind | 1),
+            6 => Fate::Short(number as usize),
+            _ => Fate::Moved(kind >> 3),
+        };
+        for _ in 0..=usize::from(kind >> 3 & 3) {
+            self.fates.push_back(fate);
+        }
+        self.fates.truncate(64);
+    }
+
+    fn change_link(&mut self, input: &mut Input<'_>) {
+        let (which, number) = (input.or_zero(), input.number());
+        let link = &mut self.links[usize::from(which) % LINKS];
+        match which >> 2 & 7 {
+            0 => link.down = true,
+            1 => link.down = false,
+            2 => link.loss = number as u8,
+            3 => link.delay = Duration::from_micros(u64::from(number) * 16),
+            4 => link.mtu = 300 + number as usize % 1_300,
+            5 => link.port = 1_000 + number as u16 % 4,
+            6 => *link = GOOD,
+            // All at once.
+            _ => self.links.iter_mut().for_each(|link| link.down = number & 1 == 0),
+        }
+    }
+
+    /// A packet of long ago comes again.
+    fn repeat(&mut self, input: &mut Input<'_>) {
+        let which = usize::from(input.or_zero());
+        if let Some((to_server, net, data)) = self.recorded.get(which % self.recorded.len().max(1)) {
+            let packet = Packet { to_server: *to_server, net: *net, data: data.clone() };
+            self.put(self.now, packet);
+        }
+    }
+
+    /// A packet that no end sent.
+    fn forge(&mut self, input: &mut Input<'_>) {
+        let (flags, length) = (input.or_zero(), usize::from(input.or_zero()) * 6);
+        let mut data = input.bytes(length);
+        data.resize(length, flags);
+        let link = usize::from(flags & 3) % LINKS;
+        let to_server = flags & 4 == 0;
+        // The first bytes of a packet that was sent have the connection id.
+        if let Some((.., other)) = self.recorded.get(usize::from(flags >> 3)) {
+            let head = other.len().min(length).min(24);
+            data[..head].copy_from_slice(&other[..head]);
+        }
+        let net = self.net(to_server, link, self.links[link].port);
+        self.put(self.now, Packet { to_server, net, data });
+    }
+
+    fn change_paths(&mut self, side: usize, input: &mut Input<'_>) {
+        let (now, which) = (self.now, input.or_zero());
+        let link = usize::from(which) % LINKS;
+        let Some(session) = self.sides[side].session() else { return };
+        match which >> 2 & 3 {
+            0 => session.remove_interface(now, if side == CLIENT { local(link) } else { SERVER.ip() }),
+            1 | 2 => session.add_path(now, NetPath { local: local(link), remote: SERVER }),
+            _ => session.probe(now, crate::sched::PathId(which >> 4)),
+        }
+    }
+
+    fn set_up(&mut self, side: usize, input: &mut Input<'_>) {
+        let (now, flags) = (self.now, input.or_zero());
+        let channel = Channel::new(u16::from(flags & 3));
+        let Some(session) = self.sides[side].session() else { return };
+        match flags >> 3 & 3 {
+            0 | 1 => session.set_in_parts(channel, flags & 4 != 0),
+            2 => drop(session.set_channel_weight(channel, input.number() as u16 % 300)),
+            _ => session.trust(now),
+        }
+    }
+
+    fn cost(&mut self, side: usize, input: &mut Input<'_>) {
+        let (flags, bytes) = (input.or_zero(), input.number());
+        let at = if side == CLIENT { local(usize::from(flags) % LINKS) } else { SERVER.ip() };
+        let Some(session) = self.sides[side].session() else { return };
+        match flags >> 2 & 3 {
+            0 | 1 => session.set_metered(at, flags & 0x10 == 0),
+            2 => session.set_budget(at, Some(u64::from(bytes) * 8)),
+            _ => session.set_budget(at, None),
+        }
+    }
+
+    fn radio(&mut self, side: usize, input: &mut Input<'_>) {
+        let (now, flags, level) = (self.now, input.or_zero(), input.number());
+        let at = if side == CLIENT { local(usize::from(flags) % LINKS) } else { SERVER.ip() };
+        let time = (now - self.start).as_micros() as u64;
+        let level = -f64::from(level) / 500.0;
+        let reading = match flags >> 2 & 3 {
+            0 | 1 => Reading::wifi(time, level),
+            2 => Reading::lte(time, level, level / 4.0),
+            _ => Reading::disconnected(time, Technology::Wifi),
+        };
+        if let Some(session) = self.sides[side].session() {
+            session.on_signal(now, at, &reading);
+        }
+    }
+
+    fn ask(&mut self, side: usize, input: &mut Input<'_>) {
+        let (now, flags, number) = (self.now, input.or_zero(), input.number());
+        let Some(session) = self.sides[side].session() else { return };
+        match flags % 4 {
+            0 => session.request_bitrate(Some(100_000 + u64::from(number) * 100)),
+            1 => session.request_bitrate(None),
+            2 => {
+                let within = Duration::from_millis(number.into());
+                let probability = f64::from(flags) / 200.0;
+                let bytes = session.deliverable(now, within, probability);
+                assert!(bytes < 1 << 50, "{bytes} bytes in {within:?}");
+            }
+            _ => drop(session.capacity(now)),
+        }
+    }
+
+    /// Addresses of a packet, as its receiver sees them.
+    fn net(&self, to_server: bool, link: usize, port: u16) -> NetPath {
+        if to_server {
+            NetPath { local: SERVER.ip(), remote: SocketAddr::new(local(link), port) }
+        } else {
+            NetPath { local: local(link), remote: SERVER }
+        }
+    }
+
+    fn put(&mut self, at: Instant, packet: Packet) {
+        self.sent += 1;
+        self.wire.insert((at, self.sent), packet);
+    }
+
+    /// A packet leaves an end.
+    fn transmit(&mut self, side: usize, path: NetPath, data: &[u8]) {
+        let to_server = side == CLIENT;
+        let client = if to_server { path.local } else { path.remote.ip() };
+        let Some(link) = (0..LINKS).find(|link| local(*link) == client) else { return };
+        let Link { delay, down, loss, mtu, port } = self.links[link];
+        // To an address that the client does not have any more.
+        let stale = !to_server && path.remote.port() != port;
+        let lost = loss >> (self.sent % 8) & 1 == 1;
+        let net = self.net(to_server, link, port);
+        if self.sent % 4 == 0 || self.recorded.len() < 8 {
+            self.recorded.push_front((to_server, net, data.to_vec()));
+            self.recorded.truncate(32);
+        }
+        let mut packet = Packet { to_server, net, data: data.to_vec() };
+        let mut at = self.now + delay;
+        self.sent += 1;
+        if down || lost || stale || data.len() > mtu {
+            return;
+        }
+        match self.fates.pop_front() {
+            Some(Fate::Lost) => return,
+            Some(Fate::Twice(later)) => {
+                let copy = Packet { data: packet.data.clone(), ..packet };
+                self.put(at + later, copy);
+            }
+            Some(Fate::Late(later)) => at += later,
+            Some(Fate::Damaged(place, with)) => {
+                let place = place % packet.data.len();
+                packet.data[place] ^= with;
+            }
+            Some(Fate::Short(length)) => packet.data.truncate(length % data.len()),
+            Some(Fate::Moved(to)) => {
+                let elsewhere = usize::from(to & 3) % LINKS;
+                packet.net = self.net(to_server, elsewhere, 1_000 + u16::from(to >> 2));
+            }
+            None => {}
+        }
+        self.put(at, packet);
+    }
+
+    /// Everything that happens in this time.
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        if end > self.start + MOST_TIME {
+            return;
+        }
+        loop {
+            self.turn();
+            let due = self.sides.iter_mut().filter_map(|side| side.endpoint.poll_timeout()).min();
+            let next = due.into_iter().chain(self.wire.keys().next().map(|(at, _)| *at)).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            self.count();
+            while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let Packet { to_server, net, data } = entry.remove();
+                let side = &mut self.sides[usize::from(to_server)];
+                side.endpoint.handle(self.now, net, None, BytesMut::from(&data[..]));
+            }
+            for side in &mut self.sides {
+                if side.endpoint.poll_timeout().is_some_and(|at| at <= self.now) {
+                    side.endpoint.handle_timeout(self.now);
+                }
+            }
+            // Time passes, if little, so that every timer fires.
+            self.now += Duration::from_micros(1);
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Time must pass.
+    fn count(&mut self) {
+        if self.now >= self.moment.0 + MOMENT {
+            self.moment = (self.now, 0);
+        }
+        self.moment.1 += 1;
+        if self.moment.1 >= MOST_IN_A_MOMENT {
+            let due = self.sides.each_mut().map(|side| side.endpoint.poll_timeout().map(|at| at <= self.now));
+            panic!("endless work: timers {due:?}, {} packets on the way", self.wire.len());
+        }
+    }
+
+    /// Packets and events of both ends, until there are none.
+    fn turn(&mut self) {
+        for side in 0..self.sides.len() {
+            loop {
+                let mut buf = Vec::new();
+                let Some(out) = self.sides[side].endpoint.poll_transmit(self.now, 4, &mut buf) else { break };
+                let segment = out.segment_size.unwrap_or(out.size).max(1);
+                for packet in buf[..out.size].chunks(segment) {
+                    self.count();
+                    self.transmit(side, out.path, packet);
+                }
+            }
+            while let Some(id) = self.sides[side].endpoint.poll_ready() {
+                while let Some(event) = self.sides[side].endpoint.poll_event(id) {
+                    self.count();
+                    self.on_event(side, id, &event);
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, side: usize, id: SessionId, event: &Event) {
+        let (own, peer) = self.sides.split_at_mut(1);
+        let (own, peer) = if side == CLIENT { (&mut own[0], &peer[0]) } else { (&mut peer[0], &own[0]) };
+        let known = *own.id.get_or_insert(id);
+        assert_eq!(known, id, "one client has two sessions");
+        if let Event::Connected = event {
+            own.endpoint.session(id).expect("is up").report_fates(true);
+        }
+        own.fates.on_event(event);
+        let (id, from, data, whole): (_, _, &Bytes, _) = match event {
+            Event::Received(block) => (block.id, 0, &block.data, true),
+            Event::Part(part) => (part.id, part.offset, &part.data, part.is_last),
+            _ => return,
+        };
+        let length = peer.lengths.get(&id).or_else(|| peer.growing.get(&id));
+        let length = *length.unwrap_or_else(|| panic!("{id:?} was never sent"));
+        let end = from + data.len() as u32;
+        assert!(if whole { end == length } else { end <= length }, "{id:?} has {end} of {length} bytes");
+        let right = (from..).zip(data).all(|(at, found)| *found == byte(1 - side, id, at));
+        assert!(right, "{id:?} has other bytes than were sent");
+    }
+
+    fn check(&mut self) {
+        for side in &mut self.sides {
+            // Blocks that ended grow no more.
+            let over: Vec<BlockId> =
+                side.growing.keys().filter(|id| !side.fates.open.contains(id)).copied().collect();
+            for id in over {
+                let written = side.growing.remove(&id).expect("is there");
+                side.lengths.insert(id, written);
+            }
+            let Some(session) = side.session() else { continue };
+            let stats = session.stats();
+            assert!(stats.held_bytes <= LIMITS.reassembly, "{} bytes are held", stats.held_bytes);
+            assert!(stats.queued_bytes <= LIMITS.queued_bytes, "{} bytes are queued", stats.queued_bytes);
+            assert!(stats.open_blocks <= LIMITS.open_blocks, "{} blocks are open", stats.open_blocks);
+        }
+    }
+
+    /// The network is well again, and the applications want nothing special: what can arrive arrives.
+    fn recover(&mut self) {
+        self.links = [GOOD; LINKS];
+        self.fates.clear();
+        let (now, time) = (self.now, (self.now - self.start).as_micros() as u64);
+        for side in 0..self.sides.len() {
+            let growing: Vec<BlockId> = self.sides[side].growing.keys().copied().collect();
+            let Some(session) = self.sides[side].session() else { continue };
+            session.request_bitrate(None);
+            for at in (0..LINKS).map(local).chain([SERVER.ip()]) {
+                session.set_budget(at, None);
+                session.set_metered(at, false);
+                session.on_signal(now, at, &Reading::wifi(time, -40.0));
+                if side == CLIENT {
+                    session.add_path(now, NetPath { local: at, remote: SERVER });
+                }
+            }
+            for id in growing {
+                if let Some(session) = self.sides[side].session() {
+                    let _ = session.finish(now, id);
+                }
+                self.finished(side, id);
+            }
+        }
+        self.start = self.now;
+        self.run(Duration::from_secs(60));
+        self.check();
+        let up = self.sides.iter_mut().all(|side| side.session().is_some_and(|session| !session.is_closed()));
+        if !up {
+            return;
+        }
+        for side in 0..self.sides.len() {
+            let (own, peer) = (&self.sides[side].fates, &self.sides[1 - side].fates);
+            assert!(own.open.is_empty(), "{:?} of side {side} do not end", own.open);
+            let lost = own.delivered.difference(&peer.ended).next();
+            assert!(lost.is_none(), "{lost:?} of side {side} was delivered and is nowhere");
+        }
+    }
+
+    /// Both close; nothing is left.
+    fn part(&mut self) {
+        let now = self.now;
+        for side in &mut self.sides {
+            if let Some(session) = side.session() {
+                session.close(now, 0, "");
+            }
+        }
+        self.start = self.now;
+        self.run(Duration::from_secs(60));
+        for side in &self.sides {
+            assert!(side.endpoint.is_empty(), "something is left of two sessions that are over");
+            assert!(side.fates.open.is_empty(), "blocks outlive their session");
+        }
+    }
+}
