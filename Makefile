@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check alerts recipes dashboard man deb android gstreamer python wheels bench picture findings versus tquic traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check alerts recipes sanitizers dashboard man deb android gstreamer python wheels bench picture findings versus tquic traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -56,13 +56,14 @@ test: tools
 
 # What a release needs beside the tests. Each is a target of its own, for it needs the network, a further toolchain or a
 # program that may be missing; one that cannot run says so in a line.
-CHECKS = msrv deny noq-range publish-check alerts recipes
+CHECKS = msrv deny noq-range publish-check alerts recipes sanitizers
 NEEDS_msrv = the oldest toolchain that the crates promise
 NEEDS_deny = cargo-deny
 NEEDS_noq-range = the registry
 NEEDS_publish-check = the registry
 NEEDS_alerts = promtool
 NEEDS_recipes = ffmpeg and the programs that it names
+NEEDS_sanitizers = a nightly toolchain with miri and rust-src
 checks: $(CHECKS)
 
 # The crates that are published: those of crates/ that do not say otherwise.
@@ -101,6 +102,10 @@ RECIPES =
 recipes: tools
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
 	@scripts/recipes.py $(RECIPES)
+
+# Code with `unsafe` under Miri, bindings and sockets under the address and thread sanitizers.
+sanitizers:
+	@scripts/sanitizers.sh
 
 # The dashboard with data of a tunnel of two minutes from a real Prometheus, in out/dashboard.html, and as a picture.
 dashboard: tools
