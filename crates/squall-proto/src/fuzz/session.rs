@@ -45,6 +45,7 @@ pub fn session(input: &[u8]) {
         config.scheduler = Arc::new(reported);
     }
     let mut meeting = Meeting::new(config);
+    meeting.counts_fates = true;
     meeting.settle(Duration::from_secs(1));
     let mut input = Input(input);
     while let Some(op) = input.byte() {
@@ -68,6 +69,8 @@ struct Meeting {
     /// A block of the honest side that grows.
     open: Option<BlockId>,
     fates: Fates,
+    /// Whether all blocks of the honest side are sent by [`Self::step`].
+    counts_fates: bool,
     liar: noq_proto::Endpoint,
     handle: ConnectionHandle,
     connection: Connection,
@@ -101,6 +104,7 @@ impl Meeting {
             session: None,
             open: None,
             fates: Fates::default(),
+            counts_fates: false,
             liar,
             handle,
             connection,
@@ -300,7 +304,7 @@ impl Meeting {
                 self.session = Some(id);
                 // The endpoint is asked for packets after it, and may forget a session whose last event it was.
                 events = true;
-                if event == Event::Connected {
+                if event == Event::Connected && self.counts_fates {
                     self.honest.session(id).expect("is up").report_fates(true);
                 }
                 self.fates.on_event(&event);
