@@ -2,6 +2,7 @@
 
 use super::Input;
 use crate::{
+    RateLimit, Role,
     signal::AlertKind,
     wire::{
         Cancel, CancelReason, Data, Feedback, Item, Member, PathAlert, PathInfo, PathLoss, RefuseReason,
@@ -32,7 +33,12 @@ pub(super) fn item(input: &mut Input<'_>) -> Item<'static> {
         3..=5 => feedback(id, input),
         6 => Item::Probe(id, stamp(input)),
         7 => Item::ProbeReply(id, stamp(input)),
-        8 => Item::PathInfo(PathInfo { path, metered: kind & 0x10 != 0, sequence: id }),
+        8 => {
+            let role = Role::ALL[usize::from(kind >> 5) % Role::ALL.len()].1;
+            let limit = (kind & 0x40 != 0)
+                .then(|| RateLimit { bits_per_second: input.any_number(), burst: input.any_number() });
+            Item::PathInfo(PathInfo { path, metered: kind & 0x10 != 0, role, limit, sequence: id })
+        }
         9 => {
             let kinds = [AlertKind::Recovery, AlertKind::Warning, AlertKind::Outage];
             let kind = kinds[usize::from(kind >> 4) % kinds.len()];

@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use super::{Input, TLS, fates::Fates};
 use crate::{
     Block, BlockOptions, Channel, Config, CongestionControl, Depends, Endpoint, Event, Limits, NetPath,
-    Priority, Session, SessionId, Target,
+    PathHint, Priority, QuotaShare, RateLimit, Role, Session, SessionId, Target,
     sched::{BlockId, Registry, StreamScheduler},
     signal::{Reading, Technology},
 };
@@ -155,6 +155,17 @@ fn byte(side: usize, id: BlockId, at: u32) -> u8 {
     (id.0 as u8).wrapping_mul(37) ^ (at as u8).wrapping_mul(11) ^ (at >> 8) as u8 ^ (side as u8) << 7
 }
 
+/// A hint for the paths of a link or a name, or none.
+fn hint(number: u32) -> Option<PathHint> {
+    let path = ["10.0.1.1", "10.0.2.1", "#1", "a"][number as usize >> 2 & 3];
+    match number & 3 {
+        0 => None,
+        1 => Some(PathHint::prefer(path)),
+        2 => Some(PathHint::avoid(path)),
+        _ => Some(PathHint::only(path)),
+    }
+}
+
 fn payload(side: usize, id: BlockId, from: u32, len: u32) -> Vec<u8> {
     (from..from + len).map(|at| byte(side, id, at)).collect()
 }
@@ -235,6 +246,7 @@ impl Pair {
         block = block.priority(Priority::new(flags >> 3 & 7));
         block.reliable = flags & 1 == 0;
         block.ordered = flags & 0x40 == 0;
+        block.hint = hint(deadline >> 12);
         block.deadline = (deadline % 4 != 0).then(|| Duration::from_micros(u64::from(deadline) * 10));
         block.depends = match deadline % 5 {
             0 => Depends::Key,
@@ -262,6 +274,7 @@ impl Pair {
             options.deadline = (len % 3 != 0).then(|| Duration::from_millis(len.into()));
             options.ordered = flags & 0x40 != 0;
             options.unreliable = flags & 0x80 != 0;
+            options.hint = hint(len >> 3);
             if let Ok(id) = session.open(now, &options) {
                 self.sides[side].next += 1;
                 self.sides[side].growing.insert(id, 0);
@@ -375,13 +388,25 @@ impl Pair {
     }
 
     fn cost(&mut self, side: usize, input: &mut Input<'_>) {
-        let (flags, bytes) = (input.or_zero(), input.number());
+        let (now, flags, bytes) = (self.now, input.or_zero(), input.number());
         let at = if side == CLIENT { local(usize::from(flags) % LINKS) } else { SERVER.ip() };
         let Some(session) = self.sides[side].session() else { return };
-        match flags >> 2 & 3 {
-            0 | 1 => session.set_metered(at, flags & 0x10 == 0),
-            2 => session.set_budget(at, Some(u64::from(bytes) * 8)),
-            _ => session.set_budget(at, None),
+        let some = flags & 0x20 == 0;
+        match flags >> 2 & 7 {
+            0 => session.set_metered(at, some),
+            1 => session.set_budget(at, some.then(|| u64::from(bytes) * 8)),
+            2 => {
+                let share = QuotaShare { left: u64::from(bytes) * 8, is_held: flags & 0x40 != 0 };
+                session.set_quota(at, some.then_some(share));
+            }
+            3 => session.set_role(at, Role::ALL[bytes as usize % Role::ALL.len()].1),
+            4 => session.set_rate_limit(now, at, some.then(|| RateLimit::new(u64::from(bytes) * 1_000))),
+            5 => {
+                let limit = RateLimit { bits_per_second: u64::from(bytes) * 100, burst: bytes.into() };
+                session.set_rate_limit(now, at, Some(limit));
+            }
+            6 => session.set_labels(at, [if some { "a" } else { "b" }]),
+            _ => drop(session.usage(at)),
         }
     }
 
@@ -584,6 +609,9 @@ impl Pair {
             for at in (0..LINKS).map(local).chain([SERVER.ip()]) {
                 session.set_budget(at, None);
                 session.set_metered(at, false);
+                session.set_quota(at, None);
+                session.set_role(at, Role::Primary);
+                session.set_rate_limit(now, at, None);
                 session.on_signal(now, at, &Reading::wifi(time, -40.0));
                 if side == CLIENT {
                     session.add_path(now, NetPath { local: at, remote: SERVER });

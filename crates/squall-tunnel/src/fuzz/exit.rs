@@ -15,13 +15,15 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::Input;
 use crate::{
     Config, FlowConfig, Tunnel,
-    config::{IdentityConfig, ListenConfig, Side, Token},
+    config::{IdentityConfig, ListenConfig, Side, Token, read_list},
     control::{CHANNEL, Message, Offer, VERSION, Verdict},
     frame::Frame,
     media::Class,
 };
 
+/// Tokens of the exit and of a tenant.
 const TOKEN: &str = "a token for fuzzing";
+const TENANT: &str = "another for fuzzing";
 
 /// The last message of an input, to which an answer comes.
 const LAST: u32 = 0xfeed;
@@ -66,9 +68,19 @@ impl World {
             flow(format!("loose=udp://{to},order=false"), false),
             flow(format!("back=udp://{enters}"), true),
         ];
-        let listen = ListenConfig { address: ([127, 0, 0, 1], 0).into(), identity: IdentityConfig::Fresh };
+        let listen = ListenConfig::new(([127, 0, 0, 1], 0).into(), IdentityConfig::Fresh);
         let token = Token::new(TOKEN).expect("is long enough");
-        let config = Config { flows, max_sessions: 1_000, ..Config::new(Side::Listen(listen), token) };
+        let mut config = Config { flows, max_sessions: 1_000, ..Config::new(Side::Listen(listen), token) };
+        let hash = Token::new(TENANT).expect("is long enough").hash();
+        let tenant = format!(
+            r#"[[tenant]]
+name = "tenant"
+token_sha256 = "{hash}"
+limits = {{ max_sessions = 2, rate_in = "100kbps", rate_out = "100kbps" }}
+flow = [{{ name = "soon", out = "udp://{to}" }}, {{ name = "loose", out = "udp://{to}", order = false }}]
+"#
+        );
+        config.tenants.list = read_list("a list", &tenant).expect("is right");
         let (exit, client) = runtime.block_on(async {
             let exit = Tunnel::start(config).await.expect("starts");
             (exit, Endpoint::client(squall::Config::default()).expect("starts"))
@@ -82,8 +94,10 @@ impl World {
     async fn lie_to_it(&self, mut input: Input<'_>) {
         let session = self.client.connect(self.request.clone()).await.expect("connects");
         let mut liar = Liar { session, writers: Vec::new() };
-        if input.byte() & 7 != 0 {
-            liar.say(&Message::Hello { version: VERSION, token: TOKEN.as_bytes().to_vec() });
+        let begin = input.byte();
+        if begin & 7 != 0 {
+            let token = if begin & 8 == 0 { TOKEN } else { TENANT }.as_bytes().to_vec();
+            liar.say(&Message::Hello { version: VERSION, token, features: begin >> 4 });
         }
         while !input.0.is_empty() && liar.session.close_reason().is_none() {
             let op = input.byte();
@@ -155,9 +169,12 @@ impl Liar {
             }
             1 | 2 => self.say(&flows(input)),
             3 => self.say(&answer(input)),
+            4 if op & 0x80 != 0 => {
+                self.say(&Message::Goaway { left_ms: op.into(), exits: vec!["elsewhere:1".to_owned()] });
+            }
             4 => {
                 let token = input.take(usize::from(op >> 4));
-                self.say(&Message::Hello { version: op >> 4 & 3, token });
+                self.say(&Message::Hello { version: op >> 4 & 3, token, features: op });
             }
             5 | 6 => {
                 let (channel, frame) = (channel(input), frame(input));
@@ -225,7 +242,7 @@ impl Liar {
 fn channel(input: &mut Input<'_>) -> u16 {
     let number = u16::from(input.byte());
     // Mostly those of the first offers of either side.
-    if number & 0x80 == 0 { 1 + number % 8 } else { number << 3 }
+    if number & 0x80 == 0 { 1 + number % 8 } else { (number & 0x7f) << 3 }
 }
 
 fn flows(input: &mut Input<'_>) -> Message {
