@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -158,7 +159,9 @@ impl Inner {
         // A reader never sees half of it. A power failure may bring back an older one.
         let mut beside = self.file.as_os_str().to_owned();
         beside.push(".new");
-        fs::write(&beside, text)?;
+        // Of a program that was killed; or a link that somebody put there, which must not be followed.
+        let _ = fs::remove_file(&beside);
+        fs::File::create_new(&beside)?.write_all(text.as_bytes())?;
         fs::rename(&beside, &self.file)
     }
 
@@ -375,6 +378,20 @@ mod tests {
         }
         let _ = fs::remove_file(file);
         assert_eq!(read("# text\nwwan0 start=1 used=2 earned=-3\nx\n"), Err(3));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_beside_the_file_is_not_followed() {
+        let (file, precious) = (scratch("linked"), scratch("precious"));
+        let mut beside = file.clone().into_os_string();
+        beside.push(".new");
+        fs::write(&precious, "precious").expect("is written");
+        std::os::unix::fs::symlink(&precious, &beside).expect("is made");
+        drop(Quotas::open(&file, quota(10_000_000)).expect("opens"));
+        assert_eq!(fs::read_to_string(&precious).expect("is there"), "precious");
+        assert_eq!(read(&fs::read_to_string(&file).expect("is there")).expect("is a record").len(), 1);
+        let _ = (fs::remove_file(file), fs::remove_file(precious));
     }
 
     #[test]
