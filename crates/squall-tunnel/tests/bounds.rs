@@ -188,6 +188,36 @@ fn clients_are_rejected_with_a_reason() {
     });
 }
 
+#[test]
+fn an_entry_cannot_drain_or_redirect_an_exit() {
+    within(async || {
+        let exit =
+            Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", free_port()));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        attached(&entry).await;
+        let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
+        let session = stranger(&exit).await;
+        let length = (token.len() as u16).to_be_bytes();
+        let hello = [&[1, b'S', b'q', b'T', b'u', 1], &length[..], &token].concat();
+        // An exit to go to, from one that has the token.
+        for message in [hello, b"\x04\0\0\0\0\x01\x06evil:1".to_vec()] {
+            session
+                .send(Block::new(message).priority(squall::Priority::FIRST).ordered())
+                .await
+                .expect("is sent");
+        }
+        match session.closed().await {
+            CloseReason::ByPeer { code: 16, reason } => assert_eq!(reason, "an entry does not drain"),
+            other => panic!("{other}"),
+        }
+        until(&exit, "one session", |status| status.sessions.len() == 1).await;
+        assert_eq!(entry.status().sessions_opened, 1);
+        entry.stop().await;
+        exit.stop().await;
+    });
+}
+
 /// An entry of a later release: a higher version, more fields, messages and verdicts that this release does not know.
 #[test]
 fn an_entry_of_a_later_release_is_carried() {

@@ -4,7 +4,7 @@ mod common;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, UdpSocket},
     path::Path,
     sync::{
@@ -163,6 +163,10 @@ fn a_removed_tenant_ends_while_another_loses_no_datagram() {
         // Back again: the entry reconnects by itself.
         exit.reload(exit_of(folder.path(), "", &both)).expect("is applied");
         attached(&site_b.entry).await;
+        // With another token it has to go as well.
+        let (hash, other) = (token_of("b").hash().to_string(), token_of("c").hash().to_string());
+        exit.reload(exit_of(folder.path(), "", &both.replace(&hash, &other))).expect("is applied");
+        reported(&site_b.entry, "the token of tenant 'b' was changed").await;
         for tunnel in [site_a.entry, site_b.entry, exit] {
             tunnel.stop().await;
         }
@@ -382,6 +386,34 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
         reported(&site.entry, "tenant 'c' was removed").await;
         assert_eq!(exit.status().tenants.len(), 2);
         site.entry.stop().await;
+        exit.stop().await;
+    });
+}
+
+#[test]
+fn a_list_from_elsewhere_or_without_an_end_is_not_used() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let good = ListServer::start(Some(json("a", &socket())));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("is bound");
+        let (address, elsewhere) = (listener.local_addr().expect("is bound"), good.address);
+        std::thread::spawn(move || {
+            for (count, stream) in listener.incoming().enumerate() {
+                let mut stream = stream.expect("connects");
+                let _ = stream.read(&mut [0; 4096]);
+                let head = match count {
+                    0 => format!("HTTP/1.1 302 Found\r\nLocation: http://{elsewhere}/list\r\n\r\n"),
+                    _ => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
+                };
+                let body = "#".repeat(if count == 0 { 0 } else { 3 << 20 });
+                let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            }
+        });
+        let top = format!("tenants_url = \"http://{address}/list\"\ntenants_interval = \"1s\"");
+        let exit = Tunnel::start(exit_of(folder.path(), &top, "")).await.expect("starts");
+        reported(&exit, "it answers with status 302").await;
+        reported(&exit, "length limit exceeded").await;
+        assert_eq!((good.full.load(Relaxed), exit.status().tenants.len()), (0, 0));
         exit.stop().await;
     });
 }
