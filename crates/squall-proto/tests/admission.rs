@@ -404,6 +404,34 @@ fn what_is_held_for_a_stranger_is_bounded() {
     assert!(held(&mut world) > 300_000, "all of it once it is trusted");
 }
 
+/// The credit that is announced while a block waits to be read has to grow again once it was read, even if that is less than
+/// a quarter of the memory.
+#[test]
+fn a_block_that_was_read_holds_up_no_larger_one() {
+    let roomy = Limits { block: 90_000, reassembly: 100_000, ..Limits::default() };
+    for (config, sizes) in [
+        (server_config(), [30_000, 60_000]),
+        (Config { limits: roomy, distrust: false, ..server_config() }, [20_000, 90_000]),
+    ] {
+        let mut world = World::new();
+        world.server = Endpoint::new(config, Some(&world.tls), Some([1; 32]), world.now);
+        world.connects([10, 0, 0, 1]);
+        let mut received = Vec::new();
+        for size in sizes {
+            let session = world.clients[0].1.session(SessionId(1)).expect("is open");
+            session.send(world.now, Block::new(vec![0; size])).expect("there is room");
+            world.run(Duration::from_millis(500));
+            let id = world.server.sessions().next().expect("there is one");
+            while let Some(event) = world.server.poll_event(id) {
+                if let Event::Received(block) = event {
+                    received.push(block.data.len());
+                }
+            }
+        }
+        assert_eq!(received, sizes);
+    }
+}
+
 /// noq writes the close again at every call as long as the handshake is not over.
 #[test]
 fn a_client_that_does_not_trust_a_server_says_so_once() {

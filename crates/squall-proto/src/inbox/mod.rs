@@ -132,6 +132,11 @@ impl Inbox {
         self.limits = limits;
     }
 
+    /// The bounds that hold now.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Takes in a chunk, as [`Items`](crate::wire::Items) decodes it. `transit` is an estimate of its
     /// one-way delay: the deadline is given as the time left when the chunk was sent.
     ///

@@ -428,10 +428,15 @@ impl Session {
         }
     }
 
-    /// Announces to the peer that the application has made room: a quarter more than was announced last.
+    /// Announces to the peer that the application has made room: a quarter more than was announced last, or enough for the
+    /// largest block, which with less would wait for good.
     pub(super) fn offer_credit(&mut self) {
-        let step = self.config.limits.reassembly / 4;
-        if self.inbox.credit() >= self.announced_credit.saturating_add(step) {
+        let (limits, credit) = (self.inbox.limits(), self.inbox.credit());
+        let is_more = credit >= self.announced_credit.saturating_add(limits.reassembly / 4);
+        // As it is announced.
+        let largest = (limits.reassembly >> 10).min(u64::from(limits.block).div_ceil(1 << 10));
+        let fits_again = self.announced_credit >> 10 < largest && largest <= credit >> 10;
+        if is_more || fits_again {
             self.queue_control(Control::Credit);
         }
     }
