@@ -381,6 +381,20 @@ fn a_server_that_is_killed_and_started_again_says_so() {
     assert_eq!(reason, CloseReason::Transport("reset by peer".into()), "after {:?}", world.now - begin);
 }
 
+/// Three probe timeouts after a close noq forgets the connection (RFC 9000 §10.2), whether the close has left or not.
+#[test]
+fn a_close_leaves_even_if_the_server_is_late() {
+    let mut world = World::new();
+    world.connects([10, 0, 0, 1]);
+    world.run(Duration::from_millis(100));
+    let id = world.server.sessions().next().expect("there is one");
+    world.server.session(id).expect("is open").close(world.now, 16, "enough");
+    world.now += Duration::from_secs(2);
+    world.run(Duration::from_millis(100));
+    let expected = CloseReason::ByPeer { code: 16, reason: "enough".into() };
+    assert_eq!(world.closed((0, SessionId(1))), Some(expected));
+}
+
 #[test]
 fn what_is_held_for_a_stranger_is_bounded() {
     let mut world = World::new();

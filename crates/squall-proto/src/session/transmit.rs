@@ -71,7 +71,9 @@ impl Session {
 
     /// Handshake and close, which noq steers.
     fn transmit_unsteered(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
-        if self.duties.take_quic_timer() {
+        // A close leaves before timers act, however late they are: noq forgets it three probe timeouts after it was asked for.
+        let owes_close = self.stage == Stage::Closed && self.duties.has_flush();
+        if !owes_close && self.duties.take_quic_timer() {
             self.conn.on_timeout(out.now);
         }
         let max = match self.stage {
@@ -88,6 +90,9 @@ impl Session {
         };
         let transmit =
             if max > 0 { self.conn.poll_transmit(Gate::Open, out.now, max, out.buf) } else { None };
+        if transmit.is_none() && self.duties.take_quic_timer() {
+            self.conn.on_timeout(out.now);
+        }
         self.conn.departures.clear();
         if self.stage == Stage::Closed
             && let Some(number) = transmit.as_ref().and_then(|sent| self.conn.number_of(sent.path))
