@@ -400,7 +400,8 @@ impl Pair {
             0 => session.set_metered(at, some),
             1 => session.set_budget(at, some.then(|| u64::from(bytes) * 8)),
             2 => {
-                let share = QuotaShare { left: u64::from(bytes) * 8, is_held: flags & 0x40 != 0 };
+                let (is_held, is_last) = (flags & 0x40 != 0, flags & 0x80 != 0);
+                let share = QuotaShare { left: u64::from(bytes) * 8, is_held, is_last };
                 session.set_quota(at, some.then_some(share));
             }
             3 => session.set_role(at, Role::ALL[bytes as usize % Role::ALL.len()].1),
