@@ -257,7 +257,7 @@ impl Account {
         lease
     }
 
-    /// What a session is told of its lease.
+    /// What a session needs to know of its lease.
     pub fn share(&self, lease: u64) -> QuotaShare {
         QuotaShare { left: lease, is_held: self.held, is_last: self.is_exhausted() }
     }

@@ -1,4 +1,4 @@
-//! A quota over real sockets, several sessions and a restart, counted by a relay that knows nothing of it.
+//! A quota over real sockets, several sessions and a restart, counted by a relay, too.
 
 mod common;
 

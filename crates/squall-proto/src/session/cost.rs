@@ -132,7 +132,7 @@ impl Session {
         let mut closed = false;
         for id in self.conn.paths.by_number().rev() {
             let path = &self.conn.paths[id];
-            // The rest of a quota is for what is under way, and of no use afterwards.
+            // The rest of a quota is for what is under way, and useless afterwards.
             let is_done = path.life.is_spent() && path.in_flight() == 0;
             let is_done = is_done && self.metering.is_last(path.quic.net.local);
             if !is_done && !path.allowance.is_some_and(|allowance| allowance.is_over) {

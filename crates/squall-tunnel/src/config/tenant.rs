@@ -83,7 +83,7 @@ impl TenantsUrl {
         Ok(Some(text.to_owned()))
     }
 
-    /// Whether nobody on the way can read what is sent.
+    /// Whether none on the way can read what is sent.
     fn is_private(&self) -> bool {
         let uri = self.url.parse::<Uri>().ok();
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default().trim_matches(['[', ']']);
