@@ -14,7 +14,7 @@ const METERED: &str = "127.0.0.2";
 const FREE: &str = "127.0.0.3";
 const BYTES: u64 = 3_000_000;
 
-/// How much of the quota may be used before the interface becomes a backup: a bucket, and what leaves until the session is told.
+/// How much of the quota may be used before the interface becomes a backup: a bucket, and what leaves until the session notices.
 const BEFORE_IT_IS_HELD: u64 = 64_000 + 600_000;
 
 struct Stage {
