@@ -133,7 +133,7 @@ pub struct Config {
     pub workers: usize,
     /// Has the connection ids of a server name it, for load balancers; see [`quic_lb`](crate::quic_lb). Default: not.
     pub quic_lb: Option<QuicLbServer>,
-    /// A session that receives nothing for this long is over. Default: 30 s.
+    /// A session that receives nothing for this long is over. Time in which the process did not run does not count. Default: 30 s.
     pub idle_timeout: Duration,
     /// A path that is silent for this long, or is opened and does not come up, is closed; a client reopens
     /// it later. Default: 30 s.

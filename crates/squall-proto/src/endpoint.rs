@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::{IpAddr, SocketAddr},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
@@ -26,6 +26,8 @@ pub struct SessionId(pub u64);
 pub struct Endpoint {
     config: Config,
     epoch: Instant,
+    /// When the driver last called.
+    called: Instant,
     listener: Listener,
     /// Sessions, racers included, by key.
     sessions: BTreeMap<u64, Session>,
@@ -79,6 +81,9 @@ const MAX_REPLIES: usize = 256;
 
 /// Code with which a session is closed whose peer did not announce itself in time.
 const UNANNOUNCED: u32 = 3;
+
+/// A driver that calls this much after it was to call did not run meanwhile: its process was stopped, or its machine.
+const SUSPENSION: Duration = Duration::from_millis(500);
 
 /// How far a connection has come that has not announced itself.
 fn standing(sessions: &BTreeMap<u64, Session>, key: u64) -> Standing {
@@ -137,6 +142,7 @@ impl Endpoint {
             unknown: 0,
             config,
             epoch,
+            called: epoch,
             sessions: BTreeMap::new(),
             by_handle: Handles::default(),
             attempts: BTreeMap::new(),
@@ -177,6 +183,7 @@ impl Endpoint {
 
     /// Takes in a UDP datagram.
     pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
+        self.notice_suspension(now);
         let newcomers = &mut self.newcomers;
         let accept = self.config.accept.as_ref();
         let admit = |proven| match accept {
@@ -232,8 +239,25 @@ impl Endpoint {
         }
     }
 
+    /// Notices that the process did not run for a while.
+    fn notice_suspension(&mut self, now: Instant) {
+        let called = std::mem::replace(&mut self.called, now);
+        if now.saturating_duration_since(called) < SUSPENSION {
+            return;
+        }
+        let Some(due) = self.poll_timeout() else { return };
+        let late = now.saturating_duration_since(due.max(called));
+        if late < SUSPENSION {
+            return;
+        }
+        tracing::debug!(?late, "the process did not run for a while");
+        self.listener.clock.stand_still(late);
+        self.sessions.values_mut().for_each(|session| session.on_suspension(now, late));
+    }
+
     /// Does what the time has come for.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.notice_suspension(now);
         while let Some(&(at, key)) = self.timers.first() {
             if at > now {
                 break;
@@ -255,7 +279,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`Self::handle_timeout`] is to be called next.
+    /// When [`Self::handle_timeout`] is to be called next. The time by which the next call of any kind is later than that, if it
+    /// is half a second or more, does not count for QUIC: see [`Config::idle_timeout`].
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let session = self.timers.first().map(|(at, _)| *at);
         let others = self.attempts.values().map(Attempt::timeout).chain(self.newcomers.timeout());
@@ -265,6 +290,7 @@ impl Endpoint {
     /// The next packets to send, written to `buf`, which must be empty: up to `max_packets` of one size
     /// (the last may be shorter) to one peer, when the driver can send them in one go.
     pub fn poll_transmit(&mut self, now: Instant, max_packets: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.notice_suspension(now);
         if let Some((transmit, data)) = self.replies.pop_front() {
             buf.extend_from_slice(&data);
             return Some(transmit);

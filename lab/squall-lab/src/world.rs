@@ -30,6 +30,18 @@ const LONG_HEADER_SIZE: usize = 1200;
 /// Packets that leave back to back at most.
 const BATCH: usize = 32;
 
+/// Datagrams that the socket of a suspended side holds.
+const SOCKET: usize = 256;
+
+/// What the monotonic clock of a side does while it is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Monotonic {
+    /// It goes on, as for a process that is stopped: its socket takes in what arrives.
+    GoesOn,
+    /// It stands still, as Linux has it while a machine sleeps: what arrives is lost.
+    StandsStill,
+}
+
 /// One of the two ends, the client first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -104,6 +116,12 @@ struct Node {
     held: bool,
     /// What has arrived and was not taken in.
     arrived: VecDeque<Datagram>,
+    /// When its machine continues, while it is suspended.
+    suspended: Option<(Micros, Monotonic)>,
+    /// For how long its clock will have stood still then.
+    slept: Micros,
+    /// How far its clock is behind.
+    behind: Micros,
 }
 
 /// A side of a world, as the loop of the endpoint sees it.
@@ -115,7 +133,25 @@ struct At<'a> {
 impl Node {
     fn new(endpoint: Endpoint) -> Self {
         let arrived = VecDeque::new();
-        Self { endpoint, session: None, connected: false, touched: false, held: false, arrived }
+        Self {
+            endpoint,
+            session: None,
+            connected: false,
+            touched: false,
+            held: false,
+            arrived,
+            suspended: None,
+            slept: 0,
+            behind: 0,
+        }
+    }
+
+    /// When it has something to do next.
+    fn next_moment(&mut self, epoch: Instant) -> Option<Micros> {
+        self.suspended.map(|(until, _)| until).or_else(|| {
+            let due = self.endpoint.poll_timeout()?;
+            Some(micros_up(due.saturating_duration_since(epoch)) + self.behind)
+        })
     }
 }
 
@@ -247,6 +283,12 @@ impl World {
         self.epoch + Duration::from_micros(self.now)
     }
 
+    /// The time as the endpoint of a side sees it.
+    pub fn instant_of(&self, side: Side) -> Instant {
+        let node = if side == Side::Client { &self.client } else { &self.server };
+        self.epoch + Duration::from_micros(self.now - node.behind)
+    }
+
     /// Microseconds from the start to `at`.
     pub fn micros(&self, at: Instant) -> Micros {
         at.saturating_duration_since(self.epoch).as_micros() as Micros
@@ -347,6 +389,14 @@ impl World {
         let _ = self.session(side);
     }
 
+    /// Suspends a side for this time, in which it does nothing.
+    pub fn suspend(&mut self, side: Side, time: Micros, clock: Monotonic) {
+        let until = self.now + time;
+        let node = self.node(side);
+        node.suspended = Some((until, clock));
+        node.slept = if clock == Monotonic::StandsStill { time } else { 0 };
+    }
+
     /// Takes a path's interface away from the client.
     pub fn remove_interface(&mut self, path: usize) {
         let now = self.instant();
@@ -388,8 +438,11 @@ impl World {
     /// Sends what there is to send, then goes on to the next moment at which something happens, but not
     /// past `end`. Returns false when `end` is reached.
     fn step(&mut self, end: Micros) -> bool {
-        self.drive(Side::Client);
-        self.drive(Side::Server);
+        for side in [Side::Client, Side::Server] {
+            if self.node(side).suspended.is_none() {
+                self.drive(side);
+            }
+        }
         let next = self.next_moment().max(self.now);
         if next > end {
             self.now = self.now.max(end);
@@ -399,6 +452,12 @@ impl World {
         self.rebind();
         self.receive();
         for side in [Side::Client, Side::Server] {
+            if self.node(side).suspended.is_some_and(|(until, _)| until > self.now) {
+                continue;
+            }
+            let node = self.node(side);
+            node.suspended = None;
+            node.behind += std::mem::take(&mut node.slept);
             let acted = drive::take_in(&mut At { world: self, side });
             self.node(side).touched |= acted;
         }
@@ -407,8 +466,9 @@ impl World {
 
     /// When something happens next; the end of all time if nothing does.
     fn next_moment(&mut self) -> Micros {
-        let ends = self.client.endpoint.poll_timeout().into_iter().chain(self.server.endpoint.poll_timeout());
-        let ends = ends.min().map(|at| micros_up(at.saturating_duration_since(self.epoch)));
+        let epoch = self.epoch;
+        let client = self.client.next_moment(epoch);
+        let ends = client.into_iter().chain(self.server.next_moment(epoch)).min();
         let network = self.network.poll_timeout().into_iter().chain(self.network.next_report()).min();
         let network = network.map(|at| at + self.origin);
         let former = self.former.as_ref().and_then(|(old, origin)| Some(old.poll_timeout()? + origin));
@@ -436,7 +496,15 @@ impl World {
                 }
                 Direction::Down => (Side::Client, client_path(arrival.path)),
             };
-            self.node(side).arrived.push_back(Datagram { path, ecn: None, data });
+            let node = self.node(side);
+            let room = match node.suspended {
+                None => usize::MAX,
+                Some((_, Monotonic::GoesOn)) => SOCKET,
+                Some((_, Monotonic::StandsStill)) => 0,
+            };
+            if node.arrived.len() < room {
+                node.arrived.push_back(Datagram { path, ecn: None, data });
+            }
         }
     }
 
@@ -485,7 +553,7 @@ impl World {
 
     fn drain(&mut self, on_event: &mut impl FnMut(&mut Self, Side, Event)) {
         for side in [Side::Client, Side::Server] {
-            if self.node(side).held {
+            if self.node(side).held || self.node(side).suspended.is_some() {
                 continue;
             }
             while let Some(id) = self.node(side).endpoint.poll_ready() {
@@ -522,7 +590,7 @@ impl Io for At<'_> {
     }
 
     fn now(&self) -> Instant {
-        self.world.instant()
+        self.world.instant_of(self.side)
     }
 
     fn receive(&mut self) -> Option<Datagram> {

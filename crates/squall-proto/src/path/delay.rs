@@ -99,12 +99,35 @@ pub(crate) struct Delay {
     smoothed: i64,
     /// The smallest it has been.
     least: i64,
+    /// The ticks and the round trip of a packet that was reported, and acknowledged with that.
+    exact: Option<(u32, Micros)>,
 }
 
+/// Stamps further apart than this, in microseconds, cannot be compared.
+pub(crate) const WRAP: Micros = TICK << 23;
+
+/// By this much more than the round trip explains, one of the two clocks has changed, in microseconds.
+const STEP: Micros = 500_000;
+
 impl Delay {
+    /// Whether one of the two clocks has stood still, or gone on alone, since a packet was last reported: a queue that comes or
+    /// goes is no longer than the round trip. `ticks` are of a packet whose round trip took `rtt`.
+    pub(crate) fn is_step(&mut self, ticks: u32, rtt: Micros) -> bool {
+        let before = self.exact.replace((ticks, rtt));
+        before.is_some_and(|(last, last_rtt)| {
+            let change = signed_ticks(ticks, last).unsigned_abs() * TICK;
+            change > rtt.max(last_rtt) + STEP
+        })
+    }
+
+    /// What was reported no longer counts.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { exact: self.exact, ..Self::default() };
+    }
+
     pub(crate) fn sample(&mut self, ticks: u32) {
         let Some(reference) = self.reference else {
-            *self = Self { reference: Some(ticks), smoothed: 0, least: 0 };
+            *self = Self { reference: Some(ticks), smoothed: 0, least: 0, ..*self };
             return;
         };
         let distance = signed_ticks(ticks, reference) * TICK as i64;
@@ -226,6 +249,20 @@ mod tests {
             }
             prop_assert!((a.longer_than(&b).unwrap() - gap).abs() <= TICK as i64);
         }
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_is_noticed_and_a_queue_is_not() {
+        let mut delay = Delay::default();
+        let mut is_step =
+            |millis: u64, rtt: Micros| delay.is_step((millis * 1_000 / TICK) as u32, 1_000 * rtt);
+        assert!(!is_step(20_000, 30), "the first one");
+        assert!(!is_step(25_000, 5_030), "a queue of 5 s comes");
+        assert!(!is_step(20_000, 30), "and goes");
+        assert!(!is_step(20_400, 30), "less than can be told");
+        assert!(is_step(21_400, 30), "the sender slept for a second");
+        assert!(is_step(11_400, 30), "the receiver slept for ten");
+        assert!(!is_step(11_410, 40));
     }
 
     #[test]

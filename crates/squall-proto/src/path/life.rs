@@ -87,7 +87,9 @@ pub(crate) struct Life {
     challenge: Option<Challenge>,
     /// Bytes that were copied since proof last came, because the path was in doubt.
     hedged: u64,
-    /// Since the path was readmitted, no full-size packet is known to have arrived.
+    /// When the path was readmitted; 0 for never.
+    readmitted: Micros,
+    /// Since then, no full-size packet is known to have arrived.
     only_small: bool,
     /// When the newest full-size packet left that is known to have arrived, or when the path was readmitted.
     full_proven: Micros,
@@ -435,6 +437,11 @@ impl Life {
         }
     }
 
+    /// Whether the round trip of a packet says nothing of the present: it is long, and the path was silent since it left.
+    pub(crate) fn is_stale(&self, now: Micros, sent_at: Micros) -> bool {
+        now.saturating_sub(sent_at) > STALE && (self.is_suspect() || sent_at < self.readmitted)
+    }
+
     /// A packet is lost.
     pub(crate) fn on_loss(&mut self, now: Micros, packet: Packet, window: u64) -> Option<Change> {
         self.full_lost += u32::from(packet.full_size && packet.sent_at > self.full_proven);
@@ -447,6 +454,7 @@ impl Life {
     }
 
     fn readmit(&mut self, now: Micros, since: Micros, window: u64, srtt: Micros, packet: Packet) -> Change {
+        self.readmitted = now;
         self.only_small = !packet.full_size;
         // What left before was lost with the path, whatever its size.
         (self.full_proven, self.full_lost) = (now, 0);

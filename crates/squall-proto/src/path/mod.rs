@@ -22,7 +22,7 @@ use crate::{
     wire::Stamp,
 };
 
-pub(crate) use delay::{Delay, Level, Reported, Rtt, Sample, one_way_delays, signed_ticks};
+pub(crate) use delay::{Delay, Level, Reported, Rtt, Sample, WRAP, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};

@@ -61,6 +61,8 @@ use reopen::Wanted;
 pub struct Session {
     config: Config,
     epoch: Instant,
+    /// When the process ran again after it had not for a while; 0 for never.
+    resumed: Micros,
     conn: Connection<Payload, Path>,
     /// What is logged of it.
     span: tracing::Span,
@@ -157,6 +159,7 @@ impl Session {
         let mut session = Self {
             config: config.clone(),
             epoch,
+            resumed: 0,
             span: span(&conn, is_client),
             conn,
             stage: Stage::Handshake,
@@ -339,6 +342,12 @@ impl Session {
         self.offer_credit();
         let at = self.micros(now);
         self.conn.paths.ids().for_each(|id| self.apply_peer_alert(at, id));
+    }
+
+    /// The process did not run for this time. What was under way says nothing of the network, but of the time.
+    pub(crate) fn on_suspension(&mut self, now: Instant, time: Duration) {
+        self.conn.clock().stand_still(time);
+        self.resumed = self.micros(now);
     }
 
     /// Whether the session is over.

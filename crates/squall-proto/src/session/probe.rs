@@ -116,7 +116,7 @@ impl Session {
     pub(super) fn on_probe_reply(&mut self, at: Micros, over: Option<PathId>, id: u64) {
         let Some(sent) = self.probes.take(id) else { return };
         let path = &mut self.conn.paths[sent.path];
-        if over == Some(sent.path) {
+        if over == Some(sent.path) && sent.at >= self.resumed && !path.life.is_stale(at, sent.at) {
             path.rtt.sample(at, (at - sent.at).max(1), Sample::Probe);
         }
         let packet = Packet { sent_at: sent.at, full_size: sent.full_size };

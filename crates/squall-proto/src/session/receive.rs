@@ -9,9 +9,9 @@ use crate::{
     Channel, CloseReason, Event, Missed, NetPath, Priority, Received,
     inbox::{InboxError, InboxEvent},
     outbox::Ending,
-    path::{Control, InFlight, Level, Packet, Payload, Reported, Sample},
+    path::{Control, Delay, InFlight, Level, Packet, Payload, Reported, Sample, WRAP},
     steering::{Fate, PacketEvent, QuicEvent},
-    wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, WireError},
+    wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, TICK, WireError},
 };
 
 /// Code with which a session is closed when the peer breaks the protocol.
@@ -20,6 +20,9 @@ const PROTOCOL_ERROR: u32 = 1;
 /// A report of an arrival belongs to an acknowledgement that comes this much later at most, in
 /// microseconds: noq acknowledges a packet on its own within less.
 const MAX_REPORT_AGE: Micros = 50_000;
+
+/// For this long after a suspension, in microseconds, reports may be of packets that left before it.
+const LATE_REPORTS: Micros = 10_000_000;
 
 /// While this many events wait for the scheduler, reports of stalls are dropped: one of them takes a peer few bytes.
 const MAX_WAITING_EVENTS: usize = 4096;
@@ -162,6 +165,7 @@ impl Session {
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
         // What was in flight when the path fell silent, or out, says nothing of the path that is back.
         let forgiven = self.conn.paths[id].quic.ledger.lock().forgive_below;
+        let clock = *self.conn.clock();
         let mut newest_data = None;
         for fate in fates {
             let Some(entry) = self.conn.paths[id].flight.take(fate.packet) else { continue };
@@ -172,8 +176,10 @@ impl Session {
             }
             let packet = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
             if fate.acked {
-                let known = fate.at.saturating_duration_since(self.epoch).as_micros() as Micros;
-                if Some(fate.packet) == newest {
+                let known = self.micros(clock.of_session(fate.at));
+                let path = &mut self.conn.paths[id];
+                let counts = entry.sent_at >= self.resumed && !path.life.is_stale(known, entry.sent_at);
+                if Some(fate.packet) == newest && counts {
                     let with = match entry.payload {
                         Some(Payload::Chunk(_)) => Sample::Data,
                         Some(Payload::Probe(_)) => Sample::Probe,
@@ -213,20 +219,31 @@ impl Session {
     fn report_arrival(&mut self, at: Micros, id: PathId, packet: u64, written: Micros, expected: Micros) {
         let level = Level::of(self.conn.paths.iter());
         let path = &mut self.conn.paths[id];
-        let Some(reported) = path.reported.filter(|reported| at - reported.at <= MAX_REPORT_AGE) else {
-            return;
-        };
+        let reported = path.reported.filter(|reported| at - reported.at <= MAX_REPORT_AGE);
+        let Some(reported) = reported.filter(|_| written >= self.resumed) else { return };
         let departed_after = reported.departed_after(written);
         if departed_after > 0 {
             return;
         }
         path.reported = None;
-        if departed_after == 0 {
+        if departed_after == 0 && at - written >= WRAP {
+            // Its stamp was used again meanwhile.
+            path.delay = Delay::default();
+        } else if departed_after == 0 {
             if let Some(took) = level.and_then(|level| level.of_ticks(reported.delay)) {
                 path.predictions.observe(expected, written + took);
             }
+            let is_step = path.delay.is_step(reported.delay, at - written);
+            if is_step {
+                // One of the two clocks stood still. All paths have the same two.
+                self.conn.paths.iter_mut().for_each(|path| path.delay.forget());
+                self.conn.paths[id].delay.sample(reported.delay);
+            }
+            let (now, written) = (self.instant(at), self.instant(written));
+            let clock = *self.conn.clock();
+            let (now, written) = (clock.of_quic(now), clock.of_quic(written));
             let ledger = &self.conn.paths[id].quic.ledger;
-            ledger.on_arrival(self.instant(at), packet, self.instant(written), reported.delay);
+            ledger.on_arrival(now, packet, written, reported.delay, is_step);
         }
     }
 
@@ -411,8 +428,18 @@ impl Session {
         }
     }
 
+    /// Whether this departure was before a suspension that ended just now.
+    fn is_from_before(&self, at: Micros, departure: Stamp) -> bool {
+        let since = at.saturating_sub(self.resumed);
+        let after = u64::from(departure.since(Stamp::at(self.resumed))) * TICK;
+        self.resumed > 0 && since < LATE_REPORTS && after > since
+    }
+
     fn on_feedback(&mut self, at: Micros, feedback: &Feedback) {
         for sample in &feedback.samples {
+            if sample.departure.is_some_and(|departure| self.is_from_before(at, departure)) {
+                continue;
+            }
             if let Some(id) = self.conn.paths.find(sample.path) {
                 let path = &mut self.conn.paths[id];
                 path.delay.sample(sample.delay);

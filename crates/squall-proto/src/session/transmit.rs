@@ -344,6 +344,7 @@ impl Session {
     fn report_waiting(&mut self, now: Instant) {
         let packet = self.packet_size();
         let queued = self.outbox.queue.has_work();
+        let now = self.conn.clock().of_quic(now);
         for path in self.conn.paths.iter() {
             let waits =
                 path.waits_for_window() && (!path.committed.is_empty() || (queued && path.is_full(packet)));

@@ -83,10 +83,11 @@ pub(crate) struct Entries {
 }
 
 impl Ledger {
-    /// The peer has reported the delay of a packet, in ticks modulo 2²⁴ and up to the offset of its clock.
-    pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
+    /// The peer has reported the delay of a packet, in ticks modulo 2²⁴ and up to the offset of its clock, which is another
+    /// one from now on with `is_step`. Times are noq's.
+    pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32, is_step: bool) {
         if let Some(media) = &self.media {
-            let (window, pacing_rate, capacity) = media.on_arrival(now, packet, sent, delay);
+            let (window, pacing_rate, capacity) = media.on_arrival(now, packet, sent, delay, is_step);
             let mut entries = self.lock();
             entries.window = window;
             entries.pacing_rate = pacing_rate;

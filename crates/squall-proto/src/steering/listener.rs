@@ -14,7 +14,7 @@ use noq_proto::{
 use ring::{hmac, rand::SystemRandom};
 
 use super::{
-    ClientTls, Connection, Ecn, Entry, ServerTls, Transmit,
+    ClientTls, Clock, Connection, Ecn, Entry, ServerTls, Transmit,
     controller::Controllers,
     ids::{ServerIds, WorkerIds},
 };
@@ -45,6 +45,7 @@ impl Server {
 /// Sorts packets to connections.
 pub(crate) struct Listener {
     pub(crate) inner: noq_proto::Endpoint,
+    pub(crate) clock: Clock,
     server: Option<Arc<ServerConfig>>,
     config: Config,
 }
@@ -74,6 +75,7 @@ impl Listener {
         let server = server.map(|server| server.config);
         Self {
             inner: noq_proto::Endpoint::new(Arc::new(endpoint), server.clone(), true),
+            clock: Clock::default(),
             server,
             config: config.clone(),
         }
@@ -100,9 +102,9 @@ impl Listener {
         client.transport_config(Arc::new(transport(&self.config, &controllers)));
         let (handle, inner) = self
             .inner
-            .connect(now, client, path.remote, server_name)
+            .connect(self.clock.of_quic(now), client, path.remote, server_name)
             .map_err(|e| ConnectError::Local(e.to_string()))?;
-        Ok(Connection::new(inner, handle, path, controllers))
+        Ok(Connection::new(inner, handle, path, controllers, self.clock))
     }
 
     /// Lets go of a connection that is not over.
@@ -120,6 +122,7 @@ impl Listener {
         admit: impl FnOnce(bool) -> Admission,
         buf: &mut Vec<u8>,
     ) -> Incoming<P, S> {
+        let now = self.clock.of_quic(now);
         let tuple = FourTuple::new(path.remote, Some(path.local));
         match self.inner.handle(now, tuple, ecn, data, buf) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Incoming::Packet(handle, event),
@@ -159,7 +162,8 @@ impl Listener {
         server.transport_config(Arc::new(transport(&self.config, &controllers)));
         match self.inner.accept(incoming, now, buf, Some(Arc::new(server))) {
             Ok((handle, inner)) => {
-                Incoming::New(Box::new(Connection::new(inner, handle, path, controllers)), proven)
+                let conn = Connection::new(inner, handle, path, controllers, self.clock);
+                Incoming::New(Box::new(conn), proven)
             }
             Err(error) => Incoming::Refused(error.response.map(|transmit| reply(path, &transmit))),
         }

@@ -53,6 +53,11 @@ impl Clock {
         self.last = Some((ticks, micros));
         micros
     }
+
+    /// From now on these ticks stand for the delay that was reported last.
+    fn step(&mut self, ticks: u32) {
+        self.last = self.last.map(|(_, micros)| (ticks, micros));
+    }
 }
 
 impl Media {
@@ -69,9 +74,13 @@ impl Media {
         packet: u64,
         sent: Instant,
         delay: u32,
+        is_step: bool,
     ) -> (u64, Option<u64>, Option<u64>) {
         let (now, sent) = (self.micros(now), self.micros(sent));
         let mut state = self.state();
+        if is_step {
+            state.clock.step(delay);
+        }
         let delay = state.clock.micros(delay);
         state.controller.on_arrival(now, Arrival { packet, sent, at: sent as i64 + delay });
         (state.controller.window(), state.pacing_rate(), state.controller.capacity())

@@ -26,7 +26,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     num::NonZeroUsize,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -103,6 +103,30 @@ pub(crate) enum QuicEvent {
     Closed(CloseReason),
 }
 
+/// The clock of noq, which stands still while the process does not run. Otherwise a packet that was under way then would
+/// have had a round trip of that length, and losses on its path would be found out that late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clock {
+    behind: Duration,
+}
+
+impl Clock {
+    /// The process did not run for this time.
+    pub(crate) fn stand_still(&mut self, time: Duration) {
+        self.behind += time;
+    }
+
+    /// What noq is told at a moment.
+    pub(crate) fn of_quic(self, at: Instant) -> Instant {
+        at.checked_sub(self.behind).unwrap_or(at)
+    }
+
+    /// When noq was told this.
+    pub(crate) fn of_session(self, at: Instant) -> Instant {
+        at + self.behind
+    }
+}
+
 /// Which paths noq may send on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
@@ -139,6 +163,7 @@ pub(crate) struct Connection<P, S> {
     /// What [`Self::max_datagram`] found, until it may have changed.
     max_datagram: Option<usize>,
     hello: Vec<u8>,
+    clock: Clock,
 }
 
 impl<P, S: Entry> Connection<P, S> {
@@ -147,6 +172,7 @@ impl<P, S: Entry> Connection<P, S> {
         handle: ConnectionHandle,
         home: NetPath,
         controllers: Arc<controller::Controllers>,
+        clock: Clock,
     ) -> Self {
         let buffer_size = inner.datagrams().send_buffer_space();
         let mut this = Self {
@@ -165,6 +191,7 @@ impl<P, S: Entry> Connection<P, S> {
             buffer_size,
             max_datagram: None,
             hello: Vec::new(),
+            clock,
         };
         this.match_controllers();
         this
@@ -186,7 +213,7 @@ impl<P, S: Entry> Connection<P, S> {
         if let Some(path) = self.pending.iter().find(|path| path.number == number) {
             self.max_datagram = None;
             // Closed before, it is to be polled; the last path is always admitted.
-            let _ = self.inner.close_path(now, path.noq_id, VarInt::from_u32(0));
+            let _ = self.inner.close_path(self.clock.of_quic(now), path.noq_id, VarInt::from_u32(0));
         }
     }
 
@@ -225,12 +252,17 @@ impl<P, S: Entry> Connection<P, S> {
     }
 
     pub(crate) fn timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
+        self.inner.poll_timeout().map(|at| self.clock.of_session(at))
+    }
+
+    /// The clock of noq.
+    pub(crate) fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
     }
 
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.max_datagram = None;
-        self.inner.handle_timeout(now);
+        self.inner.handle_timeout(self.clock.of_quic(now));
     }
 
     /// Passes pending requests on to the endpoint and its answers back.
@@ -317,13 +349,14 @@ impl<P, S: Entry> Connection<P, S> {
 
     pub(crate) fn close(&mut self, now: Instant, code: u32, reason: Bytes) {
         self.max_datagram = None;
-        self.inner.close(now, VarInt::from_u32(code), reason);
+        self.inner.close(self.clock.of_quic(now), VarInt::from_u32(code), reason);
     }
 
     /// Opens a path; only clients may. Returns its number, or why not.
     pub(crate) fn open_path(&mut self, net: NetPath, now: Instant) -> Result<u32, String> {
         let tuple = FourTuple::new(net.remote, Some(net.local));
         self.max_datagram = None;
+        let now = self.clock.of_quic(now);
         let id = self.inner.open_path(tuple, PathStatus::Available, now).map_err(|e| e.to_string())?;
         self.match_controllers();
         Ok(number(id))
@@ -332,6 +365,7 @@ impl<P, S: Entry> Connection<P, S> {
     /// Closes a path with a code for the peer. Fails on the last one.
     pub(crate) fn close_path(&mut self, path: PathId, now: Instant, code: u32) -> Result<(), String> {
         self.max_datagram = None;
+        let now = self.clock.of_quic(now);
         match self.inner.close_path(now, self.paths[path].quic().noq_id, VarInt::from_u32(code)) {
             // Closed before; the event is still to be polled.
             Ok(()) | Err(ClosePathError::ClosedPath) => Ok(()),
@@ -363,7 +397,7 @@ impl<P, S: Entry> Connection<P, S> {
     }
 
     /// Smoothed, minimum and mean deviation of the RTT are kept by noq; only the smoothed is public.
-    pub(crate) fn srtt(&self, path: PathId) -> Option<std::time::Duration> {
+    pub(crate) fn srtt(&self, path: PathId) -> Option<Duration> {
         self.inner.rtt(self.paths[path].quic().noq_id)
     }
 
@@ -431,7 +465,7 @@ impl<P, S: Entry> Connection<P, S> {
         let only = only.map(|path| path.quic().number);
         self.all_paths().for_each(|path| path.ledger.open(gate == Gate::Open || Some(path.number) == only));
         let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
-        let transmit = self.inner.poll_transmit(now, max, buf)?;
+        let transmit = self.inner.poll_transmit(self.clock.of_quic(now), max, buf)?;
         self.attribute();
         Some(Transmit {
             path: NetPath {
