@@ -9,6 +9,7 @@ mod arguments;
 mod ctl;
 #[cfg(any(feature = "top", feature = "tunnel"))]
 mod fetch;
+mod runtime;
 #[cfg(feature = "radios")]
 mod signal;
 #[cfg(any(feature = "top", feature = "tunnel"))]

@@ -104,7 +104,7 @@ pub(crate) struct RecvArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &RecvArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = crate::runtime::start(2)?;
     let outcome = runtime.block_on(receive(args));
     // A thread may still write to standard output.
     runtime.shutdown_background();

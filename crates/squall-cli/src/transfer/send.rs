@@ -88,7 +88,7 @@ struct Blocks {
 
 /// Runs the command.
 pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = crate::runtime::start(2)?;
     let outcome = runtime.block_on(send(args));
     // A thread may still read standard input.
     runtime.shutdown_background();

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
     log::start(&plan.config.log)?;
     // Beside the workers of the endpoint, the flows need time.
     let threads = plan.config.workers + 1;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let runtime = crate::runtime::start(threads)?;
     let outcome = runtime.block_on(service::run(plan));
     // A thread may still read a FIFO.
     runtime.shutdown_background();

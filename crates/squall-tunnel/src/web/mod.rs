@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http_body_util::{Either, Full};
@@ -27,6 +27,7 @@ use tokio::{
 
 use self::feed::{Feed, LISTENERS, Messages};
 use crate::{
+    journal::Kind,
     metrics,
     shared::Shared,
     status::{Status, WhyStatus},
@@ -38,6 +39,9 @@ const CONNECTIONS: usize = 16;
 
 /// Longest duration of a connection that does not listen to the feed.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Failures to accept a connection are reported this often at most.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Bytes that the kernel takes of a connection before the client has read them.
 const SEND_BUFFER: usize = 64 << 10;
@@ -103,13 +107,22 @@ fn is_private(address: IpAddr) -> bool {
 
 async fn accept(listener: Arc<TcpListener>, server: Arc<Server>) -> Result<(), String> {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut said: Option<Instant> = None;
     loop {
         // The permit first: further connections wait in the kernel, which bounds them too.
         let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
-        let Ok((stream, _)) = listener.accept().await else {
-            // For instance because no file descriptor is free.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // For instance because no file descriptor is free. Now and then there is one.
+                if said.is_none_or(|at| at.elapsed() > REPORT_INTERVAL) {
+                    said = Some(Instant::now());
+                    let words = format!("the status page accepts no connections: {error}");
+                    server.shared.journal.warn(Kind::Task, words);
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
         };
         let server = server.clone();
         let journal = server.shared.journal.clone();

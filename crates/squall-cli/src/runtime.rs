@@ -1,0 +1,27 @@
+//! Threads of the programs.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    thread::{self, Builder},
+};
+
+use anyhow::Context as _;
+use tokio::runtime::Runtime;
+
+/// A runtime with this many threads. Tokio panics if the system has no more, so it is asked for them first.
+///
+/// # Errors
+/// If there are too few threads or descriptors.
+pub(crate) fn start(threads: usize) -> anyhow::Result<Runtime> {
+    let gate = Mutex::new(());
+    let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    thread::scope(|scope| {
+        let wait = || drop(gate.lock());
+        let all: Result<Vec<_>, _> = (0..threads).map(|_| Builder::new().spawn_scoped(scope, wait)).collect();
+        drop(closed);
+        all.map(drop)
+    })
+    .with_context(|| format!("cannot start {threads} threads"))?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Ok(builder.worker_threads(threads).enable_all().build()?)
+}
