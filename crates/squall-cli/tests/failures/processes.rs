@@ -16,6 +16,9 @@ const TOKEN: &str = "a token for tests";
 /// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Arguments of an exit.
+const EXIT: &[&str] = &["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", "x=udp://127.0.0.1:9"];
+
 /// A running `squall tunnel`, with as many descriptors as it may have.
 struct Tunnel {
     child: Child,
@@ -25,7 +28,12 @@ struct Tunnel {
 
 impl Tunnel {
     fn start(descriptors: u32, args: &[&str]) -> Self {
-        let limited = format!("ulimit -n {descriptors}; exec \"$0\" tunnel \"$@\"");
+        Self::limited(&format!("ulimit -n {descriptors}"), args)
+    }
+
+    /// With what these words of the shell leave of the system.
+    fn limited(limits: &str, args: &[&str]) -> Self {
+        let limited = format!("{limits}; exec \"$0\" tunnel \"$@\"");
         let mut command = Command::new("sh");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_squall")]).args(args);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("there is a shell");
@@ -45,6 +53,14 @@ impl Tunnel {
             seen.push_str(&line);
             assert!(read > 0, "never '{words}':\n{seen}");
         }
+    }
+
+    /// All that it says, once it has ended with this code.
+    fn end(&mut self, code: i32) -> String {
+        let mut said = String::new();
+        self.stderr.take().expect("is piped").read_to_string(&mut said).expect("is text");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(code), "{said}");
+        said
     }
 
     fn signal(&self, name: &str) {
@@ -124,13 +140,17 @@ fn status(metrics: &str) -> Option<String> {
 #[test]
 fn a_program_that_froze_continues() {
     let pair = Pair::start(1_024);
+    let both = [&pair.entry, &pair.exit];
     // Shorter and longer than a session lasts without an answer.
-    for (number, seconds) in [(1, 2), (2, 10)] {
-        for (stopped, which) in [(&pair.entry, "entry"), (&pair.exit, "exit")] {
-            stopped.signal("STOP");
+    for (number, seconds) in [(1, 2), (2, 12)] {
+        for (stopped, which) in [(&both[..1], "entry"), (&both[1..], "exit"), (&both[..], "both")] {
+            pair.passes(10 * number);
+            stopped.iter().for_each(|tunnel| tunnel.signal("STOP"));
             thread::sleep(Duration::from_secs(seconds));
-            stopped.signal("CONT");
-            println!("{which} stopped for {seconds} s: passes again after {:?}", pair.passes(number));
+            stopped.iter().for_each(|tunnel| tunnel.signal("CONT"));
+            let took = pair.passes(10 * number + 1);
+            println!("{which} stopped for {seconds} s: passes again after {took:?}");
+            assert_duration!(took < Duration::from_millis(500), "{which}, {seconds} s: {took:?}");
         }
     }
 }
@@ -174,17 +194,60 @@ fn a_tunnel_outlives_the_reader_of_its_log() {
 
 #[test]
 fn too_few_descriptors_are_reported_in_a_line() {
-    let mut tunnel =
-        Tunnel::start(5, &["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", "x=udp://127.0.0.1:9"]);
-    let mut said = String::new();
-    tunnel.stderr.take().expect("is piped").read_to_string(&mut said).expect("is text");
-    assert_eq!(tunnel.child.wait().expect("it ends").code(), Some(1), "{said}");
+    let said = Tunnel::start(5, EXIT).end(1);
     assert!(said.contains("oo many open files") && said.lines().count() == 1, "{said}");
 }
 
 #[test]
+fn too_few_threads_are_reported_in_a_line() {
+    // Stacks larger than the memory: the system refuses every thread.
+    let said = Tunnel::limited("ulimit -v 4000000; export RUST_MIN_STACK=8000000000", EXIT).end(1);
+    assert!(said.starts_with("squall: cannot start 2 threads: ") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn a_certificate_that_cannot_be_kept_is_reported_in_a_line_and_leaves_no_half() {
+    let scratch = crate::common::Scratch::new("full");
+    let file = scratch.path("id.pem");
+    let args = [EXIT, &["--state", file.to_str().expect("is text")]].concat();
+    // As on a full disk: no byte can be written. The signal that comes with it is ignored.
+    let said = Tunnel::limited("trap '' XFSZ; ulimit -f 0", &args).end(1);
+    assert!(said.contains("id.pem: ") && said.lines().count() == 1, "{said}");
+    assert!(!file.exists(), "half a certificate");
+    let mut next = Tunnel::start(1_024, &args);
+    next.line("listening on ");
+    assert!(file.exists());
+}
+
+/// Sizes in a file are checked, whatever memory there is.
+#[test]
+fn sizes_without_measure_are_refused_by_name() {
+    let scratch = crate::common::Scratch::new("sizes");
+    for [table, setting] in [
+        ["", "max_sessions = 100_000_000_000"],
+        ["listen", "workers = 4_000_000_000"],
+        ["listen", "drain_timeout = \"99999999999s\""],
+        ["flow", "max_pending = 99_999_999_999"],
+        ["flow", "latency = \"99999999999s\""],
+    ] {
+        let of = |name| if table == name { setting } else { "" };
+        let text = format!(
+            "token = '{TOKEN}'\n{}\n[listen]\naddress = '127.0.0.1:0'\n{}\n[[flow]]\nname = 'x'\nout = 'udp://127.0.0.1:9'\n{}\n",
+            of(""),
+            of("listen"),
+            of("flow"),
+        );
+        let file = scratch.write("exit.toml", text.as_bytes());
+        let said = Tunnel::start(1_024, &[file.to_str().expect("is text")]).end(2);
+        let name = setting.split(' ').next().expect("has a name");
+        assert!(said.contains(name) && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
 fn an_exit_without_descriptors_left_carries_what_it_has() {
-    const DESCRIPTORS: u32 = 40;
+    // Eight more than it takes to carry the flow, and fewer than the connections that the status page serves.
+    const DESCRIPTORS: u32 = 28;
     let pair = Pair::start(DESCRIPTORS);
     let held: Vec<TcpStream> =
         (0..DESCRIPTORS * 2).filter_map(|_| TcpStream::connect(&pair.metrics).ok()).collect();
@@ -199,4 +262,7 @@ fn an_exit_without_descriptors_left_carries_what_it_has() {
         thread::sleep(Duration::from_millis(50));
     }
     pair.passes(21);
+    let events = status(&pair.metrics).expect("it answers");
+    let line = "the status page accepts no connections: Too many open files";
+    assert_eq!(events.matches(line).count(), 1, "{events}");
 }
