@@ -149,7 +149,12 @@ pub struct Account {
     tokens: f64,
     updated: Micros,
     held: bool,
+    /// The start of the period before, and what was used in it, in case the clock goes back to it.
+    before: (Micros, u64),
 }
+
+/// A clock that shows an earlier time, 2025, has not been set: this program did not exist.
+const NOT_SET: Micros = 55 * 365 * DAY + 14 * DAY;
 
 /// Smallest bucket in bytes.
 const MIN_BURST: u64 = 64_000;
@@ -166,8 +171,17 @@ impl Account {
     pub fn new(quota: Quota, now: Micros, record: Option<Record>) -> Self {
         // The clock may have been set back, or is not set yet: a period that has begun is not begun again.
         let (start, end) = quota.period.around(record.map_or(now, |record| record.start.max(now)));
-        let mut account =
-            Self { quota, start, end, used: 0, leased: 0, tokens: 0.0, updated: now, held: false };
+        let mut account = Self {
+            quota,
+            start,
+            end,
+            used: 0,
+            leased: 0,
+            tokens: 0.0,
+            updated: now,
+            held: false,
+            before: (0, 0),
+        };
         account.tokens = account.burst();
         match record {
             Some(record) if record.start >= start => {
@@ -230,8 +244,17 @@ impl Account {
 
     /// Time has passed.
     pub fn advance(&mut self, now: Micros) {
+        let (previous, _) = self.quota.period.around(self.start.saturating_sub(1));
+        if now < previous && now >= NOT_SET {
+            // The clock was wrong: all that was counted meanwhile is of this period.
+            let (start, end) = self.quota.period.around(now);
+            let before = if self.before.0 == start { self.before.1 } else { 0 };
+            (self.start, self.end, self.updated) = (start, end, now);
+            self.used = self.used.saturating_add(before);
+        }
         if now >= self.end {
             let (start, end) = self.quota.period.around(now);
+            self.before = (self.start, self.used);
             // Leases that are held go on, in the new period.
             (self.start, self.end, self.used) = (start, end, 0);
             (self.tokens, self.updated) = (self.burst(), now);
@@ -285,6 +308,8 @@ mod tests {
     use super::*;
 
     /// 2024-02-29 12:00:00 UTC, a Thursday.
+    /// In May 2026.
+    const RECENT: Micros = 20_590 * DAY;
     const LEAP_DAY: Micros = 1_709_208_000 * SECOND;
 
     #[test]
@@ -335,6 +360,26 @@ mod tests {
         assert_eq!(account.used(), 101_000);
         account.advance(end);
         assert_eq!(account.used(), 0, "the next month");
+    }
+
+    #[test]
+    fn a_wrong_clock_neither_loses_what_was_used_nor_keeps_its_period() {
+        let quota = Quota { bytes: 1_000_000, period: Period::Month(1) };
+        let (start, end) = quota.period.around(RECENT);
+        let mut account = Account::new(quota, start, Some(Record { start, used: 0, earned: 0 }));
+        let lease = account.settle(start + DAY, 0, 0);
+        account.end_lease(start + DAY, lease, 100_000);
+        account.advance(5 * SECOND);
+        assert_eq!((account.used(), account.ends()), (100_000, end), "it is not set");
+        account.advance(start + 365 * DAY);
+        let lease = account.settle(start + 365 * DAY, 0, 0);
+        account.end_lease(start + 365 * DAY, lease, 7_000);
+        assert_eq!(account.used(), 7_000, "another year");
+        account.advance(start + 2 * DAY);
+        assert_eq!((account.used(), account.ends()), (107_000, end), "it was wrong");
+        account.advance(end);
+        account.advance(end - SECOND);
+        assert_eq!((account.used(), account.record().start), (0, end), "a little back is the same period");
     }
 
     /// A day of a session that always wants to send, restarted 30 times, at the end with a full record each time.

@@ -12,7 +12,10 @@ pub(crate) mod tenant;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -47,6 +50,8 @@ pub(crate) struct Tenants {
     sources: Mutex<Sources>,
     /// The tenants by name; among them removed ones whose period is not over.
     all: Mutex<BTreeMap<String, Arc<Tenant>>>,
+    /// The counts could not be written last time.
+    is_failing: AtomicBool,
 }
 
 /// Where tenants come from.
@@ -105,7 +110,7 @@ impl Tenants {
         let tenant = |(name, usage): (String, Usage)| (name.clone(), Arc::new(Tenant::new(name, usage)));
         let all = Mutex::new(usage.into_iter().map(tenant).collect());
         let sources = Mutex::new(Sources { changes, ..Sources::default() });
-        Ok(Self { journal, state, sources, all })
+        Ok(Self { journal, state, sources, all, is_failing: AtomicBool::new(false) })
     }
 
     /// Applies a change of the sources, and the flows of this configuration. Tenants and flows that stay are not disturbed.
@@ -226,9 +231,20 @@ impl Tenants {
         if usage == *saved {
             return;
         }
-        match state.save(&usage) {
-            Ok(()) => *saved = usage,
-            Err(error) => self.journal.warn(Kind::Tenant, format!("the count of bytes is not kept: {error}")),
+        let written = state.save(&usage);
+        let was_failing = self.is_failing.swap(written.is_err(), Relaxed);
+        match written {
+            Ok(()) => {
+                *saved = usage;
+                if was_failing {
+                    self.journal.info(Kind::Tenant, "the count of bytes is kept again");
+                }
+            }
+            // A full disk stays full for a while, and the log may be on it.
+            Err(error) if !was_failing => {
+                self.journal.warn(Kind::Tenant, format!("the count of bytes is not kept: {error}"));
+            }
+            Err(_) => {}
         }
     }
 }
@@ -241,4 +257,42 @@ fn words_of_usage(config: &TenantConfig, usage: &Usage) -> String {
         config.name,
         config.limits.period.name()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Clock,
+        config::{IdentityConfig, ListenConfig, Side, Token},
+    };
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_reported_once() {
+        let parent = tempfile::tempdir().expect("is made");
+        let folder = parent.path().join("state");
+        let listen = ListenConfig::new(([127, 0, 0, 1], 4433).into(), IdentityConfig::Fresh);
+        let token = Token::new("a token for tests").expect("is long enough");
+        let mut config = Config::new(Side::Listen(listen), token);
+        config.tenants.state = Some(folder.clone());
+        let journal = Arc::new(Journal::new(Clock::start()));
+        let tenants = Tenants::open(&config, journal.clone()).expect("is opened");
+        let mut saved = BTreeMap::new();
+        for round in 0..4 {
+            if round % 2 == 0 {
+                std::fs::remove_dir_all(&folder).expect("is there");
+            } else {
+                std::fs::create_dir(&folder).expect("is made");
+            }
+            for bytes in 0..3 {
+                let usage = Usage { bytes, ..Usage::default() };
+                let tenant = Arc::new(Tenant::new("acme".to_owned(), usage));
+                lock(&tenants.all).insert("acme".to_owned(), tenant);
+                tenants.save(&mut saved);
+            }
+        }
+        let words: Vec<_> = journal.events().into_iter().map(|event| event.words).collect();
+        let has = |part| words.iter().filter(|words: &&String| words.contains(part)).count();
+        assert_eq!((has("is not kept: "), has("is kept again"), words.len()), (2, 2, 4), "{words:?}");
+    }
 }

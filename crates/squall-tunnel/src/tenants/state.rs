@@ -26,6 +26,9 @@ pub(crate) struct Usage {
     pub(crate) period: String,
     /// Bytes of datagrams, both directions together.
     pub(crate) bytes: u64,
+    /// The period before, in case the clock goes back to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<(String, u64)>,
 }
 
 impl Usage {
@@ -34,17 +37,44 @@ impl Usage {
         if self.period.matches('-').count() > 1 { Period::Day } else { Period::Month }
     }
 
-    /// Begins a period unless it has begun already. A clock that goes back continues the later period.
+    /// Begins a period unless it has begun already. A clock that is not set begins none, and one that goes back by less than
+    /// a period continues the later one. One that goes back further was wrong: all that was counted meanwhile is of this period.
     pub(super) fn enter(&mut self, period: &str) -> bool {
-        let is_new = self.period.len() != period.len() || self.period.as_str() < period;
-        if is_new {
-            *self = Self {
-                period: period.to_owned(),
-                bytes: if self.period.is_empty() { self.bytes } else { 0 },
-            };
+        if period < NOT_SET {
+            return false;
         }
-        is_new
+        if self.period.len() != period.len() || self.period.as_str() < period {
+            let period = std::mem::replace(&mut self.period, period.to_owned());
+            if !period.is_empty() {
+                self.before = Some((period, std::mem::take(&mut self.bytes)));
+            }
+            return true;
+        }
+        if self.is_far_beyond(period) {
+            let before = self.before.take().filter(|(before, _)| before == period);
+            self.bytes = self.bytes.saturating_add(before.map_or(0, |(_, bytes)| bytes));
+            period.clone_into(&mut self.period);
+        }
+        false
     }
+
+    /// Whether there is a whole period between this one and that of the clock.
+    fn is_far_beyond(&self, period: &str) -> bool {
+        let most = if self.kind() == Period::Day { 1 } else { 31 };
+        first_day(&self.period).zip(first_day(period)).is_some_and(|(own, other)| own > other + most)
+    }
+}
+
+/// A clock that shows an earlier year has not been set: this program did not exist.
+const NOT_SET: &str = "2025";
+
+/// The first day of a period, as a number.
+fn first_day(period: &str) -> Option<i32> {
+    let mut parts = period.split('-');
+    let year = parts.next()?.parse().ok()?;
+    let month = parts.next()?.parse::<u8>().ok()?;
+    let day = parts.next().map_or(Some(1), |day| day.parse().ok())?;
+    Some(time::Date::from_calendar_date(year, month.try_into().ok()?, day).ok()?.to_julian_day())
 }
 
 /// Changes over the control socket.
@@ -139,7 +169,8 @@ mod tests {
         let folder = StateFolder::open(&parent.path().join("a/b")).expect("is created");
         assert_eq!(folder.load::<Changes>().expect("none yet"), Changes::default());
         let usage: BTreeMap<_, _> =
-            [("acme".to_owned(), Usage { period: "2026-11".to_owned(), bytes: 7 })].into();
+            [("acme".to_owned(), Usage { period: "2026-11".to_owned(), bytes: 7, ..Usage::default() })]
+                .into();
         folder.save(&usage).expect("is written");
         folder.save(&usage).expect("is replaced");
         let again = StateFolder::open(&parent.path().join("a/b")).expect("is there");
@@ -156,12 +187,35 @@ mod tests {
 
     #[test]
     fn a_period_begins_once() {
-        let mut usage = Usage { period: String::new(), bytes: 5 };
+        let mut usage = Usage { bytes: 5, ..Usage::default() };
+        assert!(!usage.enter("1970-01") && usage.bytes == 5, "the clock is not set yet");
         assert!(usage.enter("2026-11"));
         assert_eq!(usage.bytes, 5, "counted before the first date");
         assert!(!usage.enter("2026-11") && !usage.enter("2026-10"));
         assert!(usage.enter("2026-12"));
         assert_eq!(usage.bytes, 0);
         assert!(usage.enter("2026-12-01") && usage.enter("2026-12"), "another kind of period");
+    }
+
+    #[test]
+    fn a_wrong_clock_neither_loses_what_was_used_nor_keeps_its_period() {
+        for [now, wrong, next] in
+            [["2026-11", "2027-11", "2026-12"], ["2026-11-30", "2026-12-30", "2026-12-01"]]
+        {
+            let mut usage = Usage { period: now.to_owned(), bytes: 100, before: None };
+            for early in ["1970-01", "1970-01-01"] {
+                assert!(
+                    !usage.enter(early) && usage.bytes == 100,
+                    "a device without a battery for its clock"
+                );
+            }
+            assert!(usage.enter(wrong));
+            usage.bytes += 7;
+            assert!(!usage.enter(now));
+            assert_eq!((usage.period.as_str(), usage.bytes), (now, 107));
+            // One that is a little ahead at the turn of a period.
+            assert!(usage.enter(next) && !usage.enter(now));
+            assert_eq!((usage.period.as_str(), usage.bytes), (next, 0));
+        }
     }
 }
