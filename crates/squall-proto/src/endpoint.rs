@@ -251,7 +251,7 @@ impl Endpoint {
             return;
         }
         tracing::debug!(?late, "the process did not run for a while");
-        self.listener.clock.stand_still(late);
+        self.listener.clock.stop_for(late);
         self.sessions.values_mut().for_each(|session| session.on_suspension(now, late));
     }
 

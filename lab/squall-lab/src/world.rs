@@ -36,10 +36,10 @@ const SOCKET: usize = 256;
 /// What the monotonic clock of a side does while it is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monotonic {
-    /// It goes on, as for a process that is stopped: its socket takes in what arrives.
-    GoesOn,
-    /// It stands still, as Linux has it while a machine sleeps: what arrives is lost.
-    StandsStill,
+    /// It runs, as for a process that is stopped: its socket takes in what arrives.
+    Runs,
+    /// It stops, as Linux has it while a machine sleeps: what arrives is lost.
+    Stops,
 }
 
 /// One of the two ends, the client first.
@@ -118,7 +118,7 @@ struct Node {
     arrived: VecDeque<Datagram>,
     /// When its machine continues, while it is suspended.
     suspended: Option<(Micros, Monotonic)>,
-    /// For how long its clock will have stood still then.
+    /// For how long its clock will have been stopped then.
     slept: Micros,
     /// How far its clock is behind.
     behind: Micros,
@@ -394,7 +394,7 @@ impl World {
         let until = self.now + time;
         let node = self.node(side);
         node.suspended = Some((until, clock));
-        node.slept = if clock == Monotonic::StandsStill { time } else { 0 };
+        node.slept = if clock == Monotonic::Stops { time } else { 0 };
     }
 
     /// Takes a path's interface away from the client.
@@ -499,8 +499,8 @@ impl World {
             let node = self.node(side);
             let room = match node.suspended {
                 None => usize::MAX,
-                Some((_, Monotonic::GoesOn)) => SOCKET,
-                Some((_, Monotonic::StandsStill)) => 0,
+                Some((_, Monotonic::Runs)) => SOCKET,
+                Some((_, Monotonic::Stops)) => 0,
             };
             if node.arrived.len() < room {
                 node.arrived.push_back(Datagram { path, ecn: None, data });

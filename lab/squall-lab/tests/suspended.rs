@@ -14,7 +14,7 @@ const SECOND: Micros = 1_000_000;
 const FRAME: Micros = 33_333;
 const DEADLINE: Micros = 300_000;
 
-/// What happens to whom.
+/// What happens, and to which ends.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     paths: &'static [&'static str],
@@ -126,7 +126,7 @@ fn grid(sides: &'static [Side]) {
         "name='wifi'\nrate='20mbps'\ndelay='15ms'\nqueue='75kB'\nloss='2%'",
         "name='lte'\nrate='10mbps'\ndelay='40ms'\nqueue='100kB'\nloss='2%'",
     ];
-    for clock in [Monotonic::GoesOn, Monotonic::StandsStill] {
+    for clock in [Monotonic::Runs, Monotonic::Stops] {
         for (time, timeout) in [(1, 30), (5, 30), (29, 30), (60, 30), (60, 3600), (600, 30), (600, 3600)] {
             for paths in [TWO_PATHS, &TWO_PATHS[..1], LOSSY] {
                 for after in [3_000, 20_000] {

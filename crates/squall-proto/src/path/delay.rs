@@ -110,7 +110,7 @@ pub(crate) const WRAP: Micros = TICK << 23;
 const STEP: Micros = 500_000;
 
 impl Delay {
-    /// Whether one of the two clocks has stood still, or gone on alone, since a packet was last reported: a queue that comes or
+    /// Whether one of the two clocks was stopped since a packet was last reported: a queue that comes or
     /// goes is no longer than the round trip. `ticks` are of a packet whose round trip took `rtt`.
     pub(crate) fn is_step(&mut self, ticks: u32, rtt: Micros) -> bool {
         let before = self.exact.replace((ticks, rtt));
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stood_still_is_noticed_and_a_queue_is_not() {
+    fn a_clock_that_was_stopped_is_noticed_and_a_queue_is_not() {
         let mut delay = Delay::default();
         let mut is_step =
             |millis: u64, rtt: Micros| delay.is_step((millis * 1_000 / TICK) as u32, 1_000 * rtt);
         assert!(!is_step(20_000, 30), "the first one");
         assert!(!is_step(25_000, 5_030), "a queue of 5 s comes");
         assert!(!is_step(20_000, 30), "and goes");
-        assert!(!is_step(20_400, 30), "less than can be told");
+        assert!(!is_step(20_400, 30), "too little to be noticed");
         assert!(is_step(21_400, 30), "the sender slept for a second");
         assert!(is_step(11_400, 30), "the receiver slept for ten");
         assert!(!is_step(11_410, 40));

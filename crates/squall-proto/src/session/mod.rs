@@ -346,7 +346,7 @@ impl Session {
 
     /// The process did not run for this time. What was under way says nothing of the network, but of the time.
     pub(crate) fn on_suspension(&mut self, now: Instant, time: Duration) {
-        self.conn.clock().stand_still(time);
+        self.conn.clock().stop_for(time);
         self.resumed = self.micros(now);
     }
 

@@ -235,7 +235,7 @@ impl Session {
             }
             let is_step = path.delay.is_step(reported.delay, at - written);
             if is_step {
-                // One of the two clocks stood still. All paths have the same two.
+                // One of the two clocks was stopped. All paths have the same two.
                 self.conn.paths.iter_mut().for_each(|path| path.delay.forget());
                 self.conn.paths[id].delay.sample(reported.delay);
             }

@@ -103,7 +103,7 @@ pub(crate) enum QuicEvent {
     Closed(CloseReason),
 }
 
-/// The clock of noq, which stands still while the process does not run. Otherwise a packet that was under way then would
+/// The clock of noq, which stops while the process does not run. Otherwise a packet that was under way then would
 /// have had a round trip of that length, and losses on its path would be found out that late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
@@ -112,16 +112,16 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// The process did not run for this time.
-    pub(crate) fn stand_still(&mut self, time: Duration) {
+    pub(crate) fn stop_for(&mut self, time: Duration) {
         self.behind += time;
     }
 
-    /// What noq is told at a moment.
+    /// The time of noq at a moment.
     pub(crate) fn of_quic(self, at: Instant) -> Instant {
         at.checked_sub(self.behind).unwrap_or(at)
     }
 
-    /// When noq was told this.
+    /// When noq had this time.
     pub(crate) fn of_session(self, at: Instant) -> Instant {
         at + self.behind
     }
