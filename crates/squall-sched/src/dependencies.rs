@@ -12,6 +12,9 @@ use crate::{BlockId, BlockMeta};
 /// Most missing blocks that are remembered.
 const MISSING: usize = 4_096;
 
+/// Nor is one remembered that this many blocks came after: a minute of a thousand datagrams a second, each a block.
+const REACH: u64 = 1 << 16;
+
 /// Most delivered blocks that are held.
 const HELD: usize = 4_096;
 
@@ -110,7 +113,8 @@ impl Dependencies {
 
     fn remember(&mut self, id: BlockId) {
         self.missing.insert(id);
-        if self.missing.len() > MISSING {
+        let is_far = |oldest: &BlockId| oldest.0.saturating_add(REACH) < id.0;
+        while self.missing.len() > MISSING || self.missing.first().is_some_and(is_far) {
             self.missing.pop_first();
         }
     }
@@ -182,6 +186,12 @@ mod tests {
         add(&mut missing, 10_000, [Some(0), None]);
         add(&mut missing, 10_001, [Some(1), None]);
         assert_eq!([10_000, 10_001].map(|id| missing.is_orphan(BlockId(id))), [false, true]);
+        (0..=100 * REACH).step_by(1_000).for_each(|id| missing.miss(BlockId(id)));
+        assert!(
+            missing.missing.len() <= 66,
+            "{}: what ends now and then adds up to nothing",
+            missing.missing.len()
+        );
         // The first never ends, and all others wait for it.
         let mut held = chain(3 * HELD as u64);
         (1..3 * HELD as u64).for_each(|id| held.deliver(BlockId(id)));
