@@ -5,7 +5,7 @@ mod stage;
 use std::{collections::BTreeMap, time::Duration};
 
 use squall_lab::world::{Monotonic, Side};
-use squall_proto::{Block, CloseReason, Config, Event};
+use squall_proto::{Block, CloseReason, Config, Event, Session};
 use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
@@ -87,7 +87,7 @@ fn run(case: &Case) {
     viewer.stage.run_until(resumed);
     viewer.film(resumed + SECOND);
     let client = viewer.stage.world.session(Side::Client);
-    let paths = client.map_or(Vec::new(), |session| session.path_stats());
+    let paths = client.map_or(Vec::new(), Session::path_stats);
     viewer.film(resumed + 3 * SECOND);
     viewer.stage.run_for(DEADLINE);
 

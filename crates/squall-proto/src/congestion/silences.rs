@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use squall_sched::Micros;
 
-/// Silences that are remembered at most; their packets are long lost then.
-pub(super) const MAX_SILENCES: usize = 1 << 12;
+/// Silences that are remembered apart. A path that carries feedback alone has one before each packet, and no arrivals.
+pub(super) const MAX_SILENCES: usize = 256;
 
 /// Packets before which the sender was silent, of those whose arrival is open: number, and length of the silence.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +14,11 @@ pub(super) struct Silences(pub(super) VecDeque<(u64, Micros)>);
 impl Silences {
     /// A packet leaves after a silence.
     pub(super) fn add(&mut self, packet: u64, silence: Micros) {
-        if self.0.len() == MAX_SILENCES {
-            self.0.pop_front();
+        if self.0.len() == MAX_SILENCES
+            && let Some((_, oldest)) = self.0.pop_front()
+            && let Some((_, next)) = self.0.front_mut()
+        {
+            *next += oldest;
         }
         self.0.push_back((packet, silence));
     }
@@ -30,5 +33,20 @@ impl Silences {
             self.0.pop_front();
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_are_remembered_and_none_is_lost() {
+        let mut silences = Silences::default();
+        let all = 3 * MAX_SILENCES as u64;
+        (0..all).for_each(|packet| silences.add(packet, 10));
+        assert_eq!(silences.0.len(), MAX_SILENCES);
+        assert_eq!(silences.take_until(all - 2), 10 * (all - 1));
+        assert_eq!((silences.take_until(all), silences.take_until(all)), (10, 0));
     }
 }
