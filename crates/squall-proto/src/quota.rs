@@ -307,9 +307,9 @@ mod tests {
 
     use super::*;
 
-    /// 2024-02-29 12:00:00 UTC, a Thursday.
     /// In May 2026.
     const RECENT: Micros = 20_590 * DAY;
+    /// 2024-02-29 12:00:00 UTC, a Thursday.
     const LEAP_DAY: Micros = 1_709_208_000 * SECOND;
 
     #[test]
