@@ -21,10 +21,12 @@ miri() {
     CARGO_TARGET_DIR=$target/miri cargo "$nightly" miri test --locked -p squall-c --lib memory
 }
 
-# The bindings, sessions over real sockets, and the workers of an endpoint, which share its address.
+# The bindings, sessions over real sockets, and the workers of an endpoint, which share its address. One test at a time: a
+# sanitizer takes several times as long, and sessions time out.
 tests() {
-    RUSTFLAGS=-Zsanitizer=$1 CARGO_TARGET_DIR=$target/$1 cargo "$nightly" test --locked "${@:2}" --target "$host" \
-        -p squall-bindings -p squall-c -p squall --lib --test transfer --test workers
+    RUSTFLAGS=-Zsanitizer=$1 CARGO_TARGET_DIR=$target/$1 cargo "$nightly" test --locked --no-fail-fast "${@:2}" --target "$host" \
+        -p squall-bindings -p squall-c -p squall --lib --test transfer --test workers \
+        -- --test-threads 1
 }
 
 address() {
@@ -37,7 +39,7 @@ thread() {
         echo "not run: thread sanitizer: rustup +nightly component add rust-src"
         return
     fi
-    tests thread -Zbuild-std
+    TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.txt" tests thread -Zbuild-std
 }
 
 if ! cargo "$nightly" --version >/dev/null 2>&1; then
