@@ -98,7 +98,7 @@ fn run_parity(first: u64, input: &mut Input<'_>) -> Item<'static> {
     let (count, symbol_size) = (1 + input.or_zero() % 5, (2 + input.number() % 1_022) & !1);
     let member = |n: u8| Member {
         block: first + u64::from(n) * u64::from(1 + input.or_zero() % 3),
-        left: (n % 2 == 0).then(|| input.any_number()),
+        left: (n.is_multiple_of(2)).then(|| input.any_number()),
     };
     let mut members: Vec<Member> = (0..count).map(member).collect();
     members.sort_by_key(|member| member.block);

@@ -470,7 +470,7 @@ impl Pair {
         let stale = !to_server && path.remote.port() != port;
         let lost = loss >> (self.sent % 8) & 1 == 1;
         let net = self.net(to_server, link, port);
-        if self.sent % 4 == 0 || self.recorded.len() < 8 {
+        if self.sent.is_multiple_of(4) || self.recorded.len() < 8 {
             self.recorded.push_front((to_server, net, data.to_vec()));
             self.recorded.truncate(32);
         }
