@@ -17,24 +17,16 @@ impl Session {
     /// Declares the bytes of an interface to cost money, or not, for its paths of now and later. The peer
     /// is notified, so that schedulers at both ends see it.
     pub fn set_metered(&mut self, local: IpAddr, metered: bool) {
-        if !self.metering.declare(local, metered) {
-            return;
-        }
-        for id in self.conn.paths.at_local(local) {
-            self.send_cost(id);
-            self.refresh_cost(id);
+        if self.metering.declare(local, metered) {
+            self.announce_interface(local);
         }
     }
 
     /// Sets what the paths of an interface are used for, those of now and later. The peer is notified, and uses them
     /// accordingly for what it sends; a peer that has no roles ignores it.
     pub fn set_role(&mut self, local: IpAddr, role: Role) {
-        if !self.metering.set_role(local, role) {
-            return;
-        }
-        for id in self.conn.paths.at_local(local) {
-            self.send_cost(id);
-            self.refresh_cost(id);
+        if self.metering.set_role(local, role) {
+            self.announce_interface(local);
         }
     }
 
@@ -73,10 +65,8 @@ impl Session {
     /// paths are closed, as by [`Self::set_budget`], when data has used the rest and was acknowledged, and at the latest with less than 4 kB. What the peer has under way then still arrives, and is in [`Self::usage`].
     pub fn set_quota(&mut self, local: IpAddr, share: Option<QuotaShare>) {
         self.measure_usage(local);
-        let is_news = self.metering.set_quota(local, share);
-        for id in self.conn.paths.at_local(local).into_iter().filter(|_| is_news) {
-            self.send_cost(id);
-            self.refresh_cost(id);
+        if self.metering.set_quota(local, share) {
+            self.announce_interface(local);
         }
         self.duties.schedule();
     }
@@ -158,6 +148,14 @@ impl Session {
         self.metering.close_usage(net.local, used.carried);
         if by_peer == Some(OVER_BUDGET.into()) {
             self.metering.refuse(net);
+        }
+    }
+
+    /// Something about an interface is news, for the peer and for its paths.
+    fn announce_interface(&mut self, local: IpAddr) {
+        for id in self.conn.paths.at_local(local) {
+            self.send_cost(id);
+            self.refresh_cost(id);
         }
     }
 
