@@ -432,7 +432,7 @@ impl<P, S: Entry> Connection<P, S> {
         };
         self.pending.iter_mut().for_each(|path| _ = has_moved(path));
         let paths = &mut self.paths;
-        paths.by_number().filter(|id| has_moved(paths[*id].quic_mut())).collect()
+        paths.ids().filter(|id| has_moved(paths[*id].quic_mut())).collect()
     }
 
     /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
