@@ -62,13 +62,21 @@ impl Scratch {
         file
     }
 
+    /// The files in it.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn files(&self) -> Vec<PathBuf> {
+        fs::read_dir(&self.0).expect("is there").map(|entry| entry.expect("is readable").path()).collect()
+    }
+
     /// The unfinished files in it.
     ///
     /// # Panics
     /// If it cannot be read.
     pub fn parts(&self) -> Vec<PathBuf> {
-        let files = fs::read_dir(&self.0).expect("is there").map(|entry| entry.expect("is readable").path());
-        files.filter(|file| file.extension().is_some_and(|extension| extension == "part")).collect()
+        let is_part = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "part");
+        self.files().into_iter().filter(is_part).collect()
     }
 }
 

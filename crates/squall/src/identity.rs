@@ -177,10 +177,12 @@ fn write_private(file: &Path, content: &[u8]) -> io::Result<()> {
     {
         return Err(error);
     }
-    let mut out = options.open(&beside)?;
-    out.write_all(content)?;
-    out.sync_all()?;
-    fs::rename(&beside, file)
+    let write = |mut out: fs::File| out.write_all(content).and_then(|()| out.sync_all());
+    let written = options.open(&beside).and_then(write).and_then(|()| fs::rename(&beside, file));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
 
 #[cfg(test)]

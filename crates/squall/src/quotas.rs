@@ -48,7 +48,7 @@ pub struct Quotas {
 struct Inner {
     file: PathBuf,
     accounts: BTreeMap<String, Account>,
-    /// What the file says of each, in bytes.
+    /// The start of the period and the bytes that the file has of each; nothing if it could not be written.
     written: BTreeMap<String, (u64, u64)>,
     /// The file could not be written, which was reported.
     failing: bool,
@@ -161,8 +161,14 @@ impl Inner {
         beside.push(".new");
         // Of a program that was killed; or a link that somebody put there, which must not be followed.
         let _ = fs::remove_file(&beside);
-        fs::File::create_new(&beside)?.write_all(text.as_bytes())?;
-        fs::rename(&beside, &self.file)
+        let written = fs::File::create_new(&beside)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| fs::rename(&beside, &self.file));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+            self.written.clear();
+        }
+        written
     }
 
     /// Writes the file if it says less than was used or leased.
@@ -178,13 +184,13 @@ impl Inner {
     }
 
     fn report(&mut self, written: &io::Result<()>) {
-        if let Err(error) = written
-            && !self.failing
-        {
-            tracing::warn!(
-                "{}: {error}; what is used of quotas is lost if the program ends",
-                self.file.display()
-            );
+        let file = self.file.display();
+        match written {
+            Err(error) if !self.failing => {
+                tracing::warn!("{file}: {error}; what is used of quotas is lost if the program ends");
+            }
+            Ok(()) if self.failing => tracing::info!("{file}: what is used of quotas is kept again"),
+            _ => {}
         }
         self.failing = written.is_err();
     }

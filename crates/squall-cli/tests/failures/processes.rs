@@ -4,6 +4,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpStream, UdpSocket},
+    os::unix::process::ExitStatusExt as _,
     process::{Child, ChildStderr, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -35,6 +36,8 @@ impl Tunnel {
     fn limited(limits: &str, args: &[&str]) -> Self {
         let limited = format!("{limits}; exec \"$0\" tunnel \"$@\"");
         let mut command = Command::new("sh");
+        // Memory is taken from the system as it is needed, not a gigabyte at once.
+        command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0").env("MIMALLOC_EAGER_COMMIT", "0");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_squall")]).args(args);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("there is a shell");
         let stderr = child.stderr.take().map(BufReader::new);
@@ -63,6 +66,12 @@ impl Tunnel {
         said
     }
 
+    /// Sets a limit of the running program, as `prlimit` has them.
+    fn limit(&self, limit: &str) {
+        let set = Command::new("prlimit").args(["--pid", &self.child.id().to_string(), limit]).status();
+        assert!(set.expect("prlimit runs").success());
+    }
+
     fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
         assert!(sent.expect("kill runs").success());
@@ -81,6 +90,8 @@ impl Drop for Tunnel {
 struct Pair {
     exit: Tunnel,
     entry: Tunnel,
+    /// The address and the fingerprint of the exit.
+    to: (String, String),
     metrics: String,
     target: UdpSocket,
     source: UdpSocket,
@@ -106,7 +117,8 @@ impl Pair {
         let flow = format!("x=udp://127.0.0.1:{port},latency=2s");
         let entry =
             Tunnel::start(1_024, &["--to", address, "--pin", fingerprint, "--token", TOKEN, "--in", &flow]);
-        let pair = Self { exit, entry, metrics, target, source, port };
+        let to = (address.to_owned(), fingerprint.to_owned());
+        let pair = Self { exit, entry, to, metrics, target, source, port };
         pair.passes(0);
         pair
     }
@@ -207,16 +219,99 @@ fn too_few_threads_are_reported_in_a_line() {
 
 #[test]
 fn a_certificate_that_cannot_be_kept_is_reported_in_a_line_and_leaves_no_half() {
-    let scratch = crate::common::Scratch::new("full");
+    let scratch = crate::common::Scratch::new("certificate-full");
     let file = scratch.path("id.pem");
     let args = [EXIT, &["--state", file.to_str().expect("is text")]].concat();
     // As on a full disk: no byte can be written. The signal that comes with it is ignored.
     let said = Tunnel::limited("trap '' XFSZ; ulimit -f 0", &args).end(1);
     assert!(said.contains("id.pem: ") && said.lines().count() == 1, "{said}");
-    assert!(!file.exists(), "half a certificate");
+    assert!(scratch.files().is_empty(), "{:?} remain", scratch.files());
     let mut next = Tunnel::start(1_024, &args);
     next.line("listening on ");
     assert!(file.exists());
+}
+
+#[test]
+fn what_is_used_of_quotas_is_kept_in_memory_while_the_disk_is_full() {
+    let scratch = crate::common::Scratch::new("quotas");
+    let mut pair = Pair::start(1_024);
+    pair.entry.signal("KILL");
+    pair.entry.child.wait().expect("has ended");
+    // A record of an earlier month: this one has begun, and nothing was used.
+    let record = scratch.write("record", b"127.0.0.1 start=0 used=0 earned=0\n");
+    let used = || {
+        let text = std::fs::read_to_string(&record).expect("is there");
+        let used = text.split_whitespace().find_map(|word| word.strip_prefix("used="));
+        used.expect("a record").parse::<u64>().expect("a number")
+    };
+    let (to, pin, port) = (&pair.to.0, &pair.to.1, pair.port);
+    let text = format!(
+        "token = '{TOKEN}'
+        [connect]
+        to = '{to}'
+        pin = '{pin}'
+        interfaces = ['127.0.0.1']
+        quotas = 'record'
+        paths.'127.0.0.1' = {{ quota = '20MB', quota_period = 'month' }}
+        [[flow]]
+        name = 'x'
+        in = 'udp://127.0.0.1:{port}'
+        latency = '2s'
+        "
+    );
+    let file = scratch.write("entry.toml", text.as_bytes());
+    // The signal that comes with the limit is ignored.
+    pair.entry = Tunnel::limited("trap '' XFSZ", &[file.to_str().expect("is text")]);
+    pair.passes(1);
+
+    // No byte can be written. The record has some bytes more than were used, so it takes a while until it is to be written.
+    pair.entry.limit("--fsize=0:unlimited");
+    let before = used();
+    let mut sent = 0;
+    while sent < 2_000_000 {
+        sent += pair.source.send_to(&[0; 1_000], ("127.0.0.1", port)).expect("is sent") as u64;
+        thread::sleep(Duration::from_millis(1));
+    }
+    let said = pair.entry.line("record: ");
+    assert!(said.contains("; what is used of quotas is lost if the program ends"), "{said}");
+    pair.passes(2);
+    // The old record is left, and no half of a new one.
+    assert_eq!((used(), scratch.files().len()), (before, 2), "{:?}", scratch.files());
+
+    pair.entry.limit("--fsize=unlimited:unlimited");
+    pair.entry.line("record: what is used of quotas is kept again");
+    pair.passes(3);
+    assert!(used() >= sent, "{} bytes recorded of {sent}", used());
+}
+
+#[test]
+fn an_exit_without_memory_left_ends_by_name_and_is_used_again_once_it_is_restarted() {
+    let scratch = crate::common::Scratch::new("memory");
+    let state = scratch.path("id.pem").display().to_string();
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port is free");
+    let at = free.to_string();
+    let mut pair = Pair::with(1_024, &at, &["--state", &state]);
+    let of_process =
+        std::fs::read_to_string(format!("/proc/{}/status", pair.exit.child.id())).expect("it runs");
+    let data = of_process.lines().find_map(|line| line.strip_prefix("VmData:")).expect("has a size");
+    let kilobytes: u64 = data.trim().trim_end_matches(" kB").parse().expect("a number");
+    pair.exit.limit(&format!("--data={}", kilobytes * 1_024));
+    let begin = Instant::now();
+    while pair.exit.child.try_wait().expect("is its parent").is_none() {
+        assert!(begin.elapsed() < PATIENCE, "it needs no more memory");
+        pair.source.send_to(&[0; 1_000], ("127.0.0.1", pair.port)).expect("is sent");
+        thread::sleep(Duration::from_millis(1));
+    }
+    pair.exit.line("memory allocation of ");
+    let ended = pair.exit.child.wait().expect("has ended");
+    assert_eq!(ended.signal(), Some(6), "{ended}");
+
+    let out = format!("x=udp://{},latency=2s", pair.target.local_addr().expect("is bound"));
+    pair.exit = Tunnel::start(1_024, &["--listen", &at, "--token", TOKEN, "--state", &state, "--out", &out]);
+    pair.exit.line("listening on ");
+    let took = pair.passes(1);
+    println!("ended and started again: passes again after {took:?}");
+    assert_duration!(took < Duration::from_secs(1), "{took:?}");
 }
 
 /// Sizes in a file are checked, whatever memory there is.

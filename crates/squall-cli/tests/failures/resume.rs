@@ -213,3 +213,16 @@ fn what_cannot_be_written_leaves_nothing_and_later_transfers_work() {
     assert_eq!(receiver.send(&small, &[]).status.code(), Some(0));
     assert!(fs::read(folder.join("small")).expect("is there") == pattern(50_000, 2));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_summary_that_cannot_be_written_is_reported_in_a_line_and_the_transfer_is_whole() {
+    let scratch = Scratch::new("summary");
+    let out = scratch.path("out");
+    let file = scratch.write("file", &pattern(50_000, 1));
+    let receiver = Receiver::start(&out, &[]);
+    let (said, code) = crate::common::failure(&receiver.send(&file, &["--json", "/dev/full"]));
+    assert_eq!(code, Some(1));
+    assert!(said.ends_with("cannot write /dev/full: No space left on device (os error 28)"), "{said}");
+    assert!(fs::read(out).expect("is there") == pattern(50_000, 1));
+}
