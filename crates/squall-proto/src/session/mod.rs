@@ -538,9 +538,10 @@ impl Session {
         self.place.update(self.announced && !self.is_closed(), self.in_handshake());
     }
 
-    /// Whether the session was reported to the application, or is to be.
+    /// Whether the session was reported to the application, or is to be. The peer's hello may come before the handshake
+    /// is confirmed; until then, one that races is not the session of the attempt.
     pub(crate) fn is_announced(&self) -> bool {
-        self.announced
+        self.announced && self.stage != Stage::Handshake
     }
 
     /// Why the session ended, if it has.
