@@ -69,9 +69,11 @@ impl Handles {
         self.0[handle.0] = Some(key);
     }
 
-    fn remove(&mut self, handle: Handle) {
-        if let Some(key) = self.0.get_mut(handle.0) {
-            *key = None;
+    /// Removes the handle of a session, unless it is that of another one by now: QUIC uses it again as soon as the connection
+    /// is over, but the session stays until its events are read.
+    fn remove(&mut self, handle: Handle, key: u64) {
+        if let Some(of) = self.0.get_mut(handle.0) {
+            of.take_if(|of| *of == key);
         }
     }
 }
@@ -411,8 +413,7 @@ impl Endpoint {
                 self.timers.remove(&(old, key));
             }
             if !session.has_events() || !session.is_announced() {
-                let handle = session.handle();
-                self.by_handle.remove(handle);
+                self.by_handle.remove(session.handle(), key);
                 self.sessions.remove(&key);
                 self.newcomers.leave(key);
             } else {
@@ -451,7 +452,7 @@ impl Endpoint {
     /// Lets go of a connection at once; packets that still come are answered with a stateless reset.
     fn forget(&mut self, key: u64) {
         let Some(session) = self.sessions.remove(&key) else { return };
-        self.by_handle.remove(session.handle());
+        self.by_handle.remove(session.handle(), key);
         self.listener.forget(session.handle());
         if let Some(at) = self.timer_of.remove(&key) {
             self.timers.remove(&(at, key));

@@ -265,6 +265,11 @@ impl World {
         panic!("it does not connect: {:?}", self.server.admission());
     }
 
+    fn send(&mut self, at: usize, id: SessionId) {
+        let session = self.clients[at].1.session(id).expect("is open");
+        session.send(self.now, Block::new(vec![1; 100])).expect("is taken");
+    }
+
     fn closed(&mut self, (at, id): (usize, SessionId)) -> Option<CloseReason> {
         while let Some(event) = self.clients[at].1.poll_event(id) {
             if let Event::Closed(reason) = event {
@@ -480,4 +485,28 @@ fn addresses_that_are_filtered_out_get_no_answer() {
     // The client says it again, how often depends on its timers.
     assert!(world.server.admission().refused >= 2 && world.server.is_empty());
     world.connects([10, 0, 0, 2]);
+}
+
+/// QUIC uses the number of a connection again once it is over, whether or not the application has read what it left.
+#[test]
+fn reading_what_a_session_left_does_not_disturb_the_next_one() {
+    let mut world = World::new();
+    let (first, id) = world.client([10, 0, 0, 1]);
+    world.run(Duration::from_secs(1));
+    let mut ids = Vec::new();
+    ids.extend(world.server.poll_ready());
+    world.send(first, id);
+    world.run(Duration::from_secs(1));
+    world.clients[first].1.session(id).expect("is open").close(world.now, 0, "");
+    world.run(Duration::from_secs(5));
+    let (second, id) = world.client([10, 0, 0, 2]);
+    world.run(Duration::from_secs(1));
+    while world.server.poll_event(ids[0]).is_some() {}
+    world.run(Duration::from_secs(1));
+    assert!(!world.server.has(ids[0]));
+    world.send(second, id);
+    world.run(Duration::from_secs(1));
+    let served = world.server.poll_ready().expect("the second session has news");
+    let events = std::iter::from_fn(|| world.server.poll_event(served));
+    assert_eq!(events.filter(|event| matches!(event, Event::Received(_))).count(), 1);
 }
