@@ -392,7 +392,7 @@ impl Endpoint {
     /// After a session was touched.
     fn after(&mut self, now: Instant, key: u64) {
         if let Some(session) = self.sessions.get_mut(&key) {
-            session.conn_mut().exchange(&mut self.listener.inner);
+            session.exchange(&mut self.listener.inner);
             session.update_place();
             if session.is_announced() {
                 self.newcomers.leave(key);
@@ -406,8 +406,12 @@ impl Endpoint {
     /// After a session has nothing more to send.
     fn settle(&mut self, now: Instant, key: u64) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
-        session.conn_mut().exchange(&mut self.listener.inner);
+        session.exchange(&mut self.listener.inner);
         session.update_place();
+        if session.is_overdue(now) {
+            session.let_go();
+            self.listener.forget(session.handle());
+        }
         if session.is_drained() {
             if let Some(old) = self.timer_of.remove(&key) {
                 self.timers.remove(&(old, key));

@@ -67,6 +67,9 @@ pub struct Session {
     /// What is logged of it.
     span: tracing::Span,
     stage: Stage,
+    /// When a session that has ended is let go of, if QUIC has not by then.
+    leaves_at: Micros,
+    is_let_go: bool,
     /// Whether [`Event::Connected`] was reported.
     announced: bool,
     is_client: bool,
@@ -163,6 +166,8 @@ impl Session {
             span: span(&conn, is_client),
             conn,
             stage: Stage::Handshake,
+            leaves_at: Micros::MAX,
+            is_let_go: false,
             announced: false,
             is_client,
             trusted,
@@ -445,6 +450,7 @@ impl Session {
         self.stage = Stage::Closed;
         self.duties.flush();
         let now = self.micros(now);
+        self.leaves_at = now.saturating_add(self.config.idle_timeout.as_micros() as Micros);
         for ended in self.outbox.end_all() {
             self.on_ended(now, &ended);
         }
@@ -517,12 +523,26 @@ impl Session {
         self.conn.handle()
     }
 
-    pub(crate) fn conn_mut(&mut self) -> &mut Connection<Payload, Path> {
-        &mut self.conn
+    /// Passes on what the connection and its endpoint have to say to each other.
+    pub(crate) fn exchange(&mut self, endpoint: &mut noq_proto::Endpoint) {
+        // Its number may be that of another connection by now.
+        if !self.is_let_go {
+            self.conn.exchange(endpoint);
+        }
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        self.conn.is_drained()
+        self.conn.is_drained() || self.is_let_go
+    }
+
+    /// Whether the session has been over for as long as a peer takes to notice by itself. QUIC waits for three probe timeouts,
+    /// which are many minutes once a network has held a packet back for long (RFC 9000 §10.2).
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        !self.is_drained() && self.micros(now) >= self.leaves_at
+    }
+
+    pub(crate) fn let_go(&mut self) {
+        self.is_let_go = true;
     }
 
     pub(crate) fn is_open(&self) -> bool {

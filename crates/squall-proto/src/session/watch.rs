@@ -38,8 +38,13 @@ impl Session {
     pub(crate) fn timeout(&mut self, now: Instant) -> Option<Instant> {
         let now = self.micros(now);
         let quic = self.conn.timeout();
-        if self.stage != Stage::Open {
-            return quic;
+        match self.stage {
+            Stage::Open => {}
+            Stage::Closed => {
+                let last = (self.leaves_at < Micros::MAX).then(|| self.instant(self.leaves_at));
+                return quic.into_iter().chain(last).min();
+            }
+            Stage::Handshake => return quic,
         }
         let silence = self.config.silence.as_micros() as Micros;
         let packet = self.packet_size();
