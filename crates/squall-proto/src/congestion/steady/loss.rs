@@ -13,6 +13,8 @@ const TOLERATED: f64 = 0.1;
 const CONTRAST: f64 = 2.0;
 /// CUBIC's multiplicative decrease (RFC 9438 §4.6).
 const BETA: f64 = 0.7;
+/// Smallest window in packets.
+const MIN_PACKETS: u64 = 2;
 /// CUBIC's `C` in packets per cubic second (RFC 9438 §5).
 const CUBIC: f64 = 0.4;
 /// Growth in packets a round trip that is fair beside Reno, `3·(1 − β)/(1 + β)` (RFC 9438 §4.3).
@@ -95,14 +97,16 @@ impl LossBound {
         self.window
     }
 
-    /// A loss by congestion with `in_flight` bytes; fast convergence is that of RFC 9438 §4.7.
-    pub(super) fn cut(&mut self, now: Micros, in_flight: f64) {
+    /// A loss by congestion with `in_flight` bytes; fast convergence is that of RFC 9438 §4.7. However often that happens, the
+    /// bound stays two packets of `mtu` bytes at least, as it is the rate, too: with less, one packet could wait for hours.
+    pub(super) fn cut(&mut self, now: Micros, in_flight: f64, mtu: u64) {
+        let least = (MIN_PACKETS * mtu) as f64;
         self.before = (self.most, self.window);
-        let used = self.window.min(in_flight);
+        let used = self.window.min(in_flight).max(least);
         let yields = self.most.is_finite() && used < self.most;
         self.most = if yields { used * (1.0 + BETA) / 2.0 } else { used };
         self.met = used;
-        self.window = BETA * used;
+        self.window = (BETA * used).max(least);
         (self.since, self.start, self.reno) = (now, self.window, self.window);
     }
 
@@ -196,7 +200,7 @@ mod tests {
     fn after_a_cut_the_window_is_back_at_its_maximum_after_the_time_that_cubic_takes() {
         let mut bound = LossBound::default();
         assert_eq!(bound.window(), f64::INFINITY);
-        bound.cut(0, 1_000.0 * MTU as f64);
+        bound.cut(0, 1_000.0 * MTU as f64, MTU);
         assert!((bound.window() / MTU as f64 - 700.0).abs() < 0.1, "β is 0.7");
         // RFC 9438 §4.2: K = ∛((W_max − W)/C) = ∛(300/0.4) = 9.1 s.
         let back = (1..).map(|round| round * RTT as u64).find(|now| {
@@ -210,7 +214,7 @@ mod tests {
     #[test]
     fn a_small_window_grows_as_renos() {
         let mut bound = LossBound::default();
-        bound.cut(0, 10.0 * MTU as f64);
+        bound.cut(0, 10.0 * MTU as f64, MTU);
         for round in 1..=40 {
             bound.grow(round * 10_000, bound.window() as u64, 10_000.0, MTU, 1.0);
         }
@@ -221,19 +225,19 @@ mod tests {
     #[test]
     fn a_flow_that_is_cut_again_before_its_maximum_makes_room() {
         let mut bound = LossBound::at(0, 100_000.0);
-        bound.cut(0, 100_000.0);
-        bound.cut(50_000, 100_000.0);
+        bound.cut(0, 100_000.0, MTU);
+        bound.cut(50_000, 100_000.0, MTU);
         assert_eq!(bound.most, 0.85 * 70_000.0);
     }
 
     #[test]
     fn a_cut_for_nothing_is_undone() {
         let mut bound = LossBound::at(0, 100_000.0);
-        bound.cut(0, 100_000.0);
+        bound.cut(0, 100_000.0, MTU);
         bound.undo();
         assert_eq!(bound.window(), 100_000.0);
         let mut unbound = LossBound::default();
-        unbound.cut(0, 100_000.0);
+        unbound.cut(0, 100_000.0, MTU);
         unbound.undo();
         assert_eq!(unbound.window(), f64::INFINITY);
     }
@@ -248,5 +252,15 @@ mod tests {
         assert_eq!(bound.window(), 150_000.0);
         bound.probe(160_000.0);
         assert_eq!(bound.window(), f64::INFINITY);
+    }
+
+    #[test]
+    fn losses_without_end_leave_two_packets() {
+        let mut bound = LossBound::default();
+        (0..100).for_each(|second| bound.cut(second * 1_000_000, 10.0 * MTU as f64, MTU));
+        assert_eq!(bound.window(), 2.0 * MTU as f64);
+        // And it grows again.
+        (0..20).for_each(|round| bound.grow(100_000_000 + round * 40_000, 2 * MTU, RTT, MTU, 1.0));
+        assert!(bound.window() > 4.0 * MTU as f64, "{}", bound.window());
     }
 }

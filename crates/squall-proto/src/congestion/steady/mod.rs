@@ -393,7 +393,7 @@ impl Steady {
             Phase::Alone if self.delay_bound() < in_flight => return,
             Phase::Alone | Phase::Beside => {
                 self.losses.on_answer();
-                self.loss.cut(now, in_flight);
+                self.loss.cut(now, in_flight, self.mtu);
             }
             Phase::Dip { .. } | Phase::Lift { .. } => return,
         }

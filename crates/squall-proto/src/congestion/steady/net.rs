@@ -317,7 +317,7 @@ impl Controller for Cubic {
 
     fn on_loss(&mut self, now: Micros, packet: u64, _bytes: u64) {
         if packet >= self.answered {
-            self.bound.cut(now, self.window() as f64);
+            self.bound.cut(now, self.window() as f64, MTU);
             self.slow_start = None;
             self.answered = self.next;
         }
