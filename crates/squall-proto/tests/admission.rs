@@ -510,3 +510,34 @@ fn reading_what_a_session_left_does_not_disturb_the_next_one() {
     let events = std::iter::from_fn(|| world.server.poll_event(served));
     assert_eq!(events.filter(|event| matches!(event, Event::Received(_))).count(), 1);
 }
+
+#[test]
+fn a_session_that_is_over_is_freed_however_slow_its_network_was() {
+    let mut world = World::new();
+    let (at, id) = world.client([10, 0, 0, 1]);
+    world.run(Duration::from_secs(1));
+    for _ in 0..3 {
+        // Nothing arrives for 20 s, and then everything.
+        let (mut held, end) = (Vec::new(), world.now + Duration::from_secs(20));
+        while world.now < end {
+            world.step();
+            held.append(&mut world.wire);
+        }
+        world.wire = held;
+        world.run(Duration::from_secs(1));
+    }
+    world.clients[at].1.session(id).expect("is open").close(world.now, 0, "");
+    world.run(Duration::from_secs(29));
+    let drain = |world: &mut World| {
+        while let Some(id) = world.server.poll_ready() {
+            while world.server.poll_event(id).is_some() {}
+        }
+    };
+    drain(&mut world);
+    assert!(!world.server.is_empty(), "three probe timeouts were short");
+    // The idle timeout is 30 s.
+    world.run(Duration::from_secs(2));
+    drain(&mut world);
+    world.step();
+    assert!(world.server.is_empty() && world.clients[at].1.poll_event(id).is_some());
+}

@@ -69,6 +69,13 @@ impl Session {
         self.path_event(id, PathChange::Down);
     }
 
+    /// Notices what has moved since the last packet or timer of noq.
+    pub(super) fn notice_moves(&mut self, at: Micros) {
+        for moved in self.conn.refresh_addresses() {
+            self.on_rebound(at, moved);
+        }
+    }
+
     /// The peer's address changed: QUIC reports no fate of what was sent to the old one, and validates the new one.
     pub(super) fn on_rebound(&mut self, at: Micros, id: PathId) {
         self.drop_flight(at, id);

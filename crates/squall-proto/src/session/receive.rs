@@ -78,9 +78,7 @@ impl Session {
     /// The path a packet came over, if it is one of the session; notices when a path has moved.
     fn arrival_path(&mut self, at: Micros, net: NetPath) -> Option<PathId> {
         // Also if there is a path of these addresses: another one may have moved there.
-        for moved in self.conn.refresh_addresses() {
-            self.on_rebound(at, moved);
-        }
+        self.notice_moves(at);
         let number = self.conn.number_of(net);
         let id = self.conn.paths.find(number.unwrap_or(0))?;
         self.conn.paths[id].received_at = at;

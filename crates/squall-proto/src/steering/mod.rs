@@ -422,13 +422,18 @@ impl<P, S: Entry> Connection<P, S> {
         self.all_paths().filter(|path| path.net == net).map(|path| path.number).min()
     }
 
-    /// Reads the addresses of all paths again; returns the admitted paths that moved.
+    /// Reads the addresses of all paths again, after a packet or a timer of noq; returns the admitted paths that moved. One whose new
+    /// address does not answer moves back, to the controller that it had there.
     pub(crate) fn refresh_addresses(&mut self) -> Vec<PathId> {
         let inner = &self.inner;
         let has_moved = |path: &mut QuicPath| {
             let Ok(tuple) = inner.network_path(path.noq_id) else { return false };
             let net = NetPath { local: tuple.local_ip().unwrap_or(path.net.local), remote: tuple.remote() };
-            std::mem::replace(&mut path.net, net) != net
+            let has_moved = std::mem::replace(&mut path.net, net) != net;
+            if has_moved && let Some(ledger) = ledger(inner, path.noq_id) {
+                path.ledger = ledger;
+            }
+            has_moved
         };
         self.pending.iter_mut().for_each(|path| _ = has_moved(path));
         let paths = &mut self.paths;
@@ -547,12 +552,7 @@ impl<P, S: Entry> Connection<P, S> {
         }
         self.matched = built;
         for id in self.inner.paths() {
-            let Some(state) = self.inner.congestion_state(id) else { continue };
-            let Ok(steered) = state.clone_box().into_any().downcast::<controller::SteeringController>()
-            else {
-                continue;
-            };
-            let ledger = steered.ledger().clone();
+            let Some(ledger) = ledger(&self.inner, id) else { continue };
             let admitted = self.paths.iter_mut().map(Entry::quic_mut);
             if let Some(path) = admitted.chain(&mut self.pending).find(|path| path.noq_id == id) {
                 path.ledger = ledger;
@@ -565,6 +565,13 @@ impl<P, S: Entry> Connection<P, S> {
         }
         self.pending.sort_by_key(|path| path.number);
     }
+}
+
+/// The ledger of the controller that a path has now.
+fn ledger(connection: &noq_proto::Connection, id: noq_proto::PathId) -> Option<Arc<Ledger>> {
+    let controller = connection.congestion_state(id)?.clone_box().into_any();
+    let steering = controller.downcast::<controller::SteeringController>().ok()?;
+    Some(steering.ledger().clone())
 }
 
 /// Bytes of the IP packets around what was sent and received on a path.
