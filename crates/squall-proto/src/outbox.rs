@@ -309,11 +309,9 @@ impl Outbox {
     fn admit_blocks(&mut self) -> Vec<SchedEvent> {
         let mut events = Vec::new();
         let written: Vec<_> = self.written.iter().copied().collect();
+        // Without credit, too: a block that was finished needs none.
         for id in written {
             self.grow(id, &mut events);
-            if self.under_way() >= self.credit {
-                break;
-            }
         }
         while let Some(meta) = self.waiting.front() {
             let len = u64::from(meta.len);
