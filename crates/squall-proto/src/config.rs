@@ -135,8 +135,7 @@ pub struct Config {
     pub quic_lb: Option<QuicLbServer>,
     /// A session that receives nothing for this long is over. Time in which the process did not run does not count. Default: 30 s.
     pub idle_timeout: Duration,
-    /// A path that is silent for this long, or is opened and does not come up, is closed; a client reopens
-    /// it later. Default: 30 s.
+    /// A path that is silent for this long is closed; a client opens it again, and tries until it comes up. Default: 30 s.
     pub path_idle_timeout: Duration,
     /// How often an idle path is probed, so that NATs keep it and its round-trip time stays fresh. Default: 5 s, which
     /// costs less than 1 kbit/s.

@@ -596,3 +596,35 @@ fn a_queue_is_seen_by_packets_that_leave_later_than_they_were_written() {
         assert!(rtt < 50, "{rtt} ms");
     }
 }
+
+#[test]
+fn a_path_comes_back_after_an_outage_of_half_an_hour() {
+    let dark = format!("{}\nevents=[{{at='5s', outage='1800s'}}]", TWO_PATHS[0]);
+    let mut stage = Stage::connected(&[&dark, TWO_PATHS[1]], 17);
+    let paths = |stage: &mut Stage| stage.world.session(Side::Server).expect("is open").path_stats().len();
+    for _ in 0..180 {
+        stage.send(Side::Client, Block::new(vec![1; 10_000]));
+        stage.run_for(10_000_000);
+    }
+    stage.run_for(4_000_000);
+    assert_eq!(paths(&mut stage), 1);
+    stage.run_for(5_000_000);
+    assert_eq!(paths(&mut stage), 2, "the outage was over after 1,805 s");
+}
+
+/// Each time, the number of a path is used up of which the server does not learn.
+#[test]
+fn an_interface_that_came_and_went_in_the_dark_comes_back() {
+    let dark = format!("{}\nevents=[{{at='5s', outage='300s'}}]", TWO_PATHS[0]);
+    let mut stage = Stage::connected(&[&dark, TWO_PATHS[1]], 18);
+    stage.run_for(6_000_000);
+    for _ in 0..40 {
+        stage.world.remove_interface(0);
+        stage.run_for(2_000_000);
+        stage.world.add_interface(0);
+        stage.run_for(5_000_000);
+    }
+    stage.run_for(19_000_000);
+    stage.run_for(5_000_000);
+    assert_eq!(stage.world.session(Side::Server).expect("is open").path_stats().len(), 2);
+}

@@ -75,6 +75,11 @@ pub struct Session {
     is_client: bool,
     /// Whether the peer may use more than a stranger.
     trusted: bool,
+    /// On a server: paths that the client was allowed besides the usual number, when that was looked at last, and how often the
+    /// client had been blocked by then.
+    grants: usize,
+    granted_at: Micros,
+    paths_blocked: u64,
     /// Paths that the application wants, on a client.
     wanted: Vec<Wanted>,
     scheduler: Box<dyn Scheduler>,
@@ -166,6 +171,9 @@ impl Session {
             span: span(&conn, is_client),
             conn,
             stage: Stage::Handshake,
+            grants: 0,
+            granted_at: 0,
+            paths_blocked: 0,
             leaves_at: Micros::MAX,
             is_let_go: false,
             announced: false,

@@ -58,6 +58,7 @@ impl Session {
             }
         }
         self.pump(at);
+        self.grant_paths(at);
         let media = media && self.stage == Stage::Open;
         self.duties.on_packet(media);
         if media {

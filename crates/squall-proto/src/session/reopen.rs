@@ -13,12 +13,21 @@ pub(super) struct Wanted {
     net: NetPath,
     /// Times in a row that it went down without having been up.
     failures: u32,
+    /// Times in a row that the peer did not allow it.
+    refusals: u32,
     /// When it is to be opened; `None` while it is there.
     open_at: Option<Micros>,
 }
 
-/// A path the peer does not allow yet is tried again after this.
+/// A path the peer does not allow yet is tried again after this, and ever later.
 const RETRY: Micros = 50_000;
+/// Doublings of that at most: 1.6 s.
+const MAX_RETRY_DOUBLINGS: u32 = 5;
+/// A client that abandons paths before they are up, with an interface that goes, is allowed another one for each, but not more than
+/// one in this time …
+const GRANT_INTERVAL: Micros = 1_000_000;
+/// … and this many in a session: each keeps some connection ids.
+const MAX_GRANTS: usize = 256;
 /// A path that went down is opened again after this, and ever later if it does not come up.
 const REOPEN: Micros = 1_000_000;
 /// Doublings of that at most: about a minute.
@@ -30,7 +39,7 @@ impl Session {
     pub fn add_path(&mut self, now: Instant, net: NetPath) {
         if self.is_client && !self.wanted.iter().any(|wanted| wanted.net == net) {
             let open_at = self.conn.number_of(net).is_none().then(|| self.micros(now));
-            self.wanted.push(Wanted { net, failures: 0, open_at });
+            self.wanted.push(Wanted { net, failures: 0, refusals: 0, open_at });
         }
     }
 
@@ -74,6 +83,7 @@ impl Session {
             if due > at {
                 continue;
             }
+            let refusals = std::mem::take(&mut self.wanted[index].refusals);
             self.wanted[index].open_at = if self.metering.is_barred(net) {
                 // Until its budget grows, which is nothing to hurry for.
                 Some(at + REOPEN)
@@ -88,10 +98,28 @@ impl Session {
                     }
                     Err(error) => {
                         tracing::debug!(%error, ?net, "path not opened yet");
-                        Some(at + RETRY)
+                        self.wanted[index].refusals = refusals + 1;
+                        // The number must be allowed by both sides.
+                        self.conn.allow_paths(self.config.limits.paths, self.instant(at));
+                        Some(at + (RETRY << refusals.min(MAX_RETRY_DOUBLINGS)))
                     }
                 }
             };
+        }
+    }
+
+    /// A server allows the client another path if it wants one, may open none, and has fewer than it may have.
+    pub(super) fn grant_paths(&mut self, at: Micros) {
+        if self.is_client || at < self.granted_at + GRANT_INTERVAL || self.stage != Stage::Open {
+            return;
+        }
+        self.granted_at = at;
+        let (blocked, most) = (self.conn.paths_blocked(), self.config.limits.paths);
+        let is_blocked = std::mem::replace(&mut self.paths_blocked, blocked) < blocked;
+        if is_blocked && self.conn.paths.iter().count() < most && self.grants < MAX_GRANTS {
+            self.grants += 1;
+            self.conn.allow_paths(most + self.grants, self.instant(at));
+            self.duties.flush();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use squall_sched::Micros;
 
 use super::{Session, Stage};
-use crate::outbox::Ending;
+use crate::{outbox::Ending, path::Path};
 
 /// How often a path that ought to be closed, and cannot be, is looked at.
 const IDLE_STEP: Micros = 1_000_000;
@@ -67,7 +67,7 @@ impl Session {
         let keep_alive = self.config.keep_alive.as_micros() as Micros;
         for path in self.conn.paths.iter() {
             // In steps, because the last path is kept however long it is silent.
-            consider(path.life.idle_since().map(|since| (since + idle).max(now + IDLE_STEP)));
+            consider(self.idle_since(path).map(|since| (since + idle).max(now + IDLE_STEP)));
         }
         for path in self.conn.paths.iter().filter(|path| path.life.is_up()) {
             consider(path.judged_at(silence));
@@ -96,12 +96,19 @@ impl Session {
         }
     }
 
+    /// Since when a path delivers nothing and may be closed. One that a client opens is tried until it comes up: whenever it was
+    /// abandoned and opened again, it would take another number, of which the peer allows few, and the peer would not learn that the one
+    /// before is free.
+    fn idle_since(&self, path: &Path) -> Option<Micros> {
+        path.life.idle_since().filter(|_| !self.is_client || path.life.is_up())
+    }
+
     /// Closes a path that has delivered nothing for too long; a client opens it again later.
     fn close_idle(&mut self, at: Micros) {
         let idle = self.config.path_idle_timeout.as_micros() as Micros;
         let now = self.instant(at);
         for id in self.conn.paths.ids().rev() {
-            let is_idle = self.conn.paths[id].life.idle_since().is_some_and(|since| at >= since + idle);
+            let is_idle = self.idle_since(&self.conn.paths[id]).is_some_and(|since| at >= since + idle);
             // Fails on the last path, which ends with the session.
             if is_idle && self.conn.close_path(id, now, 0).is_ok() {
                 self.pump(at);

@@ -24,7 +24,7 @@ mod unprotected;
 use std::{
     collections::VecDeque,
     net::{IpAddr, SocketAddr},
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -152,6 +152,8 @@ pub(crate) struct Connection<P, S> {
     pub(crate) paths: Paths<S>,
     /// Paths that have a controller, and that the session has not admitted.
     pending: Vec<QuicPath>,
+    /// Closed paths, which noq lists until the peer has closed them, too.
+    gone: Vec<noq_proto::PathId>,
     /// What noq has queued, oldest first: length and meaning.
     queued: VecDeque<(usize, P)>,
     queued_bytes: usize,
@@ -184,6 +186,7 @@ impl<P, S: Entry> Connection<P, S> {
             matched: 0,
             paths: Paths::default(),
             pending: Vec::new(),
+            gone: Vec::new(),
             queued: VecDeque::new(),
             queued_bytes: 0,
             departures: Vec::new(),
@@ -311,6 +314,7 @@ impl<P, S: Entry> Connection<P, S> {
                     carried: net.map_or(0, |net| ip_bytes(net, &stats)),
                 });
                 self.pending.retain(|path| path.noq_id != id);
+                self.gone.push(id);
                 let by_peer = match reason {
                     PathAbandonReason::RemoteAbandoned { error_code } => Some(error_code.into_inner()),
                     _ => None,
@@ -360,6 +364,20 @@ impl<P, S: Entry> Connection<P, S> {
         let id = self.inner.open_path(tuple, PathStatus::Available, now).map_err(|e| e.to_string())?;
         self.match_controllers();
         Ok(number(id))
+    }
+
+    /// How often the peer has said that it wants another path and may open none (PATHS_BLOCKED).
+    pub(crate) fn paths_blocked(&mut self) -> u64 {
+        self.inner.stats().frame_rx.paths_blocked
+    }
+
+    /// Lets the peer have that many paths at a time. noq counts a path of which it receives nothing but the abandonment
+    /// as open for good.
+    pub(crate) fn allow_paths(&mut self, count: usize, now: Instant) {
+        if let Some(count) = u32::try_from(count).ok().and_then(NonZeroU32::new) {
+            // Fails only without multipath.
+            let _ = self.inner.set_max_concurrent_paths(self.clock.of_quic(now), count);
+        }
     }
 
     /// Closes a path with a code for the peer. Fails on the last one.
@@ -545,13 +563,17 @@ impl<P, S: Entry> Connection<P, S> {
         }
         self.changes = changes;
         self.max_datagram = None;
-        // Only then: noq lists paths that are closed for a while, and those must not come back.
         let built = self.controllers.built();
         if built == self.matched {
             return;
         }
         self.matched = built;
-        for id in self.inner.paths() {
+        let listed = self.inner.paths();
+        self.gone.retain(|id| listed.contains(id));
+        for id in listed {
+            if self.gone.contains(&id) {
+                continue;
+            }
             let Some(ledger) = ledger(&self.inner, id) else { continue };
             let admitted = self.paths.iter_mut().map(Entry::quic_mut);
             if let Some(path) = admitted.chain(&mut self.pending).find(|path| path.noq_id == id) {
