@@ -134,8 +134,6 @@ struct Pair {
     now: Instant,
     start: Instant,
     sides: [Side; 2],
-    /// Whether both sides notice paths that do not deliver.
-    liveness: bool,
     links: [Link; LINKS],
     /// Packets on their way.
     wire: BTreeMap<(Instant, u64), Packet>,
@@ -176,7 +174,6 @@ impl Pair {
     fn new(input: &mut Input<'_>) -> Self {
         let now = Instant::now();
         let (server, client) = (config(input), config(input));
-        let liveness = server.liveness && client.liveness;
         let side = |endpoint| Side {
             endpoint,
             id: None,
@@ -195,7 +192,6 @@ impl Pair {
             now,
             start: now,
             sides: [client, server],
-            liveness,
             links: [GOOD; LINKS],
             wire: BTreeMap::new(),
             sent: 0,
@@ -493,9 +489,7 @@ impl Pair {
             }
             Some(Fate::Short(length)) => packet.data.truncate(length % data.len()),
             Some(Fate::Moved(to)) => {
-                // Once a path has taken another address of the client, noq may move it to and fro with each packet, and counts no
-                // acknowledgement. Only `liveness` puts an end to that.
-                let elsewhere = if self.liveness { usize::from(to & 3) % LINKS } else { link };
+                let elsewhere = usize::from(to & 3) % LINKS;
                 packet.net = self.net(to_server, elsewhere, 1_000 + u16::from(to >> 2));
             }
             None => {}

@@ -33,6 +33,13 @@ use rate::{Bottleneck, LossWindow, RateMeter};
 /// number, frame header and tag. The header of the chunk is reserved apart from it.
 pub(crate) const PACKET_OVERHEAD: u32 = 40;
 
+/// Changes of the addresses of a path, and since when they are counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moves {
+    pub(crate) since: Micros,
+    pub(crate) count: u32,
+}
+
 /// A path of a session.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -79,6 +86,8 @@ pub(crate) struct Path {
     pub(crate) latest_sent: Option<Stamp>,
     /// When a packet last arrived on it.
     pub(crate) received_at: Micros,
+    /// How often its addresses have changed of late.
+    pub(crate) moves: Moves,
     /// When it was last probed for lack of traffic.
     pub(crate) probed_at: Micros,
     /// When a packet with data last left on it.
@@ -118,6 +127,7 @@ impl Path {
             forecast_at: 0,
             latest_sent: None,
             received_at: now,
+            moves: Moves::default(),
             probed_at: now,
             departed_at: now,
             stats: PathStats::default(),

@@ -10,12 +10,16 @@ use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, WorkKind};
 use super::{PacketFate, Session, Stage};
 use crate::{
     Event, NetPath, PathChange,
-    path::{Change, Chunk, InFlight, Life, Path, Payload},
+    path::{Change, Chunk, InFlight, Life, Moves, Path, Payload},
 };
 
 /// A path that lets no data through is tried again after a round trip, within these bounds.
 const MIN_BLOCK: Micros = 5_000;
 const MAX_BLOCK: Micros = 200_000;
+
+/// A path is closed that moves more often in this time.
+const MAX_MOVES: u32 = 8;
+const MOVES_WITHIN: Micros = 10_000_000;
 
 impl Session {
     /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
@@ -77,8 +81,20 @@ impl Session {
     }
 
     /// The peer's address changed: QUIC reports no fate of what was sent to the old one, and validates the new one.
+    ///
+    /// Where packets of one path come from two addresses in turn, and validate both, noq would follow each of them for good: packets
+    /// of a megabit a second, none of which is acknowledged. Such a path is closed, and a client opens another one.
     pub(super) fn on_rebound(&mut self, at: Micros, id: PathId) {
         self.drop_flight(at, id);
+        let path = &mut self.conn.paths[id];
+        if at > path.moves.since + MOVES_WITHIN {
+            path.moves = Moves { since: at, count: 0 };
+        }
+        path.moves.count += 1;
+        // Fails on the last path.
+        if path.moves.count > MAX_MOVES && self.conn.close_path(id, self.instant(at), 0).is_ok() {
+            self.duties.flush();
+        }
         let path = &self.conn.paths[id];
         if path.life.is_up() {
             let net = path.quic.net;
