@@ -337,9 +337,14 @@ impl<P, S: Entry> Connection<P, S> {
     pub(crate) fn max_datagram(&mut self) -> usize {
         // noq goes through all paths and connection ids, and the session asks several times for each packet. A packet or a
         // poll changes the answer only where a path is added, removed or gets another MTU. A path that the peer abandons is
-        // noticed with the event that follows the packet; until then the answer may be too small, which does no harm.
+        // noticed with the event that follows the packet; until then the answer may be too small, which does no harm, or,
+        // if no path is left, larger than the size noq then makes up, and nothing can be sent.
         self.max_datagram = self.max_datagram.or_else(|| self.inner.datagrams().max_size());
-        debug_assert!(self.max_datagram <= self.inner.datagrams().max_size(), "the size has shrunk unseen");
+        debug_assert!(
+            self.max_datagram <= self.inner.datagrams().max_size()
+                || self.inner.stats().frame_rx.path_abandon > 0,
+            "the size has shrunk unseen"
+        );
         self.max_datagram.unwrap_or(0)
     }
 
