@@ -10,7 +10,8 @@ use bytes::BytesMut;
 use noq_proto::{DatagramEvent, FourTuple, PathStatus, crypto::rustls::QuicClientConfig};
 use rustls::RootCertStore;
 use squall_proto::{
-    ALPN, Block, ClientTls, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId, Target,
+    ALPN, Block, ClientTls, Config, Endpoint, Event, Limits, NetPath, PathChange, ServerTls, SessionId,
+    Target,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
@@ -23,6 +24,8 @@ const fn address(last: u8, port: u16) -> SocketAddr {
 
 const SERVER: SocketAddr = address(9, 4433);
 const CLIENT: SocketAddr = address(1, 7);
+/// Where the client has a second network, if it has one.
+const CELLULAR: SocketAddr = address(3, 7);
 /// Sends nothing.
 const VICTIM: SocketAddr = address(2, 53);
 
@@ -54,21 +57,40 @@ struct World {
     /// Sessions of the server.
     announced: Vec<SessionId>,
     received: usize,
+    /// When the server noticed which change of a path.
+    changes: Vec<(Instant, PathChange)>,
 }
 
 impl World {
     fn new() -> Self {
+        Self::over(&[CLIENT])
+    }
+
+    /// With a client that has these networks.
+    fn over(networks: &[SocketAddr]) -> Self {
         let (now, (tls, certificate)) = (Instant::now(), identity());
         let server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
         let mut client = Endpoint::new(Config::default(), None, Some([2; 32]), now);
         let target = Target {
             tls: ClientTls::with_roots(&[certificate]).expect("is usable"),
             server_name: "localhost".into(),
-            interfaces: vec![vec![NetPath { local: CLIENT.ip(), remote: SERVER }]],
+            interfaces: networks.iter().map(|at| vec![NetPath { local: at.ip(), remote: SERVER }]).collect(),
         };
         let id = client.connect(now, target).expect("has a path");
         let (wire, to_server, sent, announced) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { now, tls, server, client, id, wire, to_server, sent, announced, received: 0 }
+        Self {
+            now,
+            tls,
+            server,
+            client,
+            id,
+            wire,
+            to_server,
+            sent,
+            announced,
+            received: 0,
+            changes: Vec::new(),
+        }
     }
 
     /// The packets on the way, which `change` may change, arrive; then both ends act.
@@ -81,8 +103,8 @@ impl World {
                 let net = NetPath { local: SERVER.ip(), remote: from };
                 self.server.handle(now, net, None, BytesMut::from(&data[..]));
                 self.to_server.push((from, data));
-            } else if to == CLIENT {
-                let net = NetPath { local: CLIENT.ip(), remote: from };
+            } else if to == CLIENT || to == CELLULAR {
+                let net = NetPath { local: to.ip(), remote: from };
                 self.client.handle(now, net, None, BytesMut::from(&data[..]));
             }
         }
@@ -95,7 +117,8 @@ impl World {
                 if at == SERVER {
                     self.sent.push((out.path.remote, out.size));
                 }
-                self.wire.push((at, out.path.remote, buf[..out.size].to_vec()));
+                let from = SocketAddr::new(out.path.local, at.port());
+                self.wire.push((from, out.path.remote, buf[..out.size].to_vec()));
                 buf.clear();
             }
             while let Some(id) = end.poll_ready() {
@@ -103,6 +126,7 @@ impl World {
                     match event {
                         Event::Connected if at == SERVER => self.announced.push(id),
                         Event::Received(block) => self.received += block.data.len(),
+                        Event::Path(_, change) if at == SERVER => self.changes.push((now, change)),
                         _ => {}
                     }
                 }
@@ -205,6 +229,43 @@ fn a_flood_is_not_turned_to_an_address_that_does_not_answer() {
     assert!(sent <= 3 * received, "{sent} bytes for {received}");
 }
 
+/// Somebody on one of two paths gives its packets another address every 200 ms, and passes on what comes back: each is validated.
+#[test]
+fn a_path_that_moves_again_and_again_is_closed() {
+    const ALIAS: SocketAddr = address(4, 7);
+    let mut world = World::over(&[CLIENT, CELLULAR]);
+    world.run(Duration::from_millis(500), |_| {});
+    let (start, mut step, before) = (world.now, 0_u32, world.changes.len());
+    for _ in 0..10 {
+        world.stream(|wire| {
+            step += 1;
+            for (from, to, _) in wire.iter_mut() {
+                if *from == CLIENT && (step / 100).is_multiple_of(2) {
+                    *from = ALIAS;
+                } else if *to == ALIAS {
+                    *to = CLIENT;
+                }
+            }
+        });
+    }
+    // Nine moves of the path close it. The client opens it again.
+    let mut moves = 0;
+    let mut closed = 0;
+    for (at, change) in &world.changes[before..] {
+        match change {
+            PathChange::Rebound(_) => moves += 1,
+            PathChange::Down => {
+                assert!(moves <= 9, "{moves} moves before {:?}", *at - start);
+                (moves, closed) = (0, closed + 1);
+            }
+            _ => {}
+        }
+    }
+    assert!(closed > 0 && moves <= 9, "{:?}", world.changes);
+    assert!(world.received > 25_000_000, "{} of 30,000,000 bytes", world.received);
+    assert!(!world.server.session(world.announced[0]).expect("is up").is_closed());
+}
+
 #[test]
 fn a_forged_stateless_reset_ends_nothing() {
     let mut world = World::connected();
@@ -284,7 +345,7 @@ impl Foreign {
         let mut config =
             noq_proto::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("is usable")));
         let mut transport = noq_proto::TransportConfig::default();
-        transport.max_concurrent_multipath_paths(64);
+        transport.max_concurrent_multipath_paths(512);
         config.transport_config(Arc::new(transport));
         config
     }
@@ -348,6 +409,34 @@ fn there_is_no_data_before_the_handshake() {
         foreign.run(&mut now, Duration::from_millis(200), &mut server);
         assert!(!foreign.connection.is_handshaking() && !foreign.connection.is_closed());
     }
+}
+
+/// Each number keeps connection ids at the server, also that of a path which was abandoned before a packet of it arrived.
+#[test]
+fn numbers_of_paths_are_granted_slowly_and_not_without_end() {
+    let (mut now, (tls, certificate)) = (Instant::now(), identity());
+    let mut server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
+    let mut foreign = Foreign::new(now, Foreign::config(certificate));
+    foreign.run(&mut now, Duration::from_millis(100), &mut server);
+    foreign.say_hello();
+    foreign.run(&mut now, Duration::from_millis(100), &mut server);
+    let id = server.sessions().next().expect("is up");
+    let mut opened = 0;
+    for tenth in 0..4_000 {
+        let path = FourTuple::new(SERVER, Some(IpAddr::V4(Ipv4Addr::new(10, 8, 1, 1))));
+        if let Ok(number) = foreign.connection.open_path(path, PathStatus::Available, now) {
+            opened += 1;
+            foreign.connection.close_path(now, number, 0_u8.into()).expect("is not the last one");
+        }
+        foreign.run(&mut now, Duration::from_millis(100), &mut server);
+        while server.poll_event(id).is_some() {}
+        assert!(
+            opened <= Limits::default().paths + 1 + tenth / 10,
+            "{opened} paths after {tenth} tenths of a second"
+        );
+    }
+    assert!((250..=264).contains(&opened), "{opened} paths");
+    assert!(!server.session(id).expect("is up").is_closed());
 }
 
 #[test]
