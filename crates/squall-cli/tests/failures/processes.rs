@@ -167,21 +167,40 @@ fn a_program_that_froze_continues() {
     }
 }
 
+/// A pair whose exit can be started again at its address, with its identity.
+struct Lasting {
+    pair: Pair,
+    at: String,
+    state: String,
+    /// Of the identity.
+    _scratch: crate::common::Scratch,
+}
+
+impl Lasting {
+    fn start(name: &str) -> Self {
+        let scratch = crate::common::Scratch::new(name);
+        let state = scratch.path("id.pem").display().to_string();
+        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let at = free.expect("a port is free").to_string();
+        Self { pair: Pair::with(1_024, &at, &["--state", &state]), at, state, _scratch: scratch }
+    }
+
+    fn restart_exit(&mut self) {
+        let out = format!("x=udp://{},latency=2s", self.pair.target.local_addr().expect("is bound"));
+        let arguments = ["--listen", &self.at, "--token", TOKEN, "--state", &self.state, "--out", &out];
+        self.pair.exit = Tunnel::start(1_024, &arguments);
+        self.pair.exit.line("listening on ");
+    }
+}
+
 #[test]
 fn an_exit_that_is_killed_is_used_again_within_a_second_of_its_restart() {
-    let scratch = crate::common::Scratch::new("killed");
-    let state = scratch.path("id.pem").display().to_string();
-    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port is free");
-    let at = free.to_string();
-    let mut pair = Pair::with(1_024, &at, &["--state", &state]);
+    let mut lasting = Lasting::start("killed");
     for number in 1..=3 {
-        pair.exit.signal("KILL");
-        pair.exit.child.wait().expect("has ended");
-        let out = format!("x=udp://{},latency=2s", pair.target.local_addr().expect("is bound"));
-        pair.exit =
-            Tunnel::start(1_024, &["--listen", &at, "--token", TOKEN, "--state", &state, "--out", &out]);
-        pair.exit.line("listening on ");
-        let took = pair.passes(number);
+        lasting.pair.exit.signal("KILL");
+        lasting.pair.exit.child.wait().expect("has ended");
+        lasting.restart_exit();
+        let took = lasting.pair.passes(number);
         println!("killed and started again: passes again after {took:?}");
         assert_duration!(took < Duration::from_secs(1), "{took:?}");
     }
@@ -286,11 +305,8 @@ fn what_is_used_of_quotas_is_kept_in_memory_while_the_disk_is_full() {
 
 #[test]
 fn an_exit_without_memory_left_ends_by_name_and_is_used_again_once_it_is_restarted() {
-    let scratch = crate::common::Scratch::new("memory");
-    let state = scratch.path("id.pem").display().to_string();
-    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port is free");
-    let at = free.to_string();
-    let mut pair = Pair::with(1_024, &at, &["--state", &state]);
+    let mut lasting = Lasting::start("memory");
+    let pair = &mut lasting.pair;
     let of_process =
         std::fs::read_to_string(format!("/proc/{}/status", pair.exit.child.id())).expect("it runs");
     let data = of_process.lines().find_map(|line| line.strip_prefix("VmData:")).expect("has a size");
@@ -306,10 +322,8 @@ fn an_exit_without_memory_left_ends_by_name_and_is_used_again_once_it_is_restart
     let ended = pair.exit.child.wait().expect("has ended");
     assert_eq!(ended.signal(), Some(6), "{ended}");
 
-    let out = format!("x=udp://{},latency=2s", pair.target.local_addr().expect("is bound"));
-    pair.exit = Tunnel::start(1_024, &["--listen", &at, "--token", TOKEN, "--state", &state, "--out", &out]);
-    pair.exit.line("listening on ");
-    let took = pair.passes(1);
+    lasting.restart_exit();
+    let took = lasting.pair.passes(1);
     println!("ended and started again: passes again after {took:?}");
     assert_duration!(took < Duration::from_secs(1), "{took:?}");
 }
