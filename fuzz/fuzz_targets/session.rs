@@ -2,4 +2,7 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| squall_proto::fuzz::session(input));
+#[path = "../harness/known_panic.rs"]
+mod known_panic;
+
+libfuzzer_sys::fuzz_target!(init: known_panic::let_it_unwind(), |input: &[u8]| squall_proto::fuzz::session(input));

@@ -58,6 +58,33 @@ impl Input<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        panic,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::Relaxed},
+        },
+        thread,
+    };
+
+    /// Both ends of the session that noq panics in find it ended, by the checks of [`super::pair`].
+    #[test]
+    fn a_panic_of_noq_ends_a_session_and_nothing_else() {
+        let input = include_bytes!("../../../../fuzz/corpus/pair/moved-twice-and-back");
+        let (own, count) = (thread::current().id(), Arc::new(AtomicUsize::new(0)));
+        let (report, counted) = (panic::take_hook(), count.clone());
+        panic::set_hook(Box::new(move |panic| {
+            let is_noq = panic.location().is_some_and(|at| at.file().contains("noq-proto"));
+            if thread::current().id() == own && is_noq {
+                counted.fetch_add(1, Relaxed);
+            } else {
+                report(panic);
+            }
+        }));
+        super::pair(input);
+        assert_eq!(count.load(Relaxed), 1, "noq does not panic any more: the panic need not be caught");
+    }
+
     #[test]
     fn corpora() {
         squall_testing::replay("session", super::session);

@@ -88,6 +88,8 @@ pub(crate) struct Path {
     pub(crate) received_at: Micros,
     /// How often its addresses have changed of late.
     pub(crate) moves: Moves,
+    /// It is to be closed as soon as another one is up.
+    pub(crate) is_leaving: bool,
     /// When it was last probed for lack of traffic.
     pub(crate) probed_at: Micros,
     /// When a packet with data last left on it.
@@ -128,6 +130,7 @@ impl Path {
             latest_sent: None,
             received_at: now,
             moves: Moves::default(),
+            is_leaving: false,
             probed_at: now,
             departed_at: now,
             stats: PathStats::default(),

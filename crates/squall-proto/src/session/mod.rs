@@ -70,6 +70,8 @@ pub struct Session {
     /// When a session that has ended is let go of, if QUIC has not by then.
     leaves_at: Micros,
     is_let_go: bool,
+    /// Since when no path is up, after one was.
+    without_path_since: Option<Micros>,
     /// Whether [`Event::Connected`] was reported.
     announced: bool,
     is_client: bool,
@@ -176,6 +178,7 @@ impl Session {
             paths_blocked: 0,
             leaves_at: Micros::MAX,
             is_let_go: false,
+            without_path_since: None,
             announced: false,
             is_client,
             trusted,
@@ -458,7 +461,8 @@ impl Session {
         self.stage = Stage::Closed;
         self.duties.flush();
         let now = self.micros(now);
-        self.leaves_at = now.saturating_add(self.config.idle_timeout.as_micros() as Micros);
+        let lasts = if self.conn.is_broken() { 0 } else { self.config.idle_timeout.as_micros() as Micros };
+        self.leaves_at = now.saturating_add(lasts);
         for ended in self.outbox.end_all() {
             self.on_ended(now, &ended);
         }

@@ -58,6 +58,8 @@ impl Session {
         self.announce_cost(at, id);
         self.announce_signal(at, id);
         self.path_event(id, PathChange::Up(net));
+        self.without_path_since = None;
+        self.close_leaving(at);
     }
 
     /// A path is gone, and leaves its slot.
@@ -71,6 +73,9 @@ impl Session {
         self.conn.paths.remove(id);
         self.outbox.queue.forget_path(id);
         self.path_event(id, PathChange::Down);
+        if !self.conn.paths.iter().any(|path| path.life.is_up()) {
+            self.without_path_since.get_or_insert(at);
+        }
     }
 
     /// Notices what has moved since the last packet or timer of noq.

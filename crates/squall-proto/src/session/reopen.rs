@@ -37,6 +37,11 @@ impl Session {
     /// Opens a further path, as soon as the peer allows, and again whenever it goes down. Only a client
     /// can; on a server this does nothing.
     pub fn add_path(&mut self, now: Instant, net: NetPath) {
+        self.conn
+            .paths
+            .iter_mut()
+            .filter(|path| path.quic.net == net)
+            .for_each(|path| path.is_leaving = false);
         if self.is_client && !self.wanted.iter().any(|wanted| wanted.net == net) {
             let open_at = self.conn.number_of(net).is_none().then(|| self.micros(now));
             self.wanted.push(Wanted { net, failures: 0, refusals: 0, open_at });
@@ -47,11 +52,27 @@ impl Session {
     /// until another is up.
     pub fn remove_interface(&mut self, now: Instant, local: IpAddr) {
         self.wanted.retain(|wanted| wanted.net.local != local);
-        for id in self.conn.paths.at_local(local).into_iter().rev() {
-            // Fails on the last path, which goes with the session.
-            let _ = self.conn.close_path(id, now, 0);
+        for id in self.conn.paths.at_local(local) {
+            self.conn.paths[id].is_leaving = true;
         }
-        self.pump(self.micros(now));
+        self.close_leaving(self.micros(now));
+    }
+
+    /// Closes the paths that are not to stay. The last one that is up has to wait for another one: that may need connection ids which
+    /// are in flight on this path, and noq repeats them on no path that is not up.
+    pub(super) fn close_leaving(&mut self, at: Micros) {
+        if !self.conn.paths.iter().any(|path| path.is_leaving) {
+            return;
+        }
+        let has_other = self.conn.paths.iter().any(|path| path.life.is_up() && !path.is_leaving);
+        for id in self.conn.paths.ids().rev() {
+            let path = &self.conn.paths[id];
+            if path.is_leaving && (has_other || !path.life.is_up()) {
+                // Fails on the last path, which goes with the session.
+                let _ = self.conn.close_path(id, self.instant(at), 0);
+            }
+        }
+        self.pump(at);
         self.duties.flush();
     }
 

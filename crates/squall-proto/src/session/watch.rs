@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
 use squall_sched::Micros;
 
 use super::{Session, Stage};
-use crate::{outbox::Ending, path::Path};
+use crate::{CloseReason, outbox::Ending, path::Path};
 
 /// How often a path that ought to be closed, and cannot be, is looked at.
 const IDLE_STEP: Micros = 1_000_000;
@@ -25,6 +26,11 @@ impl Session {
         if self.are_hints_due(now) {
             self.watch_hints(at);
         }
+        if self.lasts_without_path_until().is_some_and(|until| until <= at) && self.stage == Stage::Open {
+            self.conn.close(now, 0, Bytes::from_static(b"no path"));
+            self.end(now, CloseReason::TimedOut);
+            return;
+        }
         self.inbox.on_time(at);
         self.inbox.watch(at);
         self.watch_paths(at);
@@ -32,6 +38,13 @@ impl Session {
         self.open_paths(at);
         // A path may have come free, a scheduler's wake-up be due.
         self.duties.schedule();
+    }
+
+    /// When a session ends that has no path any more. The peer may go on sending over one that this side has closed, which would keep
+    /// both sides from timing out.
+    fn lasts_without_path_until(&self) -> Option<Micros> {
+        self.without_path_since
+            .map(|since| since.saturating_add(self.config.idle_timeout.as_micros() as Micros))
     }
 
     /// When [`Self::on_time`] or `poll_transmit` has something to do next.
@@ -57,6 +70,7 @@ impl Session {
         consider(self.inbox.timeout());
         consider(self.radios.timeout());
         consider(self.open_at());
+        consider(self.lasts_without_path_until());
         consider(self.hints_due());
         if !held_up {
             consider(self.reporter.due_at());

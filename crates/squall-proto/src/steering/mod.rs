@@ -25,6 +25,7 @@ use std::{
     collections::VecDeque,
     net::{IpAddr, SocketAddr},
     num::{NonZeroU32, NonZeroUsize},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -166,6 +167,10 @@ pub(crate) struct Connection<P, S> {
     max_datagram: Option<usize>,
     hello: Vec<u8>,
     clock: Clock,
+    /// noq has panicked: it is not called again.
+    is_broken: bool,
+    /// That is still to be reported.
+    breaks: bool,
 }
 
 impl<P, S: Entry> Connection<P, S> {
@@ -195,6 +200,8 @@ impl<P, S: Entry> Connection<P, S> {
             max_datagram: None,
             hello: Vec::new(),
             clock,
+            is_broken: false,
+            breaks: false,
         };
         this.match_controllers();
         this
@@ -250,12 +257,14 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Takes in a packet or an answer of the endpoint.
     pub(crate) fn on_event(&mut self, event: ConnectionEvent) {
-        self.inner.handle_event(event);
-        self.match_controllers();
+        if !self.is_broken {
+            self.inner.handle_event(event);
+            self.match_controllers();
+        }
     }
 
     pub(crate) fn timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout().map(|at| self.clock.of_session(at))
+        self.inner.poll_timeout().filter(|_| !self.is_broken).map(|at| self.clock.of_session(at))
     }
 
     /// The clock of noq.
@@ -263,13 +272,32 @@ impl<P, S: Entry> Connection<P, S> {
         &mut self.clock
     }
 
+    /// Runs noq's timers.
+    ///
+    /// noq-proto 1.4.0 panics when it forgets an abandoned path that had moved twice, and back when the second address did not
+    /// answer, if a probe of the MTU was in flight meanwhile (`discard_path`). That must end this session and no other.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.max_datagram = None;
-        self.inner.handle_timeout(self.clock.of_quic(now));
+        if self.is_broken {
+            return;
+        }
+        let now = self.clock.of_quic(now);
+        // What a panic leaves behind is not looked at.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.inner.handle_timeout(now)));
+        self.is_broken = outcome.is_err();
+        self.breaks = self.is_broken;
+    }
+
+    /// Whether noq has panicked: neither it nor its endpoint are to be called for this connection.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Passes pending requests on to the endpoint and its answers back.
     pub(crate) fn exchange(&mut self, endpoint: &mut noq_proto::Endpoint) {
+        if self.is_broken {
+            return;
+        }
         while let Some(event) = self.inner.poll_endpoint_events() {
             if let Some(answer) = endpoint.handle_event(self.handle, event) {
                 self.max_datagram = None;
@@ -280,6 +308,11 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// The next thing that happened.
     pub(crate) fn poll(&mut self) -> Option<QuicEvent> {
+        if self.is_broken {
+            let reason =
+                || QuicEvent::Closed(CloseReason::Transport("internal error of the QUIC library".into()));
+            return std::mem::take(&mut self.breaks).then(reason);
+        }
         while let Some(event) = self.inner.poll() {
             match event {
                 Event::HandshakeConfirmed => return Some(QuicEvent::Confirmed),
@@ -337,15 +370,20 @@ impl<P, S: Entry> Connection<P, S> {
     pub(crate) fn max_datagram(&mut self) -> usize {
         // noq goes through all paths and connection ids, and the session asks several times for each packet. A packet or a
         // poll changes the answer only where a path is added, removed or gets another MTU. A path that the peer abandons is
-        // noticed with the event that follows the packet; until then the answer may be too small, which does no harm, or,
-        // if no path is left, larger than the size noq then makes up, and nothing can be sent.
+        // noticed with the event that follows the packet; until then the answer may be too small, which does no harm.
         self.max_datagram = self.max_datagram.or_else(|| self.inner.datagrams().max_size());
+        // Once no path can send, the size that noq makes up may be smaller.
         debug_assert!(
-            self.max_datagram <= self.inner.datagrams().max_size()
-                || self.inner.stats().frame_rx.path_abandon > 0,
+            self.max_datagram <= self.inner.datagrams().max_size() || self.has_abandoned(),
             "the size has shrunk unseen"
         );
         self.max_datagram.unwrap_or(0)
+    }
+
+    /// Whether either side has abandoned a path.
+    fn has_abandoned(&mut self) -> bool {
+        let stats = self.inner.stats();
+        stats.frame_rx.path_abandon + stats.frame_tx.path_abandon > 0
     }
 
     pub(crate) fn is_drained(&self) -> bool {
@@ -489,6 +527,9 @@ impl<P, S: Entry> Connection<P, S> {
         max_packets: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        if self.is_broken {
+            return None;
+        }
         let only = if let Gate::Only(id) = gate { self.paths.get(id) } else { None };
         let only = only.map(|path| path.quic().number);
         self.all_paths().for_each(|path| path.ledger.open(gate == Gate::Open || Some(path.number) == only));
