@@ -64,12 +64,16 @@ impl Session {
         if !self.conn.paths.iter().any(|path| path.is_leaving) {
             return;
         }
-        let has_other = self.conn.paths.iter().any(|path| path.life.is_up() && !path.is_leaving);
+        let mut up = self.conn.paths.iter().filter(|path| path.life.is_up()).count();
         for id in self.conn.paths.ids().rev() {
             let path = &self.conn.paths[id];
-            if path.is_leaving && (has_other || !path.life.is_up()) {
-                // Fails on the last path, which goes with the session.
-                let _ = self.conn.close_path(id, self.instant(at), 0);
+            let is_up = path.life.is_up();
+            if !path.is_leaving || is_up && up == 1 {
+                continue;
+            }
+            // Fails on the last path, which goes with the session.
+            if self.conn.close_path(id, self.instant(at), 0).is_ok() {
+                up -= usize::from(is_up);
             }
         }
         self.pump(at);
