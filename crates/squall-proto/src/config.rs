@@ -149,7 +149,8 @@ pub struct Config {
     /// takes the place of no token. Default: all.
     pub accept: Option<AcceptFilter>,
     /// Whether a session that comes in is limited until [`Session::trust`](crate::Session::trust) is called: 64 KiB and
-    /// 64 blocks wait for the application at most, and the peer's radio alerts have no effect. Default: no.
+    /// 64 blocks wait for the application at most, and the peer's radio alerts have no effect. Further blocks are refused; 128 refusals that
+    /// the application has not taken end the session. Default: no.
     pub distrust: bool,
     /// Pause before the handshake is tried over the next interface too. Default: 100 ms, the smallest
     /// that RFC 8305 §5 allows.
