@@ -333,6 +333,18 @@ impl Foreign {
         Self { endpoint, handle, connection }
     }
 
+    /// One that has a session with a server.
+    fn greeted(now: &mut Instant) -> (Endpoint, Self, SessionId) {
+        let (tls, certificate) = identity();
+        let mut server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), *now);
+        let mut foreign = Self::new(*now, Self::config(certificate));
+        foreign.run(now, Duration::from_millis(100), &mut server);
+        foreign.say_hello();
+        foreign.run(now, Duration::from_millis(100), &mut server);
+        let id = server.sessions().next().expect("is up");
+        (server, foreign, id)
+    }
+
     fn config(certificate: CertificateDer<'static>) -> noq_proto::ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(certificate).expect("is usable");
@@ -414,13 +426,8 @@ fn there_is_no_data_before_the_handshake() {
 /// Each number keeps connection ids at the server, also that of a path which was abandoned before a packet of it arrived.
 #[test]
 fn numbers_of_paths_are_granted_slowly_and_not_without_end() {
-    let (mut now, (tls, certificate)) = (Instant::now(), identity());
-    let mut server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
-    let mut foreign = Foreign::new(now, Foreign::config(certificate));
-    foreign.run(&mut now, Duration::from_millis(100), &mut server);
-    foreign.say_hello();
-    foreign.run(&mut now, Duration::from_millis(100), &mut server);
-    let id = server.sessions().next().expect("is up");
+    let mut now = Instant::now();
+    let (mut server, mut foreign, id) = Foreign::greeted(&mut now);
     let mut opened = 0;
     for tenth in 0..4_000 {
         let path = FourTuple::new(SERVER, Some(IpAddr::V4(Ipv4Addr::new(10, 8, 1, 1))));
@@ -441,13 +448,8 @@ fn numbers_of_paths_are_granted_slowly_and_not_without_end() {
 
 #[test]
 fn a_peer_has_as_many_paths_as_allowed_and_no_more() {
-    let (mut now, (tls, certificate)) = (Instant::now(), identity());
-    let mut server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
-    let mut foreign = Foreign::new(now, Foreign::config(certificate));
-    foreign.run(&mut now, Duration::from_millis(100), &mut server);
-    foreign.say_hello();
-    foreign.run(&mut now, Duration::from_millis(100), &mut server);
-    let id = server.sessions().next().expect("is up");
+    let mut now = Instant::now();
+    let (mut server, mut foreign, id) = Foreign::greeted(&mut now);
     let mut opened = 0;
     for n in 0..60 {
         let local = IpAddr::V4(Ipv4Addr::new(10, 8, n, 1));
