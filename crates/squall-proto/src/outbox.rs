@@ -500,8 +500,7 @@ impl Outbox {
                 self.payloads.get_mut(&id)?.end_known = true;
                 self.end_if_complete(id)
             }
-            ParityFate::Lost => self.end_if_pointless(id),
-            ParityFate::Unsent => None,
+            ParityFate::Lost | ParityFate::Unsent => self.end_if_pointless(id),
         }
     }
 
@@ -515,8 +514,9 @@ impl Outbox {
         self.end_if_pointless(id)
     }
 
-    pub(crate) fn on_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
+    pub(crate) fn on_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> Option<Ended> {
         self.queue.mark_unsent(id, range, path);
+        self.end_if_pointless(id)
     }
 
     /// Ends a block of which nothing is left to do, and an unreliable one that has lost bytes before all of it

@@ -198,7 +198,7 @@ impl PathManager {
                 let labels = core.routes.labels(kept.net.local);
                 session.set_labels(kept.net.local, labels);
                 if let Some(network) = &candidate.network {
-                    session.set_metered(kept.net.local, network.is_metered());
+                    session.set_metered(Instant::now(), kept.net.local, network.is_metered());
                 }
                 kept.candidate = candidate;
             }

@@ -318,7 +318,7 @@ impl Metered {
         inner.keep();
         drop(inner);
         for (name, share) in shares {
-            session.set_quota(name, Some(share));
+            session.set_quota(Instant::now(), name, Some(share));
         }
     }
 }

@@ -399,7 +399,7 @@ impl Session {
     /// # Errors
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
     pub fn set_metered(&self, interface: &str, metered: bool) -> Result<(), UnknownInterface> {
-        self.change_interface(interface, |session, name| session.set_metered(name, metered))
+        self.change_interface(interface, |session, name| session.set_metered(Instant::now(), name, metered))
     }
 
     /// Sets what the paths of an interface, given by name or by local address, are used for. The peer is notified and uses them
@@ -409,7 +409,7 @@ impl Session {
     /// # Errors
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
     pub fn set_role(&self, interface: &str, role: Role) -> Result<(), UnknownInterface> {
-        self.change_interface(interface, |session, name| session.set_role(name, role))
+        self.change_interface(interface, |session, name| session.set_role(Instant::now(), name, role))
     }
 
     /// Bounds what each side sends on each path of an interface, given by name or by local address; `None` lifts that. Data

@@ -323,15 +323,17 @@ impl World {
 
     /// Reports to the client whether a path costs money, if its session is up.
     pub fn set_metered(&mut self, path: usize, metered: bool) {
+        let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.set_metered(client_address(path), metered);
+            session.set_metered(now, client_address(path), metered);
         }
     }
 
     /// Has the client say what a path is used for, if its session is up.
     pub fn set_role(&mut self, path: usize, role: Role) {
+        let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.set_role(client_address(path), role);
+            session.set_role(now, client_address(path), role);
         }
     }
 
@@ -345,8 +347,9 @@ impl World {
 
     /// Has the client have this much of the quota of a path, or lifts the quota, if its session is up.
     pub fn set_quota(&mut self, path: usize, share: Option<QuotaShare>) {
+        let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.set_quota(client_address(path), share);
+            session.set_quota(now, client_address(path), share);
         }
     }
 

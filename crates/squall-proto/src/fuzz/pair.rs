@@ -403,14 +403,14 @@ impl Pair {
         let Some(session) = self.sides[side].session() else { return };
         let some = flags & 0x20 == 0;
         match flags >> 2 & 7 {
-            0 => session.set_metered(at, some),
+            0 => session.set_metered(now, at, some),
             1 => session.set_budget(at, some.then(|| u64::from(bytes) * 8)),
             2 => {
                 let (is_held, is_last) = (flags & 0x40 != 0, flags & 0x80 != 0);
                 let share = QuotaShare { left: u64::from(bytes) * 8, is_held, is_last };
-                session.set_quota(at, some.then_some(share));
+                session.set_quota(now, at, some.then_some(share));
             }
-            3 => session.set_role(at, Role::ALL[bytes as usize % Role::ALL.len()].1),
+            3 => session.set_role(now, at, Role::ALL[bytes as usize % Role::ALL.len()].1),
             4 => session.set_rate_limit(now, at, some.then(|| RateLimit::new(u64::from(bytes) * 1_000))),
             5 => {
                 let limit = RateLimit { bits_per_second: u64::from(bytes) * 100, burst: bytes.into() };
@@ -619,9 +619,9 @@ impl Pair {
             session.request_bitrate(None);
             for at in (0..LINKS).map(local).chain([SERVER.ip()]) {
                 session.set_budget(at, None);
-                session.set_metered(at, false);
-                session.set_quota(at, None);
-                session.set_role(at, Role::Primary);
+                session.set_metered(now, at, false);
+                session.set_quota(now, at, None);
+                session.set_role(now, at, Role::Primary);
                 session.set_rate_limit(now, at, None);
                 session.on_signal(now, at, &Reading::wifi(time, -40.0));
                 // One from the server's address would lead nowhere, and the close would wait for its timeouts.

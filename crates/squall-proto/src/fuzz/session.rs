@@ -175,7 +175,7 @@ impl Meeting {
                 let (what, number) = (input.or_zero(), input.number());
                 let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
                 match what % 4 {
-                    0 => session.set_metered(SERVER.ip(), what & 4 == 0),
+                    0 => session.set_metered(now, SERVER.ip(), what & 4 == 0),
                     1 => session.set_budget(SERVER.ip(), (what & 4 == 0).then(|| u64::from(number) * 8)),
                     2 => session.on_signal(now, SERVER.ip(), &Reading::wifi(0, -f64::from(number) / 500.0)),
                     _ => session.request_bitrate(Some(u64::from(number) << 8)),

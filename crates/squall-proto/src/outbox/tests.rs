@@ -202,6 +202,22 @@ fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
 }
 
 #[test]
+fn an_unreliable_block_ends_with_a_copy_that_is_taken_back() {
+    let mut outbox = outbox();
+    outbox.send(0, block(1_000).unreliable()).unwrap();
+    outbox.send(0, block(1_000).unreliable()).unwrap();
+    outbox.admit();
+    let id = BlockId(0);
+    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+    outbox.queue.mark_sent(id, 0..1_000, PathId(0), 1);
+    assert_eq!(outbox.on_lost(id, 0..1_000, PATH), None, "a copy is to leave");
+    let ended = outbox.on_unsent(id, 0..1_000, PathId(0));
+    assert_eq!(ended.map(|ended| ended.ending), Some(Ending::Lost));
+    outbox.queue.mark_sent(BlockId(1), 0..1_000, PATH, 1);
+    assert_eq!(outbox.on_unsent(BlockId(1), 0..1_000, PATH), None, "it can leave on another path");
+}
+
+#[test]
 fn parity_completes_blocks_and_takes_of_the_credit() {
     for reliable in [true, false] {
         let mut outbox = outbox();
@@ -240,17 +256,19 @@ fn parity_completes_blocks_and_takes_of_the_credit() {
 }
 
 #[test]
-fn an_unreliable_block_whose_parity_is_lost_is_lost() {
-    let mut outbox = outbox();
-    outbox.queue.set_largest_symbol(Some(1_000));
-    let id = outbox.send(0, block(3_000).unreliable()).unwrap();
-    outbox.admit();
-    outbox.queue.mark_sent(id, 0..3_000, PATH, 1);
-    outbox.queue.mark_parity_sent(id, 0..1);
-    assert_eq!(outbox.on_acked(id, 0..2_000, PATH, true), None);
-    assert_eq!(outbox.on_lost(id, 2_000..3_000, PATH), None);
-    let ended = outbox.on_parity(id, 0..1, ParityFate::Lost);
-    assert_eq!(ended.map(|ended| ended.ending), Some(Ending::Lost));
+fn an_unreliable_block_whose_parity_is_lost_or_taken_back_is_lost() {
+    for fate in [ParityFate::Lost, ParityFate::Unsent] {
+        let mut outbox = outbox();
+        outbox.queue.set_largest_symbol(Some(1_000));
+        let id = outbox.send(0, block(3_000).unreliable()).unwrap();
+        outbox.admit();
+        outbox.queue.mark_sent(id, 0..3_000, PATH, 1);
+        outbox.queue.mark_parity_sent(id, 0..1);
+        assert_eq!(outbox.on_acked(id, 0..2_000, PATH, true), None);
+        assert_eq!(outbox.on_lost(id, 2_000..3_000, PATH), None);
+        let ended = outbox.on_parity(id, 0..1, fate);
+        assert_eq!(ended.map(|ended| ended.ending), Some(Ending::Lost));
+    }
 }
 
 /// Three unreliable blocks of 300 bytes in flight, of which the second has no deadline.

@@ -16,17 +16,17 @@ const OVER_BUDGET: u32 = 3;
 impl Session {
     /// Declares the bytes of an interface to cost money, or not, for its paths of now and later. The peer
     /// is notified, so that schedulers at both ends see it.
-    pub fn set_metered(&mut self, local: IpAddr, metered: bool) {
+    pub fn set_metered(&mut self, now: Instant, local: IpAddr, metered: bool) {
         if self.metering.declare(local, metered) {
-            self.announce_interface(local);
+            self.announce_interface(self.micros(now), local);
         }
     }
 
     /// Sets what the paths of an interface are used for, those of now and later. The peer is notified, and uses them
     /// accordingly for what it sends; a peer that has no roles ignores it.
-    pub fn set_role(&mut self, local: IpAddr, role: Role) {
+    pub fn set_role(&mut self, now: Instant, local: IpAddr, role: Role) {
         if self.metering.set_role(local, role) {
-            self.announce_interface(local);
+            self.announce_interface(self.micros(now), local);
         }
     }
 
@@ -63,10 +63,10 @@ impl Session {
     /// Sets what this session has of the quota of an interface from now on, or lifts the quota. Bytes of IP packets count,
     /// sent and received, on all paths of the interface. The last 16 kB are kept from data. If the share is the last, the
     /// paths are closed, as by [`Self::set_budget`], when data has used the rest and was acknowledged, and at the latest with less than 4 kB. What the peer has under way then still arrives, and is in [`Self::usage`].
-    pub fn set_quota(&mut self, local: IpAddr, share: Option<QuotaShare>) {
+    pub fn set_quota(&mut self, now: Instant, local: IpAddr, share: Option<QuotaShare>) {
         self.measure_usage(local);
         if self.metering.set_quota(local, share) {
-            self.announce_interface(local);
+            self.announce_interface(self.micros(now), local);
         }
         self.duties.schedule();
     }
@@ -116,7 +116,7 @@ impl Session {
         for id in self.conn.paths.ids() {
             let path = &self.conn.paths[id];
             if path.life.is_spent() && !path.committed.is_empty() {
-                self.take_back_all(id);
+                self.take_back_all(self.micros(now), id);
             }
         }
         let mut closed = false;
@@ -152,10 +152,10 @@ impl Session {
     }
 
     /// Something about an interface is news, for the peer and for its paths.
-    fn announce_interface(&mut self, local: IpAddr) {
+    fn announce_interface(&mut self, at: Micros, local: IpAddr) {
         for id in self.conn.paths.at_local(local) {
             self.send_cost(id);
-            self.refresh_cost(id);
+            self.refresh_cost(at, id);
         }
     }
 
@@ -170,7 +170,7 @@ impl Session {
         if self.metering.is_notable(self.conn.paths[id].quic.net.local) {
             self.send_cost(id);
         }
-        self.refresh_cost(id);
+        self.refresh_cost(at, id);
         self.refresh_limit(at, id);
     }
 
@@ -194,13 +194,13 @@ impl Session {
     pub(super) fn on_path_info(&mut self, at: Micros, info: &PathInfo) {
         self.metering.receive(info);
         if let Some(id) = self.conn.paths.find(info.path) {
-            self.refresh_cost(id);
+            self.refresh_cost(at, id);
             self.refresh_limit(at, id);
         }
     }
 
     /// Enters what a path costs and what it is used for; schedulers learn of a change.
-    fn refresh_cost(&mut self, id: PathId) {
+    fn refresh_cost(&mut self, at: Micros, id: PathId) {
         let path = &mut self.conn.paths[id];
         let (local, number) = (path.quic.net.local, path.quic.number);
         let metered = self.metering.is_metered(local, number);
@@ -211,7 +211,7 @@ impl Session {
         }
         if before.1 < role {
             // What it was given and may not carry any more goes elsewhere.
-            self.take_back_all(id);
+            self.take_back_all(at, id);
         }
         self.outlook.look_again();
         self.sched_events.push(SchedEvent::PathChanged(id));

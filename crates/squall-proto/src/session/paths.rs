@@ -66,7 +66,7 @@ impl Session {
     pub(super) fn on_path_gone(&mut self, at: Micros, number: u32) {
         let Some(id) = self.conn.paths.find(number) else { return };
         self.radios.forget(number);
-        self.take_back_all(id);
+        self.take_back_all(at, id);
         self.drop_flight(at, id);
         self.probes.forget(id);
         self.urgent.retain(|(path, _)| *path != id);
@@ -112,7 +112,7 @@ impl Session {
     pub(super) fn block_path(&mut self, id: PathId, at: Micros) {
         let path = &mut self.conn.paths[id];
         path.life.blocked_until = at + path.rtt.smoothed.clamp(MIN_BLOCK, MAX_BLOCK);
-        self.take_back_all(id);
+        self.take_back_all(at, id);
     }
 
     /// The system cannot send from `local`, to `remote` or to any address: suspects the paths there. Returns whether
@@ -152,7 +152,7 @@ impl Session {
             self.update_trust(id);
         }
         if matches!(change, Change::Suspected(_) | Change::Narrowed | Change::Out) {
-            self.take_back_all(id);
+            self.take_back_all(at, id);
         }
         match change {
             Change::Suspected(silent) => {
@@ -270,31 +270,26 @@ impl Session {
     }
 
     /// Takes back what was assigned to a path and has not left.
-    pub(super) fn take_back_all(&mut self, id: PathId) {
+    pub(super) fn take_back_all(&mut self, at: Micros, id: PathId) {
         let path = &mut self.conn.paths[id];
         path.committed_bytes = 0;
         for chunk in std::mem::take(&mut path.committed) {
-            self.take_back(chunk, id);
+            self.take_back(at, chunk, id);
         }
         self.duties.schedule();
     }
 
     /// A range assigned to a path did not leave.
-    pub(super) fn take_back(&mut self, chunk: Chunk, path: PathId) {
-        let Chunk { block, range, kind, .. } = chunk;
-        let fate = ParityFate::Unsent;
-        match kind {
-            WorkKind::RunParity => self.outbox.on_run(block, &range, fate),
-            WorkKind::Parity => {
-                self.outbox.on_parity(block, range.clone(), fate);
-                self.sched_events.push(SchedEvent::Parity { block, symbols: range, path, fate });
-            }
-            WorkKind::Fresh | WorkKind::Repair | WorkKind::Copy => {
-                self.outbox.on_unsent(block, range.clone(), path);
-                self.sched_events.push(SchedEvent::Unsent { block, range, path });
-            }
-        }
+    pub(super) fn take_back(&mut self, at: Micros, chunk: Chunk, path: PathId) {
         self.duties.schedule();
+        if chunk.is_parity() {
+            return self.on_parity(at, chunk, path, ParityFate::Unsent);
+        }
+        let Chunk { block, range, .. } = chunk;
+        self.sched_events.push(SchedEvent::Unsent { block, range: range.clone(), path });
+        if let Some(ended) = self.outbox.on_unsent(block, range, path) {
+            self.on_ended(at, &ended);
+        }
     }
 
     pub(super) fn path_event(&mut self, id: PathId, change: PathChange) {

@@ -398,7 +398,7 @@ impl Session {
             if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
                 // Larger than fits now: the path's MTU has just shrunk. Cut again.
                 let path = chunk.path;
-                self.take_back(chunk, path);
+                self.take_back(at, chunk, path);
                 break;
             }
             queued += 1;
