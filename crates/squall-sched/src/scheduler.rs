@@ -224,6 +224,23 @@ pub enum SchedEvent {
     PathChanged(PathId),
 }
 
+impl SchedEvent {
+    /// The block that the event is about; `None` if it is about a path.
+    pub fn block(&self) -> Option<BlockId> {
+        match self {
+            Self::Queued(block)
+            | Self::Grew { block, .. }
+            | Self::Done { block, .. }
+            | Self::Acked { block, .. }
+            | Self::Lost { block, .. }
+            | Self::Unsent { block, .. }
+            | Self::Parity { block, .. }
+            | Self::Stalled(block) => Some(*block),
+            Self::PathChanged(_) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -135,7 +135,7 @@ impl Session {
         }
         let mut plain = Vec::new();
         for event in events {
-            let number = block_of(&event).map_or(0, |id| self.outbox.queue.queue_of(id));
+            let number = event.block().map_or(0, |id| self.outbox.queue.queue_of(id));
             // A block that has ended is of no queue any more, and those that do not know it ignore it.
             let is_for_all = matches!(event, SchedEvent::Done { .. } | SchedEvent::PathChanged(_));
             let hints = if is_for_all { 1..self.outbox.queue.hints() + 1 } else { number..number + 1 };
@@ -191,20 +191,5 @@ impl Session {
     /// Whether `now` is late enough for [`Self::watch_hints`] to end a block.
     pub(super) fn are_hints_due(&self, now: Instant) -> bool {
         self.hints_due().is_some_and(|due| due <= self.micros(now))
-    }
-}
-
-/// The block that an event is about.
-fn block_of(event: &SchedEvent) -> Option<BlockId> {
-    match event {
-        SchedEvent::Queued(block)
-        | SchedEvent::Grew { block, .. }
-        | SchedEvent::Done { block, .. }
-        | SchedEvent::Acked { block, .. }
-        | SchedEvent::Lost { block, .. }
-        | SchedEvent::Unsent { block, .. }
-        | SchedEvent::Parity { block, .. }
-        | SchedEvent::Stalled(block) => Some(*block),
-        SchedEvent::PathChanged(_) => None,
     }
 }

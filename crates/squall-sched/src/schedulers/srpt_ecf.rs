@@ -81,7 +81,7 @@ impl Scheduler for SrptEcf {
     }
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
-        let (Some(remaining), Some(id)) = (&mut self.remaining, block_of(event)) else {
+        let (Some(remaining), Some(id)) = (&mut self.remaining, event.block()) else {
             return;
         };
         remaining.refresh(cx.queue, id);
@@ -120,17 +120,4 @@ fn better_off(remaining: &Remaining, fast: &PathView, slow: &PathView, look: usi
         goes(before)
     });
     near.map(|(_, id)| id).or_else(|| remaining.most().filter(|_| goes(remaining.total())))
-}
-
-fn block_of(event: &SchedEvent) -> Option<BlockId> {
-    match event {
-        SchedEvent::Queued(block)
-        | SchedEvent::Grew { block, .. }
-        | SchedEvent::Done { block, .. }
-        | SchedEvent::Acked { block, .. }
-        | SchedEvent::Lost { block, .. }
-        | SchedEvent::Unsent { block, .. }
-        | SchedEvent::Parity { block, .. } => Some(*block),
-        SchedEvent::PathChanged(_) | SchedEvent::Stalled(_) => None,
-    }
 }
