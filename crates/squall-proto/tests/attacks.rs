@@ -266,6 +266,29 @@ fn a_path_that_moves_again_and_again_is_closed() {
     assert!(!world.server.session(world.announced[0]).expect("is up").is_closed());
 }
 
+/// A client with two networks has its session over one, and one of its packets is given the address of the other.
+#[test]
+fn a_packet_with_another_address_of_the_client_moves_nothing_for_long() {
+    for forged in 1..=20 {
+        let mut world = World::connected();
+        let mut count = 0;
+        let mut change = |wire: &mut Vec<Packet>| {
+            for (from, ..) in wire.iter_mut().filter(|(from, ..)| *from == CLIENT) {
+                count += 1;
+                if count == forged {
+                    *from = CELLULAR;
+                }
+            }
+        };
+        world.stream(&mut change);
+        world.stream(&mut change);
+        let moves =
+            world.changes.iter().filter(|(_, change)| matches!(change, PathChange::Rebound(_))).count();
+        assert!((1..=2).contains(&moves), "packet {forged}: {moves} moves");
+        assert!(world.received > 5_000_000, "packet {forged}: {} of 6,000,000 bytes", world.received);
+    }
+}
+
 #[test]
 fn a_forged_stateless_reset_ends_nothing() {
     let mut world = World::connected();

@@ -27,6 +27,7 @@ mod watch;
 
 use std::{
     collections::VecDeque,
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
@@ -72,6 +73,8 @@ pub struct Session {
     is_let_go: bool,
     /// Since when no path is up, after one was.
     without_path_since: Option<Micros>,
+    /// Where paths were opened from that are closed, and until when packets are taken in there.
+    closed: Vec<(IpAddr, Micros)>,
     /// Whether [`Event::Connected`] was reported.
     announced: bool,
     is_client: bool,
@@ -179,6 +182,7 @@ impl Session {
             leaves_at: Micros::MAX,
             is_let_go: false,
             without_path_since: None,
+            closed: Vec::new(),
             announced: false,
             is_client,
             trusted,

@@ -21,6 +21,9 @@ const MAX_BLOCK: Micros = 200_000;
 const MAX_MOVES: u32 = 8;
 const MOVES_WITHIN: Micros = 10_000_000;
 
+/// What arrives where a path was is taken in for this long after its close: it was under way.
+const CLOSED_RECEIVES: Micros = 3_000_000;
+
 impl Session {
     /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
     pub(super) fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
@@ -70,12 +73,26 @@ impl Session {
         self.drop_flight(at, id);
         self.probes.forget(id);
         self.urgent.retain(|(path, _)| *path != id);
+        let home = self.conn.paths[id].quic.home;
         self.conn.paths.remove(id);
+        self.closed.retain(|(_, until)| *until > at);
+        self.closed.push((home, at + CLOSED_RECEIVES));
         self.outbox.queue.forget_path(id);
         self.path_event(id, PathChange::Down);
         if !self.conn.paths.iter().any(|path| path.life.is_up()) {
             self.without_path_since.get_or_insert(at);
         }
+    }
+
+    /// Whether a packet that arrived at `local` is taken in: at a client, where a path was opened from that address.
+    ///
+    /// A client would move a path to where its packet arrives. If somebody gives one of its packets another of its addresses, the server
+    /// sends there, and the two would follow each other from packet to packet for good.
+    pub(super) fn receives_at(&self, at: Micros, local: IpAddr) -> bool {
+        !self.is_client
+            || self.stage == Stage::Handshake
+            || self.conn.paths.iter().any(|path| path.quic.home == local)
+            || self.closed.iter().any(|(home, until)| *home == local && at < *until)
     }
 
     /// Notices what has moved since the last packet or timer of noq.

@@ -44,9 +44,12 @@ enum BadPeer {
 impl Session {
     /// Takes in a packet that came over `net`.
     pub(crate) fn on_packet(&mut self, now: Instant, net: NetPath, event: PacketEvent) {
+        let at = self.micros(now);
+        if !self.receives_at(at, net.local) {
+            return;
+        }
         let _span = self.span.clone().entered();
         self.conn.on_event(event);
-        let at = self.micros(now);
         let path = self.arrival_path(at, net);
         self.duties.flush();
         // Before the fates: a refusal comes with the acknowledgement, and must count first.

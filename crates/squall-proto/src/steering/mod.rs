@@ -629,7 +629,7 @@ impl<P, S: Entry> Connection<P, S> {
             let Ok(tuple) = self.inner.network_path(id) else { continue };
             let local = tuple.local_ip().unwrap_or(self.home.local);
             let net = NetPath { local, remote: tuple.remote() };
-            self.pending.push(QuicPath { noq_id: id, number: number(id), net, ledger });
+            self.pending.push(QuicPath { noq_id: id, number: number(id), net, home: local, ledger });
         }
         self.pending.sort_by_key(|path| path.number);
     }

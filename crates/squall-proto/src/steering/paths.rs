@@ -1,6 +1,7 @@
 //! The paths of a connection: eight slots, each with one path, noq's half and the session's in one entry.
 
 use std::{
+    net::IpAddr,
     ops::{Index, IndexMut},
     sync::Arc,
 };
@@ -17,6 +18,8 @@ pub(crate) struct QuicPath {
     /// Its number on the wire, the same on both sides. Numbers only grow; a path that is opened again has another one.
     pub(crate) number: u32,
     pub(crate) net: NetPath,
+    /// The local address that it was opened from.
+    pub(crate) home: IpAddr,
     pub(crate) ledger: Arc<Ledger>,
 }
 
@@ -129,7 +132,7 @@ impl QuicPath {
     /// A path that noq does not have.
     pub(crate) fn detached(number: u32) -> Self {
         let net = NetPath { local: [10, 0, 0, 1].into(), remote: ([192, 0, 2, 1], 4433).into() };
-        Self { noq_id: number.into(), number, net, ledger: Arc::default() }
+        Self { noq_id: number.into(), number, net, home: net.local, ledger: Arc::default() }
     }
 }
 
