@@ -114,7 +114,9 @@ impl Session {
     /// abandoned and opened again, it would take another number, of which the peer allows few, and the peer would not learn that the one
     /// before is free.
     fn idle_since(&self, path: &Path) -> Option<Micros> {
-        path.life.idle_since().filter(|_| !self.is_client || path.life.is_up())
+        // Without liveness no silence is noticed but that of a packet that has no answer.
+        let unanswered = || path.flight.waiting_since().filter(|_| !path.life.is_watched());
+        path.life.idle_since().or_else(unanswered).filter(|_| !self.is_client || path.life.is_up())
     }
 
     /// Closes a path that has delivered nothing for too long; a client opens it again later.

@@ -478,9 +478,9 @@ impl<P, S: Entry> Connection<P, S> {
         self.counters(path).map_or(0, |counters| ip_bytes(net, &counters))
     }
 
-    /// Number of the path over which packets between these addresses run.
+    /// Number of the path over which packets between these addresses run: the latest of several, as the peer may have closed the others.
     pub(crate) fn number_of(&self, net: NetPath) -> Option<u32> {
-        self.all_paths().filter(|path| path.net == net).map(|path| path.number).min()
+        self.all_paths().filter(|path| path.net == net).map(|path| path.number).max()
     }
 
     /// Reads the addresses of all paths again, after a packet or a timer of noq; returns the admitted paths that moved. One whose new
