@@ -309,6 +309,20 @@ impl Session {
         }
     }
 
+    /// What noq dropped before it left is sent once more, unless something newer replaces it.
+    pub(super) fn take_back_dropped(&mut self, at: Micros) {
+        for payload in std::mem::take(&mut self.conn.dropped) {
+            match payload {
+                Payload::Chunk(chunk) => {
+                    let path = chunk.path;
+                    self.take_back(at, chunk, path);
+                }
+                Payload::Control(control) => self.repeat_control(at, control),
+                Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => {}
+            }
+        }
+    }
+
     pub(super) fn path_event(&mut self, id: PathId, change: PathChange) {
         if self.stage == Stage::Closed {
             return;

@@ -89,8 +89,9 @@ impl Session {
         Some(id)
     }
 
-    /// Runs through everything noq has learnt: fates first, then events.
+    /// Runs through everything noq has learnt: what has not left, fates, then events.
     pub(super) fn pump(&mut self, at: Micros) {
+        self.take_back_dropped(at);
         self.collect_fates(at);
         while let Some(event) = self.conn.poll() {
             match event {

@@ -442,3 +442,36 @@ fn the_largest_datagram_fits_every_path() {
     }
     assert!(pair.server().queue(vec![0; size + 1].into(), 1).is_err());
 }
+
+#[test]
+fn a_datagram_that_is_dropped_inside_is_named() {
+    let mut pair = Pair::new();
+    for i in 0..4 {
+        // Large packets vanish, small ones get through: the path's MTU has shrunk.
+        pair.cut[0] = true;
+        pair.queue(SERVER_SIDE, 1350, i);
+        pair.poll(SERVER_SIDE, Some(0));
+        pair.cut[0] = false;
+        for _ in 0..4 {
+            pair.queue(SERVER_SIDE, 100, i);
+            pair.poll(SERVER_SIDE, Some(0));
+        }
+    }
+    pair.now += DELAY;
+    pair.deliver();
+    while !pair.poll(CLIENT_SIDE, None).is_empty() {}
+    for (size, payload) in [(1300, 10), (500, 11), (1350, 12), (1300, 13)] {
+        pair.queue(SERVER_SIDE, size, payload);
+    }
+    let before = pair.server().max_datagram();
+    pair.now += DELAY;
+    pair.deliver();
+    let at = pair.server().timeout().unwrap();
+    pair.server().on_timeout(at);
+    assert!(pair.server().max_datagram() < 1300 && before > 1350, "{before} bytes before");
+    let mut dropped = std::mem::take(&mut pair.server().dropped);
+    dropped.sort_unstable();
+    assert_eq!(dropped, [10, 12, 13]);
+    assert_eq!(pair.poll(SERVER_SIDE, Some(0))[0].payloads, [11]);
+    assert!(!pair.server().has_queued());
+}

@@ -158,6 +158,8 @@ pub(crate) struct Connection<P, S> {
     /// What noq has queued, oldest first: length and meaning.
     queued: VecDeque<(usize, P)>,
     queued_bytes: usize,
+    /// What noq has dropped from there since the session last took it, because the MTU shrank.
+    pub(crate) dropped: Vec<P>,
     /// What has left since the session last took it.
     pub(crate) departures: Vec<Sent<P>>,
     /// Of the datagrams that have just left.
@@ -194,6 +196,7 @@ impl<P, S: Entry> Connection<P, S> {
             gone: Vec::new(),
             queued: VecDeque::new(),
             queued_bytes: 0,
+            dropped: Vec::new(),
             departures: Vec::new(),
             places: Vec::new(),
             buffer_size,
@@ -260,6 +263,7 @@ impl<P, S: Entry> Connection<P, S> {
         if !self.is_broken {
             self.inner.handle_event(event);
             self.match_controllers();
+            self.find_dropped();
         }
     }
 
@@ -286,6 +290,9 @@ impl<P, S: Entry> Connection<P, S> {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.inner.handle_timeout(now)));
         self.is_broken = outcome.is_err();
         self.breaks = self.is_broken;
+        if !self.is_broken {
+            self.find_dropped();
+        }
     }
 
     /// Whether noq has panicked: neither it nor its endpoint are to be called for this connection.
@@ -511,6 +518,24 @@ impl<P, S: Entry> Connection<P, S> {
                 Ok(())
             }
             Err(_) => Err(payload),
+        }
+    }
+
+    /// Finds out what noq has dropped, without a word, as too long: when it finds that large packets no longer pass on a path.
+    fn find_dropped(&mut self) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let left = self.buffer_size - self.inner.datagrams().send_buffer_space();
+        // By length and not by the size that fits now, which may have changed again.
+        while self.queued_bytes > left
+            && let Some(longest) = self.queued.iter().map(|(len, _)| *len).max()
+        {
+            let (dropped, kept): (Vec<_>, Vec<_>) =
+                self.queued.drain(..).partition(|(len, _)| *len == longest);
+            self.queued = kept.into();
+            self.queued_bytes -= longest * dropped.len();
+            self.dropped.extend(dropped.into_iter().map(|(_, payload)| payload));
         }
     }
 
