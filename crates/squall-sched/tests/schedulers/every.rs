@@ -1,7 +1,7 @@
 //! What holds for every scheduler of the crate.
 
 use proptest::{collection::vec, prelude::*};
-use squall_sched::{Block, BlockId, Registry, Segment, SegmentState, StreamScheduler, WorkKind};
+use squall_sched::{Block, BlockId, Registry, Segment, SegmentState, Sharing, StreamScheduler, WorkKind};
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
 
@@ -52,6 +52,32 @@ fn unusable_and_exhausted_paths_carry_nothing() {
         assert_eq!(stage.send(), None, "{name} beyond the budget");
         stage.path(0).budget = Some(u64::from(CHUNK));
         assert!(stage.send().is_some(), "{name} within the budget");
+    }
+}
+
+/// Whichever it is, metered or not, used before or not; except by those that send everything on one path.
+#[test]
+fn the_only_usable_path_carries_everything() {
+    let spreads = |name: &&str| {
+        let scheduler = Registry::standard().build(name).expect("it exists");
+        !matches!(scheduler.sharing(), Sharing::Only(_))
+    };
+    for name in names().into_iter().filter(spreads) {
+        for case in 0..8 * 3 * 2 {
+            let (metered, only, used_before) = (case % 8, case / 8 % 3, case / 24 == 1);
+            let mut stage = Stage::new(name, &[(10, 100), (20, 100), (30, 100)]);
+            (0..3).for_each(|id| stage.path(id).metered = metered & 1 << id != 0);
+            if used_before {
+                stage.reliable(3 * CHUNK);
+                stage.send_all().iter().for_each(|packet| stage.arrive(packet));
+            }
+            (0..3).for_each(|id| stage.path(id).usable = id == only);
+            for reliable in [true, false] {
+                let block = if reliable { stage.reliable(CHUNK) } else { stage.unreliable(CHUNK) };
+                let path = stage.send().filter(|packet| packet.block == block).map(|packet| packet.path);
+                assert_eq!(path, Some(only), "{name}, metered {metered:03b}, used before: {used_before}");
+            }
+        }
     }
 }
 

@@ -62,6 +62,9 @@ impl Roles {
             None if others().any(|p| p.metered) => all(&mut others().filter(|p| p.metered)),
             None => all(&mut others()),
         };
+        // Better one that rests than none.
+        let carries = |p: &PathView| (p.id == primary || backups & p.id.bit() != 0) && p.is_open();
+        let backups = if paths.iter().any(carries) { backups } else { all(&mut others()) };
         Some(Self { primary, backups })
     }
 
