@@ -17,6 +17,12 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// before anything else.
 const OWN_ORDER: [&str; 7] = ["dams", DAMS_OF_STORM, "dams-c", "dams-robust", "ras", "srpt-ecf", "storm"];
 
+/// Whether a scheduler sends on more than one path of its own choice.
+fn spreads(name: &str) -> bool {
+    let scheduler = Registry::standard().build(name).expect("it exists");
+    !matches!(scheduler.sharing(), Sharing::Only(_))
+}
+
 /// Every scheduler but these, which must exist.
 pub(crate) fn names_but(these: &[&str]) -> Vec<&'static str> {
     let (left_out, names): (Vec<_>, Vec<_>) = names().into_iter().partition(|name| these.contains(name));
@@ -58,11 +64,7 @@ fn unusable_and_exhausted_paths_carry_nothing() {
 /// Whichever it is, metered or not, used before or not; except by those that send everything on one path.
 #[test]
 fn the_only_usable_path_carries_everything() {
-    let spreads = |name: &&str| {
-        let scheduler = Registry::standard().build(name).expect("it exists");
-        !matches!(scheduler.sharing(), Sharing::Only(_))
-    };
-    for name in names().into_iter().filter(spreads) {
+    for name in names().into_iter().filter(|name| spreads(name)) {
         for case in 0..8 * 3 * 2 {
             let (metered, only, used_before) = (case % 8, case / 8 % 3, case / 24 == 1);
             let mut stage = Stage::new(name, &[(10, 100), (20, 100), (30, 100)]);
@@ -145,26 +147,35 @@ fn fate() -> impl Strategy<Value = Fate> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Packets meet any fate in any order; once the network only delivers, every reliable block
-    /// completes and every unreliable one is spent, and each packet on the way kept the contract.
+    /// Packets meet any fate in any order, and paths fall silent and come back; once the network only delivers, on whichever
+    /// paths are left, every reliable block completes and every unreliable one is spent, and each packet on the way kept the
+    /// contract.
     #[test]
     fn every_block_comes_to_an_end(
         name in prop::sample::select(names()),
-        paths in vec((1..100u64, 1..6u64), 1..=8),
+        paths in vec((1..100u64, 1..6u64, any::<bool>()), 1..=8),
         blocks in vec((1..6 * CHUNK, any::<bool>()), 1..6),
-        fates in vec((any::<prop::sample::Index>(), fate()), 0..80),
+        fates in vec((any::<prop::sample::Index>(), fate(), prop::option::of(0..8u8)), 0..80),
     ) {
+        let (paths, metered): (Vec<_>, Vec<_>) =
+            paths.into_iter().map(|(rtt, packets, metered)| ((rtt, packets), metered)).unzip();
         let mut stage = Stage::new(name, &paths);
+        stage.paths.iter_mut().zip(metered).for_each(|(path, metered)| path.metered = metered);
         for (len, reliable) in blocks {
             if reliable { stage.reliable(len) } else { stage.unreliable(len) };
         }
         let mut flying = stage.send_all();
-        for (which, fate) in fates {
-            if flying.is_empty() {
-                break;
+        for (which, fate, changes) in fates {
+            if let Some(id) = changes.filter(|id| usize::from(*id) < paths.len()) {
+                if stage.path(id).usable { stage.suspect(id) } else { stage.readmit(id) }
+            } else if !flying.is_empty() {
+                let packet = flying.swap_remove(which.index(flying.len()));
+                play(&mut stage, &packet, fate);
             }
-            let packet = flying.swap_remove(which.index(flying.len()));
-            play(&mut stage, &packet, fate);
+            flying.extend(stage.send_all());
+        }
+        if stage.paths.iter().all(|path| !path.usable) || !spreads(name) {
+            stage.readmit(0);
             flying.extend(stage.send_all());
         }
         // Some wait for a time of their own.
