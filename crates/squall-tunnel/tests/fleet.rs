@@ -228,7 +228,15 @@ fn flows_from_the_exits_move_too() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let (answered, fed) = (answering.stop(), feeding.stop());
         commands.stop();
-        assert_eq!(answered_to.finish(), (0..answered).collect::<Vec<_>>(), "in order, and each once");
+        let mut got = answered_to.finish();
+        // What is in flight on a busy machine for more than 100 ms at the move is overtaken by what comes from the other exit.
+        let mut latest_of_exits = [None; 2];
+        for number in &got {
+            let latest = latest_of_exits.iter_mut().find(|latest| **latest < Some(number));
+            *latest.expect("in order from each exit") = Some(number);
+        }
+        got.sort_unstable();
+        assert_eq!(got, (0..answered).collect::<Vec<_>>(), "each once");
         // Both exits had the datagrams around the move, so that some come twice.
         let mut got = fed_to.finish();
         got.sort_unstable();
