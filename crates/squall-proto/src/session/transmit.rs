@@ -48,10 +48,14 @@ impl Session {
         }
         if self.conn.has_queued() {
             // What noq kept comes first, and nothing of ours is put behind it.
-            return self
+            let transmit = self
                 .transmit_queued(out)
                 .or_else(|| self.transmit_probes(out))
                 .or_else(|| self.transmit_rest(out));
+            if transmit.is_some() || !self.conn.drop_oversized() {
+                return transmit;
+            }
+            self.take_back_dropped(out.at);
         }
         self.transmit_feedback(out)
             .or_else(|| self.transmit_probes(out))

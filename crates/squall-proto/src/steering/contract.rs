@@ -475,3 +475,30 @@ fn a_datagram_that_is_dropped_inside_is_named() {
     assert_eq!(pair.poll(SERVER_SIDE, Some(0))[0].payloads, [11]);
     assert!(!pair.server().has_queued());
 }
+
+#[test]
+fn what_is_queued_can_be_pushed_out() {
+    let mut pair = Pair::new();
+    assert!(!pair.server().drop_oversized(), "nothing is queued");
+    let size = pair.server().max_datagram();
+    (0..32).for_each(|i| pair.queue(SERVER_SIDE, if i == 10 { size } else { 1000 }, i));
+    assert!(!pair.server().drop_oversized(), "all of it fits");
+    // A path begins with the smallest packets.
+    let at = pair.now;
+    pair.client().close_path(PathId(1), at, 0).unwrap();
+    pair.client().open_path(client_net(1), at).unwrap();
+    while !pair.poll(CLIENT_SIDE, None).is_empty() {}
+    pair.now += DELAY;
+    pair.deliver();
+    assert!(pair.server().max_datagram() < size);
+    assert!(pair.server().drop_oversized());
+    assert_eq!(std::mem::take(&mut pair.server().dropped).len(), 32);
+    assert!(!pair.server().has_queued());
+    pair.queue(SERVER_SIDE, 500, 32);
+    let packets = (1..).find(|_| pair.poll(SERVER_SIDE, Some(0))[0].payloads == [32]).unwrap();
+    assert!(packets <= 5, "{packets} packets");
+    pair.now += DELAY;
+    pair.deliver();
+    let arrived = pair.arrived[CLIENT_SIDE].iter().map(|(_, datagram)| datagram.len());
+    assert_eq!(arrived.filter(|len| *len > 0).collect::<Vec<_>>(), [500]);
+}

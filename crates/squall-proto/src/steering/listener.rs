@@ -238,8 +238,8 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
 /// Datagrams are taken out of noq after every packet, so the buffer holds those of one packet only.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
-/// One batch for one path is queued at a time.
-const SEND_BUFFER: usize = 1 << 20;
+/// One batch for one path is queued at a time. See also [`drop_oversized`](super::Connection::drop_oversized).
+const SEND_BUFFER: usize = 1 << 16;
 
 fn idle_timeout(timeout: Duration) -> IdleTimeout {
     // Fails above 2^62 ms, which is as good as never.

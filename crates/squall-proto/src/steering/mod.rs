@@ -511,7 +511,8 @@ impl<P, S: Entry> Connection<P, S> {
     /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
     pub(crate) fn queue(&mut self, datagram: Bytes, payload: P) -> Result<(), P> {
         let len = datagram.len();
-        match self.inner.datagrams().send(datagram, false) {
+        // What gives way, where there is no room, is what is left of `drop_oversized`.
+        match self.inner.datagrams().send(datagram, true) {
             Ok(()) => {
                 self.queued.push_back((len, payload));
                 self.queued_bytes += len;
@@ -537,6 +538,28 @@ impl<P, S: Entry> Connection<P, S> {
             self.queued_bytes -= longest * dropped.len();
             self.dropped.extend(dropped.into_iter().map(|(_, payload)| payload));
         }
+    }
+
+    /// Has noq drop what is queued, if a part of it has become too long to be sure to leave; returns whether.
+    ///
+    /// noq never sends a datagram that is longer than the packets of all paths, nor any behind it: after a move, when it has
+    /// searched for the MTU anew and found a little less than before. It has no call to take one back, but the oldest give way
+    /// where there is no room. So empty ones, each of which takes two bytes of a packet, push out the rest.
+    pub(crate) fn drop_oversized(&mut self) -> bool {
+        let most = self.max_datagram();
+        if self.is_broken || self.queued.iter().all(|(len, _)| *len <= most) {
+            return false;
+        }
+        let mut datagrams = self.inner.datagrams();
+        // No more than there can be.
+        for _ in 0..self.buffer_size {
+            let is_empty = datagrams.send_buffer_space() == self.buffer_size;
+            if is_empty || datagrams.send(Bytes::new(), true).is_err() {
+                break;
+            }
+        }
+        self.find_dropped();
+        true
     }
 
     /// Whether datagrams wait inside noq, because the poll for them was answered otherwise.
