@@ -543,7 +543,7 @@ impl<P, S: Entry> Connection<P, S> {
     /// Has noq drop what is queued, if a part of it has become too long to be sure to leave; returns whether.
     ///
     /// noq never sends a datagram that is longer than the packets of all paths, nor any behind it: after a move, when it has
-    /// searched for the MTU anew and found a little less than before. It has no call to take one back, but the oldest give way
+    /// searched for the MTU again and found a little less than before. It has no call to take one back, but the oldest give way
     /// where there is no room. So empty ones, each of which takes two bytes of a packet, push out the rest.
     pub(crate) fn drop_oversized(&mut self) -> bool {
         let most = self.max_datagram();
