@@ -102,6 +102,20 @@ impl Session {
         }
     }
 
+    /// Notices what noq has moved back by itself, as the new address did not answer in time.
+    ///
+    /// noq-proto 1.4.0 goes back only to an address that was not validated either, and does not challenge it again: nothing but
+    /// acknowledgements would leave there for good. Such a path is closed, and a client opens another one.
+    pub(super) fn notice_returns(&mut self, at: Micros) {
+        for moved in self.conn.refresh_addresses() {
+            self.on_rebound(at, moved);
+            // Fails on the last path.
+            if self.conn.close_path(moved, self.instant(at), 0).is_ok() {
+                self.duties.flush();
+            }
+        }
+    }
+
     /// The peer's address changed: QUIC reports no fate of what was sent to the old one, and validates the new one.
     ///
     /// Where packets of one path come from two addresses in turn, and validate both, noq would follow each of them for good: packets

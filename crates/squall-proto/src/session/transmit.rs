@@ -189,7 +189,7 @@ impl Session {
     fn transmit_probes(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if self.duties.take_quic_timer() {
             self.conn.on_timeout(out.now);
-            self.notice_moves(out.at);
+            self.notice_returns(out.at);
             self.pump(out.at);
             self.duties.after_quic_timer();
         }
