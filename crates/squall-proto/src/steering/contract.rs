@@ -502,3 +502,34 @@ fn what_is_queued_can_be_pushed_out() {
     let arrived = pair.arrived[CLIENT_SIDE].iter().map(|(_, datagram)| datagram.len());
     assert_eq!(arrived.filter(|len| *len > 0).collect::<Vec<_>>(), [500]);
 }
+
+#[test]
+fn a_path_that_has_moved_back_carries_no_data() {
+    let mut pair = Pair::new();
+    for port in [2000, 3000] {
+        pair.ports[1] = port;
+        pair.queue(CLIENT_SIDE, 100, 1);
+        pair.poll(CLIENT_SIDE, Some(1));
+        pair.now += DELAY;
+        pair.deliver();
+        // No answer arrives: neither address is validated.
+        pair.cut[1] = true;
+        while !pair.poll(SERVER_SIDE, None).is_empty() {}
+        pair.cut[1] = false;
+    }
+    pair.cut[1] = true;
+    pair.settle(Duration::from_secs(1));
+    assert_eq!(pair.server().refresh_addresses(), [PathId(1)]);
+    assert_eq!(pair.server().paths[PathId(1)].net.remote.port(), 2000);
+    (pair.ports[1], pair.cut[1]) = (2000, false);
+    for _ in 0..10 {
+        pair.queue(CLIENT_SIDE, 100, 1);
+        pair.poll(CLIENT_SIDE, Some(1));
+        pair.settle(Duration::from_millis(100));
+    }
+    pair.queue(SERVER_SIDE, 500, 2);
+    while let [left, ..] = &pair.poll(SERVER_SIDE, Some(1))[..] {
+        assert!(left.payloads.is_empty());
+    }
+    assert_eq!(pair.poll(SERVER_SIDE, Some(0))[0].payloads, [2]);
+}
