@@ -16,6 +16,7 @@ mod listener;
 mod media;
 mod paths;
 mod places;
+mod queue;
 mod tls;
 mod tolerant;
 #[cfg(any(test, feature = "unprotected"))]
@@ -508,65 +509,6 @@ impl<P, S: Entry> Connection<P, S> {
         paths.ids().filter(|id| has_moved(paths[*id].quic_mut())).collect()
     }
 
-    /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
-    pub(crate) fn queue(&mut self, datagram: Bytes, payload: P) -> Result<(), P> {
-        let len = datagram.len();
-        // What gives way, where there is no room, is what is left of `drop_oversized`.
-        match self.inner.datagrams().send(datagram, true) {
-            Ok(()) => {
-                self.queued.push_back((len, payload));
-                self.queued_bytes += len;
-                Ok(())
-            }
-            Err(_) => Err(payload),
-        }
-    }
-
-    /// Finds out what noq has dropped, without a word, as too long: when it finds that large packets no longer pass on a path.
-    fn find_dropped(&mut self) {
-        if self.queued.is_empty() {
-            return;
-        }
-        let left = self.buffer_size - self.inner.datagrams().send_buffer_space();
-        // By length and not by the size that fits now, which may have changed again.
-        while self.queued_bytes > left
-            && let Some(longest) = self.queued.iter().map(|(len, _)| *len).max()
-        {
-            let (dropped, kept): (Vec<_>, Vec<_>) =
-                self.queued.drain(..).partition(|(len, _)| *len == longest);
-            self.queued = kept.into();
-            self.queued_bytes -= longest * dropped.len();
-            self.dropped.extend(dropped.into_iter().map(|(_, payload)| payload));
-        }
-    }
-
-    /// Has noq drop what is queued, if a part of it has become too long to be sure to leave; returns whether.
-    ///
-    /// noq never sends a datagram that is longer than the packets of all paths, nor any behind it: after a move, when it has
-    /// searched for the MTU again and found a little less than before. It has no call to take one back, but the oldest give way
-    /// where there is no room. So empty ones, each of which takes two bytes of a packet, push out the rest.
-    pub(crate) fn drop_oversized(&mut self) -> bool {
-        let most = self.max_datagram();
-        if self.is_broken || self.queued.iter().all(|(len, _)| *len <= most) {
-            return false;
-        }
-        let mut datagrams = self.inner.datagrams();
-        // No more than there can be.
-        for _ in 0..self.buffer_size {
-            let is_empty = datagrams.send_buffer_space() == self.buffer_size;
-            if is_empty || datagrams.send(Bytes::new(), true).is_err() {
-                break;
-            }
-        }
-        self.find_dropped();
-        true
-    }
-
-    /// Whether datagrams wait inside noq, because the poll for them was answered otherwise.
-    pub(crate) fn has_queued(&self) -> bool {
-        !self.queued.is_empty()
-    }
-
     /// Polls noq with the gates of some paths open. What leaves is appended to [`Self::departures`].
     pub(crate) fn poll_transmit(
         &mut self,
@@ -598,55 +540,6 @@ impl<P, S: Entry> Connection<P, S> {
     fn local_of(&self, remote: SocketAddr) -> IpAddr {
         let to_remote = self.all_paths().filter(|path| path.net.remote == remote);
         to_remote.min_by_key(|path| path.number).map_or(self.home.local, |path| path.net.local)
-    }
-
-    /// Finds out which datagram left in which packet, from the ledgers and from what is still queued.
-    fn attribute(&mut self) {
-        let left = self.buffer_size - self.inner.datagrams().send_buffer_space();
-        let sent = &mut self.departures;
-        let first = sent.len();
-        let mut depart = |quic: &QuicPath| {
-            let mut ledger = quic.ledger.lock();
-            sent.extend(ledger.sent.drain(..).map(|Departure { packet, bytes }| Sent {
-                path: quic.number,
-                packet,
-                bytes,
-                certain: true,
-                payload: None,
-            }));
-        };
-        self.paths.by_number().for_each(|id| depart(self.paths[id].quic()));
-        self.pending.iter().for_each(depart);
-        if self.queued_bytes <= left {
-            return;
-        }
-        let packets: Vec<usize> = sent[first..].iter().map(|packet| packet.bytes.into()).collect();
-        let mut gone = 0;
-        while self.queued_bytes > left
-            && let Some((len, _)) = self.queued.get(gone)
-        {
-            self.queued_bytes -= len;
-            gone += 1;
-        }
-        let lengths: Vec<usize> = self.queued.iter().take(gone).map(|(len, _)| *len).collect();
-        places::places(&packets, &lengths, &mut self.places);
-        debug_assert!(!packets.is_empty(), "a datagram left without a packet");
-        for ((_, payload), place) in self.queued.drain(..gone).zip(&self.places) {
-            let at = first + place.unwrap_or(0);
-            match sent.get_mut(at) {
-                Some(packet) if place.is_some() && packet.payload.is_none() => packet.payload = Some(payload),
-                Some(&mut Sent { path, packet, .. }) => {
-                    sent.push(Sent {
-                        path,
-                        packet,
-                        bytes: 0,
-                        certain: place.is_some(),
-                        payload: Some(payload),
-                    });
-                }
-                None => {}
-            }
-        }
     }
 
     /// Finds the path of every controller that was built since last time.

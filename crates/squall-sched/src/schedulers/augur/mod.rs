@@ -97,9 +97,9 @@
 //! Primary is the first unmetered path, backups are all metered ones (every other path if none is metered);
 //! further unmetered paths rest unless an option names them, or none of the others can carry data. A primary
 //! path that is gone keeps its part and its model for 5 s, in which unmetered paths, if there are any, back it
-//! up; then the next unmetered path is primary, and stays so when the first comes back. Each packet for the backup takes the one with
-//! the lowest smoothed RTT and room (window and byte budget); Eq. 8 looks at the shortest round trip among
-//! them. With a single path this is `sp`.
+//! up; then the next unmetered path is primary, and stays so when the first comes back. Each packet for the
+//! backup takes the one with the lowest smoothed RTT and room (window and byte budget); Eq. 8 looks at the
+//! shortest round trip among them. With a single path this is `sp`.
 //!
 //! # Options
 //!
