@@ -266,6 +266,53 @@ fn a_path_that_moves_again_and_again_is_closed() {
     assert!(!world.server.session(world.announced[0]).expect("is up").is_closed());
 }
 
+/// A router gives a path another address, somebody gives one packet of it a third one, and nothing arrives for four seconds. noq goes back to
+/// the second one, and never validates it: the path would carry no data of the server for good.
+#[test]
+fn a_path_without_validation_is_closed_and_the_last_one_ends_its_session() {
+    const ALIAS: SocketAddr = address(4, 7);
+    for networks in [&[CLIENT][..], &[CLIENT, CELLULAR]] {
+        let mut world = World::over(networks);
+        world.run(Duration::from_millis(500), |_| {});
+        let (mut count, before, now) = (0, world.changes.len(), world.now);
+        let session = world.client.session(world.id).expect("is up");
+        session.send(now, Block::new(vec![7; 3_000])).expect("is taken");
+        let mut cut = |wire: &mut Vec<Packet>| {
+            for (from, to, _) in wire.iter_mut() {
+                let is_lost = match *from {
+                    CLIENT => {
+                        count += 1;
+                        *from = if count == 2 { VICTIM } else { ALIAS };
+                        count > 2
+                    }
+                    SERVER => *to != CELLULAR,
+                    _ => false,
+                };
+                *to = if is_lost { VICTIM } else { *to };
+            }
+        };
+        for _ in 0..4 {
+            world.stream(&mut cut);
+        }
+        let received = world.received;
+        for _ in 0..3 {
+            world.stream(|wire| {
+                for (from, to, _) in wire.iter_mut() {
+                    *from = if *from == CLIENT { ALIAS } else { *from };
+                    *to = if *to == ALIAS { CLIENT } else { *to };
+                }
+            });
+        }
+        let moves = world.changes[before..].iter();
+        assert_eq!(moves.filter(|(_, change)| matches!(change, PathChange::Rebound(_))).count(), 3);
+        let ended = world.server.session(world.announced[0]).is_none_or(|session| session.is_closed());
+        let at_client = world.client.session(world.id).is_none_or(|session| session.is_closed());
+        assert_eq!((ended, at_client), (networks.len() == 1, networks.len() == 1), "{networks:?}");
+        let received = world.received - received;
+        assert!(ended || received > 8_500_000, "{received} of 9,000,000 bytes");
+    }
+}
+
 /// A client with two networks has its session over one, and one of its packets is given the address of the other.
 #[test]
 fn a_packet_with_another_address_of_the_client_moves_nothing_for_long() {

@@ -38,6 +38,8 @@ pub(crate) const PACKET_OVERHEAD: u32 = 40;
 pub(crate) struct Moves {
     pub(crate) since: Micros,
     pub(crate) count: u32,
+    /// Whether the last one was back, to an address that noq will never validate.
+    pub(crate) is_back: bool,
 }
 
 /// A path of a session.

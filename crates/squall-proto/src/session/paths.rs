@@ -9,7 +9,7 @@ use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, WorkKind};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
-    Event, NetPath, PathChange,
+    CloseReason, Event, NetPath, PathChange,
     path::{Change, Chunk, InFlight, Life, Moves, Path, Payload},
 };
 
@@ -20,6 +20,9 @@ const MAX_BLOCK: Micros = 200_000;
 /// A path is closed that moves more often in this time.
 const MAX_MOVES: u32 = 8;
 const MOVES_WITHIN: Micros = 10_000_000;
+
+/// Code with which a session is closed whose only path noq will never validate.
+const NO_VALIDATED_PATH: u32 = 4;
 
 /// What arrives where a path was is taken in for this long after its close: it was under way.
 const CLOSED_RECEIVES: Micros = 3_000_000;
@@ -103,17 +106,28 @@ impl Session {
     }
 
     /// Notices what noq has moved back by itself, as the new address did not answer in time.
-    ///
-    /// noq-proto 1.4.0 goes back only to an address that was not validated either, and does not challenge it again: nothing but
-    /// acknowledgements would leave there for good. Such a path is closed, and a client opens another one.
     pub(super) fn notice_returns(&mut self, at: Micros) {
         for moved in self.conn.refresh_addresses() {
             self.on_rebound(at, moved);
-            // Fails on the last path.
-            if self.conn.close_path(moved, self.instant(at), 0).is_ok() {
-                self.duties.flush();
-            }
+            self.conn.paths[moved].moves.is_back = true;
         }
+    }
+
+    /// Closes a path that has moved back, once a packet over it shows that the peer is there.
+    ///
+    /// noq-proto 1.4.0 goes back only to an address that was not validated either, and does not challenge it again: nothing but
+    /// acknowledgements would leave there for good. A client opens another path, or another session if this was its last path.
+    pub(super) fn leave_unvalidated(&mut self, at: Micros, id: PathId) {
+        if self.stage == Stage::Closed || self.conn.paths.get(id).is_none_or(|path| !path.moves.is_back) {
+            return;
+        }
+        let now = self.instant(at);
+        if self.conn.close_path(id, now, 0).is_err() {
+            let reason = CloseReason::Transport("no validated path is left".into());
+            self.conn.close(now, NO_VALIDATED_PATH, reason.to_string().into_bytes().into());
+            self.end(now, reason);
+        }
+        self.duties.flush();
     }
 
     /// The peer's address changed: QUIC reports no fate of what was sent to the old one, and validates the new one.
@@ -124,9 +138,10 @@ impl Session {
         self.drop_flight(at, id);
         let path = &mut self.conn.paths[id];
         if at > path.moves.since + MOVES_WITHIN {
-            path.moves = Moves { since: at, count: 0 };
+            path.moves = Moves { since: at, ..Moves::default() };
         }
         path.moves.count += 1;
+        path.moves.is_back = false;
         // Fails on the last path.
         if path.moves.count > MAX_MOVES && self.conn.close_path(id, self.instant(at), 0).is_ok() {
             self.duties.flush();

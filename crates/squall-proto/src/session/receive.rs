@@ -61,6 +61,9 @@ impl Session {
             }
         }
         self.pump(at);
+        if let Some(path) = path {
+            self.leave_unvalidated(at, path);
+        }
         self.grant_paths(at);
         let media = media && self.stage == Stage::Open;
         self.duties.on_packet(media);
