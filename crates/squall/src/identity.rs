@@ -1,17 +1,14 @@
 //! Certificates for servers, generated or kept in PEM files.
 
-use std::{
-    fs,
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use squall_proto::{
     Fingerprint, ServerTls, TlsError, fingerprint_of,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
+use tempfile::NamedTempFile;
 
-use crate::IdentityError;
+use crate::{IdentityError, part::part_of};
 
 /// A certificate chain and the private key of its first certificate.
 ///
@@ -80,7 +77,7 @@ impl Identity {
     }
 
     /// Reads the file, or makes a self-signed certificate for `name` and writes the file when there is
-    /// none.
+    /// none. Of several programs that do so at once, all use the certificate of one.
     ///
     /// # Errors
     /// As [`Self::load`], [`Self::self_signed`] and [`Self::save`].
@@ -88,12 +85,15 @@ impl Identity {
     pub fn load_or_create(file: impl AsRef<Path>, name: &str) -> Result<Self, IdentityError> {
         let file = file.as_ref();
         match Self::load(file) {
-            Err(IdentityError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                let identity = Self::self_signed(name)?;
-                identity.save(file)?;
-                Ok(identity)
-            }
-            loaded => loaded,
+            Err(IdentityError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            loaded => return loaded,
+        }
+        let identity = Self::self_signed(name)?;
+        let created = identity.part(file).and_then(|part| Ok(part.persist_noclobber(file)?));
+        match created {
+            Ok(_) => Ok(identity),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(file),
+            Err(source) => Err(IdentityError::File { path: file.to_owned(), source }),
         }
     }
 
@@ -103,8 +103,15 @@ impl Identity {
     /// If the file cannot be written.
     pub fn save(&self, file: impl AsRef<Path>) -> Result<(), IdentityError> {
         let file = file.as_ref();
-        write_private(file, self.pem.0.as_bytes())
-            .map_err(|source| IdentityError::File { path: file.to_owned(), source })
+        let saved = self.part(file).and_then(|part| Ok(part.persist(file)?));
+        saved.map(drop).map_err(|source| IdentityError::File { path: file.to_owned(), source })
+    }
+
+    /// Chain and key, beside the file that they will be.
+    fn part(&self, file: &Path) -> io::Result<NamedTempFile> {
+        let part = part_of(file, self.pem.0.as_bytes())?;
+        part.as_file().sync_all()?;
+        Ok(part)
     }
 
     /// What a client pins: SHA-256 of the server's own certificate.
@@ -160,33 +167,10 @@ fn read(file: &Path) -> Result<String, IdentityError> {
         .map_err(|source| IdentityError::File { path: file.to_owned(), source })
 }
 
-/// Writes beside the file first, so that a reader never sees half of it. What has the name beside it is removed, not
-/// written to: its mode, or the file that it links to, is not that of a key.
-fn write_private(file: &Path, content: &[u8]) -> io::Result<()> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".new");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    if let Err(error) = fs::remove_file(&beside)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
-    let write = |mut out: fs::File| out.write_all(content).and_then(|()| out.sync_all());
-    let written = options.open(&beside).and_then(write).and_then(|()| fs::rename(&beside, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn scratch(name: &str) -> std::path::PathBuf {
@@ -216,19 +200,34 @@ mod tests {
     #[test]
     fn a_key_has_a_mode_of_its_own_and_follows_no_link() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
-        let (file, beside, other) = (scratch("key.pem"), scratch("key.pem.new"), scratch("other"));
+        let (file, other) = (scratch("key.pem"), scratch("other"));
         let identity = Identity::self_signed("localhost").expect("is made");
-        fs::write(&beside, "readable by all").expect("is written");
-        fs::set_permissions(&beside, fs::Permissions::from_mode(0o666)).expect("is set");
-        identity.save(&file).expect("is saved");
-        let mode = fs::metadata(&file).expect("is there").permissions().mode();
-        assert_eq!(mode & 0o077, 0, "others may read the key");
         fs::write(&other, "of somebody else").expect("is written");
-        symlink(&other, &beside).expect("is linked");
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o666)).expect("is set");
+        symlink(&other, &file).expect("is linked");
         identity.save(&file).expect("is saved");
+        let there = fs::symlink_metadata(&file).expect("is there");
+        assert!(there.is_file() && there.permissions().mode() & 0o077 == 0, "others may read the key");
         assert_eq!(fs::read_to_string(&other).expect("is there"), "of somebody else");
-        assert!(fs::symlink_metadata(&file).expect("is there").is_file());
         [file, other].iter().for_each(|file| fs::remove_file(file).expect("is removed"));
+    }
+
+    #[test]
+    fn of_several_at_once_all_use_the_certificate_in_the_file() {
+        for round in 0..20 {
+            let (file, barrier) = (scratch(&format!("shared-{round}.pem")), std::sync::Barrier::new(4));
+            let made: Vec<Identity> = std::thread::scope(|scope| {
+                let create = || {
+                    barrier.wait();
+                    Identity::load_or_create(&file, "localhost").expect("is made or read")
+                };
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(create)).collect();
+                all.into_iter().map(|one| one.join().expect("ends")).collect()
+            });
+            let kept = Identity::load(&file).expect("is there");
+            assert!(made.iter().all(|one| one.fingerprint() == kept.fingerprint()));
+            fs::remove_file(&file).expect("is removed");
+        }
     }
 
     #[test]

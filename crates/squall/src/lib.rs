@@ -40,6 +40,7 @@ mod handle;
 mod identity;
 mod interfaces;
 mod network;
+mod part;
 mod path_manager;
 mod quotas;
 mod radios;

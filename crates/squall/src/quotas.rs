@@ -3,8 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs,
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -15,7 +14,7 @@ use squall_proto::{
     quota::{Account, Quota, Record},
 };
 
-use crate::routes::Routes;
+use crate::{part::part_of, routes::Routes};
 
 /// How often sessions are asked what they have used.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -156,19 +155,12 @@ impl Inner {
             // Names of interfaces have no spaces.
             let _ = writeln!(text, "{name} start={start} used={} earned={earned}", used + ahead);
         }
-        // A reader never sees half of it. A power failure may bring back an older one.
-        let mut beside = self.file.as_os_str().to_owned();
-        beside.push(".new");
-        // Of a program that was killed; or a link that somebody put there, which must not be followed.
-        let _ = fs::remove_file(&beside);
-        let written = fs::File::create_new(&beside)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| fs::rename(&beside, &self.file));
+        // A power failure may bring back an older one.
+        let written = part_of(&self.file, text.as_bytes()).and_then(|part| Ok(part.persist(&self.file)?));
         if written.is_err() {
-            let _ = fs::remove_file(&beside);
             self.written.clear();
         }
-        written
+        written.map(drop)
     }
 
     /// Writes the file if it says less than was used or leased.
@@ -336,6 +328,8 @@ impl Drop for Metered {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use squall_proto::quota::Period;
 
     use super::*;
@@ -388,12 +382,10 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_beside_the_file_is_not_followed() {
+    fn a_link_in_place_of_the_file_is_not_written_through() {
         let (file, precious) = (scratch("linked"), scratch("precious"));
-        let mut beside = file.clone().into_os_string();
-        beside.push(".new");
         fs::write(&precious, "precious").expect("is written");
-        std::os::unix::fs::symlink(&precious, &beside).expect("is made");
+        std::os::unix::fs::symlink(&precious, &file).expect("is made");
         drop(Quotas::open(&file, quota(10_000_000)).expect("opens"));
         assert_eq!(fs::read_to_string(&precious).expect("is there"), "precious");
         assert_eq!(read(&fs::read_to_string(&file).expect("is there")).expect("is a record").len(), 1);
