@@ -84,6 +84,9 @@ const MAX_REPLIES: usize = 256;
 /// Code with which a session is closed whose peer did not announce itself in time.
 const UNANNOUNCED: u32 = 3;
 
+/// Code with which a session is closed that announced itself when there were as many as allowed.
+const NO_ROOM: u32 = 5;
+
 /// A driver that calls this much after it was to call did not run meanwhile: its process was stopped, or its machine.
 const SUSPENSION: Duration = Duration::from_millis(500);
 
@@ -394,8 +397,10 @@ impl Endpoint {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.exchange(&mut self.listener.inner);
             session.update_place();
-            if session.is_announced() {
-                self.newcomers.leave(key);
+            if session.is_announced() && self.newcomers.leave(key) && !self.newcomers.confirm() {
+                session.close(now, NO_ROOM, "too many sessions");
+                session.discard();
+                session.update_place();
             }
         }
         self.check_racer(now, key);

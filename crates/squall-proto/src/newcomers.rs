@@ -28,7 +28,7 @@ pub struct AdmissionStats {
     pub displaced: u64,
     /// Connections that did not announce themselves in time.
     pub expired: u64,
-    /// Handshakes refused because there were as many sessions as allowed.
+    /// Connections refused because there were as many sessions as allowed.
     pub refused: u64,
 }
 
@@ -114,9 +114,16 @@ impl Newcomers {
         self.all.insert(key, Newcomer { place, until: now + self.patience });
     }
 
-    /// A connection has announced itself, or is gone.
-    pub(crate) fn leave(&mut self, key: u64) {
-        self.all.remove(&key);
+    /// A connection has announced itself, or is gone. Returns whether it was a newcomer.
+    pub(crate) fn leave(&mut self, key: u64) -> bool {
+        self.all.remove(&key).is_some()
+    }
+
+    /// Whether there is room for one that has announced itself, and counts as a session: handshakes at the same time do not count.
+    pub(crate) fn confirm(&mut self) -> bool {
+        let has_room = self.tally.open() <= self.limits.sessions;
+        self.stats.refused += u64::from(!has_room);
+        has_room
     }
 
     /// The one that has to make room, if there are too many of all workers. It is one of this worker, where another has

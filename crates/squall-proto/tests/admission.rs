@@ -298,6 +298,23 @@ fn silent_connections_do_not_keep_others_out() {
 }
 
 #[test]
+fn sessions_that_begin_at_once_are_no_more_than_allowed() {
+    let mut world = World::new();
+    let all: Vec<_> = (0..24).map(|n| world.client([10, 0, 1, n])).collect();
+    world.run(Duration::from_secs(2));
+    let mut accepted = 0;
+    while let Some(id) = world.server.poll_ready() {
+        while let Some(event) = world.server.poll_event(id) {
+            accepted += usize::from(matches!(event, Event::Connected));
+        }
+    }
+    assert_eq!((accepted, world.server.admission().refused), (16, 8));
+    let refused = all.into_iter().filter_map(|one| world.closed(one));
+    let words = "closed by the peer with code 5: too many sessions";
+    assert_eq!(refused.filter(|reason| reason.to_string() == words).count(), 8);
+}
+
+#[test]
 fn a_silent_connection_has_five_seconds() {
     let mut world = World::new();
     world.stranger([10, 0, 0, 1]);
