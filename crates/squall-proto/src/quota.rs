@@ -156,6 +156,9 @@ pub struct Account {
 /// A clock that shows an earlier time, 2025, has not been set: this program did not exist.
 const NOT_SET: Micros = 55 * 365 * DAY + 14 * DAY;
 
+/// No record is of a later time, in 2125.
+const LATEST: Micros = NOT_SET + 100 * 366 * DAY;
+
 /// Smallest bucket in bytes.
 const MIN_BURST: u64 = 64_000;
 
@@ -166,11 +169,16 @@ const MIN_LEASE: u64 = 500_000;
 const MAX_LEASE: u64 = 4_000_000;
 
 impl Account {
-    /// The account at this time. Without a record of this period, or with one of which the rest can not be read, as much counts
-    /// as used as an even use would have taken by now: what may have been used is not known.
+    /// The account at this time. Without a record, as much counts as used as an even use would have taken by now: what may have been
+    /// used is not known. So it is with a record of a period after the next, of which at least what it says counts.
     pub fn new(quota: Quota, now: Micros, record: Option<Record>) -> Self {
-        // The clock may have been set back, or is not set yet: a period that has begun is not begun again.
-        let (start, end) = quota.period.around(record.map_or(now, |record| record.start.max(now)));
+        let (start, end) = quota.period.around(now);
+        let (_, next_end) = quota.period.around(end);
+        // A clock that is not set yet says nothing of the record.
+        let is_possible = |record: &Record| record.start < if now < NOT_SET { LATEST } else { next_end };
+        let sound = record.filter(is_possible);
+        // The clock may have been set back: a period that has begun is not begun again.
+        let (start, end) = sound.map_or((start, end), |record| quota.period.around(record.start.max(now)));
         let mut account = Self {
             quota,
             start,
@@ -183,7 +191,7 @@ impl Account {
             before: (0, 0),
         };
         account.tokens = account.burst();
-        match record {
+        match sound {
             Some(record) if record.start >= start => {
                 (account.used, account.tokens) = (record.used, record.earned as f64);
             }
@@ -191,7 +199,9 @@ impl Account {
             Some(_) => {}
             None => {
                 let past = (now - start) as f64 / (end - start) as f64;
-                account.used = (quota.bytes as f64 * past) as u64;
+                let even = (quota.bytes as f64 * past) as u64;
+                // Of a period that is still to come, by a clock that was wrong or a file that is damaged.
+                account.used = even.max(record.map_or(0, |record| record.used));
             }
         }
         account
@@ -208,12 +218,12 @@ impl Account {
 
     /// What is to be kept over a restart.
     pub fn record(&self) -> Record {
-        Record { start: self.start, used: self.used + self.leased, earned: self.tokens as i64 }
+        Record { start: self.start, used: self.used.saturating_add(self.leased), earned: self.tokens as i64 }
     }
 
     /// Bytes left in this period, without those of leases.
     pub fn left(&self) -> u64 {
-        self.quota.bytes.saturating_sub(self.used + self.leased)
+        self.quota.bytes.saturating_sub(self.used.saturating_add(self.leased))
     }
 
     /// Bytes used in this period.
@@ -322,6 +332,27 @@ mod tests {
         assert_eq!(hours(Period::Month(1).around(LEAP_DAY)), (28 * 24 + 12, 12));
         assert_eq!(hours(Period::Month(15).around(LEAP_DAY)), (14 * 24 + 12, 14 * 24 + 12), "to March 15th");
         assert_eq!(date(LEAP_DAY / DAY), (2024, 2, 29));
+    }
+
+    #[test]
+    fn a_record_of_a_time_to_come_does_not_give_everything() {
+        let quota = Quota { bytes: 30_000_000, period: Period::Month(1) };
+        let (start, end) = quota.period.around(RECENT);
+        let even = (30_000_000.0 * (RECENT - start) as f64 / (end - start) as f64) as u64;
+        for start in [end + 40 * DAY, LATEST, u64::MAX / 2, u64::MAX] {
+            for used in [0, even + 7, u64::MAX] {
+                let record = Some(Record { start, used, earned: i64::MAX });
+                for now in [RECENT, 0] {
+                    let mut account = Account::new(quota, now, record);
+                    account.advance(RECENT);
+                    // What a clock that was not set made of it is no more known.
+                    assert!(now == 0 || account.used() >= even.max(used), "{start} {used}: {account:?}");
+                    assert!(account.record().used >= account.used() && account.left() <= 30_000_000);
+                    account.settle(RECENT, 0, 1_000);
+                    account.advance(end);
+                }
+            }
+        }
     }
 
     #[test]

@@ -151,9 +151,10 @@ impl Inner {
         for (name, account) in &self.accounts {
             let Record { start, used, earned } = account.record();
             let ahead = ahead.min(account.quota().bytes / 100);
-            self.written.insert(name.clone(), (start, used + ahead));
+            let used = used.saturating_add(ahead);
+            self.written.insert(name.clone(), (start, used));
             // Names of interfaces have no spaces.
-            let _ = writeln!(text, "{name} start={start} used={} earned={earned}", used + ahead);
+            let _ = writeln!(text, "{name} start={start} used={used} earned={earned}");
         }
         // A power failure may bring back an older one.
         let written = part_of(&self.file, text.as_bytes()).and_then(|part| Ok(part.persist(&self.file)?));
