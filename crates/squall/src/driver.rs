@@ -300,10 +300,15 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut core = shared.lock();
+        let is_early = core.held;
         let Core { meters, proto, routes, .. } = &mut *core;
         meters.finish_all(proto, routes);
         core.close_all(0, "");
         self.send_last(&mut core);
         core.retire(&shared);
+        drop(core);
+        if is_early {
+            shared.worker.group.stop_accepting();
+        }
     }
 }

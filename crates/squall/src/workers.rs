@@ -95,6 +95,17 @@ impl Group {
         self.accepted().pop_front()
     }
 
+    /// A worker has ended while the endpoint is in use, by a panic or with its runtime: what the kernel gives to it is lost. So no worker accepts
+    /// any more, and the application learns that the endpoint has ended. Not to be called with a core locked.
+    pub(crate) fn stop_accepting(&self) {
+        for shared in self.workers.get().into_iter().flatten().filter_map(Weak::upgrade) {
+            let mut core = shared.lock();
+            core.accepting = false;
+            core.wake();
+        }
+        self.accept.notify_waiters();
+    }
+
     fn accepted(&self) -> MutexGuard<'_, VecDeque<(usize, SessionId)>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }

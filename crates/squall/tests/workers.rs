@@ -9,6 +9,10 @@ use std::{
     io,
     net::{SocketAddr, UdpSocket},
     os::fd::AsFd as _,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -226,5 +230,25 @@ fn packets_that_the_kernel_has_joined_are_handed_over() {
         let stats = server.workers();
         assert_eq!(stats.iter().map(|worker| worker.handed_over).collect::<Vec<_>>(), [0, 0, 3, 0]);
         assert_eq!(stats.iter().map(|worker| worker.unknown).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    });
+}
+
+#[test]
+fn an_endpoint_of_which_a_worker_has_ended_accepts_no_more() {
+    within(async || {
+        let has_panicked = AtomicBool::new(false);
+        let accept = move |_| {
+            assert!(has_panicked.swap(true, Relaxed), "a test wants this panic");
+            true
+        };
+        let config = Config { accept: Some(Arc::new(accept)), ..workers(2) };
+        let (server, identity) = server(config);
+        let client = Endpoint::client(Config::default()).expect("is in a runtime");
+        let first = client.connect(request(&server, &identity));
+        let ended = tokio::time::timeout(Duration::from_secs(5), server.accept());
+        tokio::select! {
+            ended = ended => assert!(matches!(ended, Ok(None)), "the endpoint looks whole"),
+            _ = first => panic!("the worker that panicked has answered"),
+        }
     });
 }
