@@ -69,11 +69,11 @@ impl Identity {
     /// If a file cannot be read, or lacks what it should hold.
     pub fn load_pair(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, IdentityError> {
         let (chain, key) = (chain.as_ref(), key.as_ref());
-        let pem = format!("{}\n{}", read(chain)?, read(key)?);
-        Self::parse(pem).map_err(|why| {
-            let path = if why == NO_KEY { key } else { chain };
-            IdentityError::Content { path: path.to_owned(), why }
-        })
+        let (certificates, private) = (read(chain)?, read(key)?);
+        let fault = |file: &Path, why| IdentityError::Content { path: file.to_owned(), why };
+        self::certificates(&certificates).map_err(|why| fault(chain, why))?;
+        private_key(&private).map_err(|why| fault(key, why))?;
+        Self::parse(format!("{certificates}\n{private}")).map_err(|why| fault(chain, why))
     }
 
     /// Reads the file, or makes a self-signed certificate for `name` and writes the file when there is
@@ -134,15 +134,13 @@ impl Identity {
 
     fn parse(pem: String) -> Result<Self, String> {
         let chain = certificates(&pem)?;
-        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| NO_KEY.to_owned())?;
+        let key = private_key(&pem)?;
         Ok(Self { chain, key, pem: Pem(pem) })
     }
 }
 
 /// Largest PEM file in bytes.
 const MAX_FILE: u64 = 1 << 20;
-
-const NO_KEY: &str = "holds no private key in PEM form";
 
 /// Reads the certificates of a PEM file, for [`Trust::Roots`](crate::Trust::Roots).
 ///
@@ -160,6 +158,10 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
         Ok(chain) => Ok(chain),
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| "holds no private key in PEM form".to_owned())
 }
 
 fn read(file: &Path) -> Result<String, IdentityError> {
@@ -244,7 +246,18 @@ mod tests {
         fs::write(&file, &whole.pem.0[..end]).expect("is written");
         let error = Identity::load(&file).expect_err("has no key").to_string();
         assert!(error.ends_with("bad.pem: holds no private key in PEM form"), "{error}");
-        fs::remove_file(&file).expect("is removed");
+        let good = scratch("good.pem");
+        whole.save(&good).expect("is saved");
+        for cut in
+            ["-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\n"]
+        {
+            fs::write(&file, cut).expect("is written");
+            let error = Identity::load_pair(&good, &file).expect_err("has no key").to_string();
+            assert!(error.ends_with("bad.pem: holds no private key in PEM form"), "{error}");
+            let error = Identity::load_pair(&file, &good).expect_err("has no certificate").to_string();
+            assert!(error.contains("bad.pem: "), "{error}");
+        }
+        [file, good].iter().for_each(|file| fs::remove_file(file).expect("is removed"));
     }
 
     #[test]
