@@ -15,7 +15,7 @@ use std::{
 };
 
 use common::*;
-use squall::{Block, Connect, Interfaces, Trust};
+use squall::{Block, Connect, Interfaces, Session, Trust};
 use squall_tunnel::{
     Config, Status, Tunnel,
     config::{Side, Token},
@@ -436,23 +436,87 @@ fn the_name_of_a_tenant_gives_nothing_without_its_token() {
 }
 
 async fn verdict_of(exit: &Tunnel, token: &str, name: &str) -> u8 {
+    let session = stranger(exit).await;
+    hello(&session, token).await.expect("is accepted");
+    offer(&session, &[name]).await;
+    let answer = message(&session, 3).await.expect("answers");
+    session.close(0, "done");
+    answer[answer.len() - 1]
+}
+
+/// A session with an exit, without being a tunnel.
+async fn stranger(exit: &Tunnel) -> Session {
     let request = Connect::to(exit.listening().expect("it listens"))
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
         .interfaces(Interfaces::Local(vec!["127.0.0.1".parse().expect("is an address")]));
-    let session = squall::connect(request, squall::Config::default()).await.expect("connects");
-    let hello = [b"\x01SqTu\x01\x00", &[token.len() as u8][..], token.as_bytes()].concat();
-    let flows =
-        [b"\x02\0\0\0\x01\x01\0\x02\0\x04\x93\xe0", &[name.len() as u8][..], name.as_bytes()].concat();
-    for message in [hello, flows] {
-        session.send(Block::new(message).ordered()).await.expect("is sent");
-    }
+    squall::connect(request, squall::Config::default()).await.expect("connects")
+}
+
+async fn say(session: &Session, message: Vec<u8>) {
+    session.send(Block::new(message).ordered()).await.expect("is sent");
+}
+
+/// The next message of a kind, by its first byte. `None` if the session is over.
+async fn message(session: &Session, kind: u8) -> Option<Vec<u8>> {
     loop {
-        let block = session.recv().await.expect("answers");
-        if let [3, .., verdict] = block.data[..] {
-            session.close(0, "done");
-            return verdict;
+        let block = session.recv().await?;
+        if block.data.first() == Some(&kind) {
+            return Some(block.data.to_vec());
         }
     }
+}
+
+/// HELLO, and that of the exit if it accepts the token.
+async fn hello(session: &Session, token: &str) -> Option<Vec<u8>> {
+    say(session, [b"\x01SqTu\x01\x00", &[token.len() as u8][..], token.as_bytes()].concat()).await;
+    message(session, 1).await
+}
+
+/// FLOWS with these flows, on the channels 2, 4, …
+async fn offer(session: &Session, names: &[&str]) {
+    let mut flows = [b"\x02\0\0\0\x01", &[names.len() as u8][..]].concat();
+    for (name, channel) in names.iter().zip((2_u8..).step_by(2)) {
+        flows.extend([&[0, channel, 0, 4, 0x93, 0xe0, name.len() as u8], name.as_bytes()].concat());
+    }
+    say(session, flows).await;
+}
+
+#[test]
+fn a_flow_that_moves_between_sessions_of_a_tenant_disturbs_no_other() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let port = free_port();
+        let with = |latency: &str| {
+            let flow = format!("name = \"cam\", in = \"udp://127.0.0.1:{port}\", latency = \"{latency}\"");
+            let hash = token_of("b").hash();
+            let b = format!("[[tenant]]\nname = \"b\"\ntoken_sha256 = \"{hash}\"\nflow = [{{ {flow} }}]\n");
+            exit_of(folder.path(), "", &format!("{}{b}", table("a", "", &socket())))
+        };
+        let exit = Tunnel::start(with("1s")).await.expect("starts");
+        let (victim, first, second) = (stranger(&exit).await, stranger(&exit).await, stranger(&exit).await);
+        for (session, token) in [(&victim, "b"), (&first, "a"), (&second, "a")] {
+            hello(session, &format!("the token of {token}")).await.expect("is accepted");
+        }
+        let offered = message(&victim, 2).await.expect("offers");
+        assert_eq!(offered, b"\x02\0\0\0\x01\x01\0\x01\0\x0f\x42\x40\x03cam");
+        for _ in 0..20 {
+            for (session, flows, answer) in [
+                (&second, &[][..], &b"\x03\0\0\0\x01\0"[..]),
+                (&first, &["cam"], b"\x03\0\0\0\x01\x01\0\x02\0"),
+                (&second, &["cam"], b"\x03\0\0\0\x01\x01\0\x02\0"),
+            ] {
+                offer(session, flows).await;
+                assert_eq!(message(session, 3).await.expect("answers"), answer);
+            }
+            let taken = message(&first, 3).await.expect("withdraws");
+            assert_eq!(taken, b"\x03\0\0\0\0\x01\0\x02\x02", "it is taken");
+        }
+        // The next message to the other tenant is the one about its own change.
+        exit.reload(with("2s")).expect("is applied");
+        let offered = message(&victim, 2).await.expect("offers");
+        assert_eq!(offered, b"\x02\0\0\0\x02\x01\0\x01\0\x1e\x84\x80\x03cam");
+        exit.stop().await;
+    });
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) struct Registry {
     explains: bool,
     tun: Option<Arc<Tun>>,
     flows: Mutex<BTreeMap<String, Entry>>,
-    /// Incremented when flows are added, removed or detached from a session.
+    /// Incremented when flows are added or removed, or a session that carried some is over.
     changed: watch::Sender<u64>,
 }
 

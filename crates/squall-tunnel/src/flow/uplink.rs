@@ -16,6 +16,7 @@ use squall::{
     Session, WriteError,
 };
 use squall_units::Micros;
+use tokio::sync::Notify;
 
 use super::Flow;
 use crate::{
@@ -61,6 +62,8 @@ pub(crate) struct SessionSender {
     session: Session,
     /// Whether another session takes over.
     leaving: AtomicBool,
+    /// Notified when another session takes a flow from this one.
+    displaced: Notify,
     /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a flow that another
     /// session carries meanwhile: the other end keeps the order for as long as the channel belongs to the flow.
     numbers: Mutex<HashMap<u16, (u64, Option<Micros>)>>,
@@ -70,7 +73,8 @@ pub(crate) struct SessionSender {
 
 impl SessionSender {
     pub(crate) fn new(id: u64, session: Session, recorder: Option<Arc<Recorder>>) -> Self {
-        Self { id, session, leaving: AtomicBool::new(false), numbers: Mutex::default(), recorder }
+        let (leaving, displaced) = (AtomicBool::new(false), Notify::new());
+        Self { id, session, leaving, displaced, numbers: Mutex::default(), recorder }
     }
 
     /// Another session takes over. The blocks of this one still arrive.
@@ -80,6 +84,11 @@ impl SessionSender {
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.load(Relaxed)
+    }
+
+    /// Waits until another session has taken a flow from this one. Cancel safe.
+    pub(crate) async fn displaced(&self) {
+        self.displaced.notified().await;
     }
 
     /// The channel belongs to no flow any more; the frames of the next one are numbered from 0.
@@ -212,7 +221,9 @@ impl Flow {
             Some(same) if same.sender.id == uplink.sender.id && same.channel == uplink.channel => {
                 return true;
             }
-            _ => {}
+            // Only that session has to withdraw: one that moves a flow to and fro disturbs no others.
+            Some(previous) => previous.sender.displaced.notify_one(),
+            None => {}
         }
         queue.end_growing(self);
         if queue.successor.is_some() {

@@ -1,7 +1,7 @@
 //! The flows of a session: which ones it carries, and the output of their blocks.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -41,6 +41,10 @@ pub(super) struct SessionFlows {
     sender: Arc<SessionSender>,
     /// Channels of the flows that enter here, by name: even ones for the entry, odd ones for the exit.
     offered: BTreeMap<String, u16>,
+    /// The offer that was sent last.
+    last_offer: Option<Vec<Offer>>,
+    /// Channels of it that the peer accepts.
+    accepted: BTreeSet<u16>,
     next_channel: u16,
     generation: u32,
     receivers: BTreeMap<u16, FlowReceiver>,
@@ -147,6 +151,8 @@ impl SessionFlows {
             tenant: None,
             sender,
             offered: BTreeMap::new(),
+            last_offer: None,
+            accepted: BTreeSet::new(),
             next_channel: if is_entry { 2 } else { 1 },
             generation: 0,
             receivers: BTreeMap::new(),
@@ -176,31 +182,48 @@ impl SessionFlows {
         self.tenant.as_ref().map_or_else(|| name.to_owned(), |tenant| format!("{tenant}/{name}"))
     }
 
-    /// The offer of all flows that enter here, and an answer about flows of the peer that this session lost or can carry
-    /// now.
-    pub(super) fn offer(&mut self, shared: &Shared) -> (Message, Option<Message>) {
+    /// Waits until another session has taken a flow from this one. Cancel safe.
+    pub(super) async fn displaced(&self) {
+        self.sender.displaced().await;
+    }
+
+    /// The offer of all flows that enter here, if the peer has to see it, and an answer about flows of the peer that this
+    /// session lost or can carry now.
+    pub(super) fn offer(&mut self, shared: &Shared) -> (Option<Message>, Option<Message>) {
         let config = shared.config();
         let is_offered = |flow: &FlowConfig| flow.is_in() && self.may_carry(&config, flow);
         let flows: Vec<_> =
             shared.registry.all().into_iter().filter(|flow| is_offered(&flow.config())).collect();
         self.offered.retain(|name, _| flows.iter().any(|flow| flow.config().name == *name));
-        let mut offers = Vec::new();
+        let (mut offers, mut is_free) = (Vec::new(), false);
         for flow in flows {
             let config = flow.config();
             let channel = self.offered.get(&config.name).copied().unwrap_or_else(|| self.new_channel());
             self.offered.insert(config.name.clone(), channel);
             let latency = config.latency_or_default();
+            // The session that carried it is over: this one may.
+            is_free |= flow.carrier().is_none() && self.accepted.contains(&channel);
             // From now on, as replies may overtake the answer.
             if !self.receivers.contains_key(&channel) {
                 self.open(channel, flow, latency, false);
             }
             offers.push(Offer { channel, latency: micros(latency), name: config.name_of_peer().to_owned() });
         }
-        self.generation += 1;
         let mut verdicts = self.update_receivers(shared);
         verdicts.extend(self.retry_offers(shared));
         let answer = (!verdicts.is_empty()).then_some(Message::Answer { generation: 0, verdicts });
-        (Message::Flows { generation: self.generation, flows: offers }, answer)
+        (self.changed_offer(offers, is_free), answer)
+    }
+
+    /// The message of an offer, unless the peer has it already.
+    fn changed_offer(&mut self, flows: Vec<Offer>, is_free: bool) -> Option<Message> {
+        if !is_free && self.last_offer.as_ref() == Some(&flows) {
+            return None;
+        }
+        self.accepted.clear();
+        self.last_offer = Some(flows.clone());
+        self.generation += 1;
+        Some(Message::Flows { generation: self.generation, flows })
     }
 
     fn open(&mut self, channel: u16, flow: Arc<Flow>, their_latency: Duration, enters_there: bool) {
@@ -310,7 +333,6 @@ impl SessionFlows {
         if before.is_some_and(|before| before != self.sender.id) {
             let words = format!("flow '{name}' moves to {} from another tunnel", self.peer);
             self.log(shared, if leaves { Level::Info } else { Level::Warning }, words);
-            shared.registry.announce();
         }
         let their_latency = Duration::from_micros(offer.latency).min(MAX_LATENCY);
         match self.receivers.get_mut(&offer.channel) {
@@ -336,6 +358,7 @@ impl SessionFlows {
                 continue;
             };
             if *verdict != Verdict::Accepted {
+                self.accepted.remove(channel);
                 let words = format!("flow '{name}': {} {}", self.peer, verdict.words());
                 self.log(shared, Level::Warning, words);
                 flow.detach(self.sender.id);
@@ -346,6 +369,7 @@ impl SessionFlows {
                 }
                 continue;
             }
+            self.accepted.insert(*channel);
             let before = flow.carrier();
             // Fails if a later session carries it.
             let attached = flow.attach(Uplink { sender: self.sender.clone(), channel: *channel });

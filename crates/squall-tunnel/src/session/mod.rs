@@ -238,6 +238,7 @@ impl TunnelSession {
                         self.offer_flows();
                     }
                 }
+                () = self.flows.displaced() => self.offer_flows(),
                 Ok(()) = drain.changed() => self.announce_drain(),
                 _ = sample.tick() => {
                     self.sample();
@@ -437,9 +438,8 @@ impl TunnelSession {
     /// Offers the flows that enter here, and withdraws from flows of the peer that have no end here any more.
     fn offer_flows(&mut self) {
         let (offer, withdrawal) = self.flows.offer(&self.shared);
-        self.send(&offer);
-        if let Some(withdrawal) = withdrawal {
-            self.send(&withdrawal);
+        for message in offer.iter().chain(&withdrawal) {
+            self.send(message);
         }
     }
 
