@@ -13,7 +13,7 @@ pub(crate) mod tenant;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, TryLockError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -206,14 +206,24 @@ impl Tenants {
     }
 
     fn check(&self, date: Date) {
-        let mut all = lock(&self.all);
-        for tenant in all.values() {
+        for tenant in lock(&self.all).values() {
             tenant.set_date(date);
             if tenant.meter.take_warning() {
                 let words = tenant.config().map(|config| words_of_usage(&config, &tenant.meter.usage()));
                 words.into_iter().for_each(|words| self.journal.warn(Kind::Tenant, words));
             }
         }
+        self.prune();
+    }
+
+    /// Drops removed tenants without a count. A change that is being applied has created tenants that it has not listed yet;
+    /// then the next tick does it, as a change may wait for the disk.
+    fn prune(&self) {
+        let sources = self.sources.try_lock();
+        if matches!(sources, Err(TryLockError::WouldBlock)) {
+            return;
+        }
+        let mut all = lock(&self.all);
         let is_removed = |tenant: &Arc<Tenant>| tenant.config().is_none();
         let mut removed = all.values().filter(|tenant| is_removed(tenant)).count();
         all.retain(|_, tenant| {
@@ -266,6 +276,24 @@ mod tests {
         clock::Clock,
         config::{IdentityConfig, ListenConfig, Side, Token},
     };
+
+    #[test]
+    fn a_tick_while_a_tenant_is_added_does_not_drop_it() {
+        let listen = ListenConfig::new(([127, 0, 0, 1], 4433).into(), IdentityConfig::Fresh);
+        let config =
+            Config::new(Side::Listen(listen), Token::new("a token for tests").expect("is long enough"));
+        let tenants = Tenants::open(&config, Arc::new(Journal::new(Clock::start()))).expect("is opened");
+        let added = serde_json::json!({ "name": "acme", "token_sha256": "0".repeat(64) });
+        let added = TenantConfig::from_json(&added).expect("is right");
+        let sources = lock(&tenants.sources);
+        tenants.create(&[added]);
+        tenants.check(Date::today());
+        assert!(tenants.get("acme").is_some(), "its flows count for it");
+        // The change has failed.
+        drop(sources);
+        tenants.check(Date::today());
+        assert!(tenants.get("acme").is_none());
+    }
 
     #[test]
     fn a_folder_that_cannot_be_written_is_reported_once() {
