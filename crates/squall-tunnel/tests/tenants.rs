@@ -520,6 +520,26 @@ fn a_flow_that_moves_between_sessions_of_a_tenant_disturbs_no_other() {
 }
 
 #[test]
+fn sessions_are_limited_whichever_hello_comes_first() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let tenants = table("a", "max_sessions = 1", &socket());
+        let exit = Tunnel::start(exit_of(folder.path(), "", &tenants)).await.expect("starts");
+        let mut sessions = Vec::new();
+        for count in 1..=3 {
+            sessions.push(stranger(&exit).await);
+            until(&exit, "there", |status| status.sessions.len() == count).await;
+        }
+        let mut accepted = Vec::new();
+        for session in sessions.iter().rev() {
+            accepted.push(hello(session, "the token of a").await.is_some());
+        }
+        assert_eq!(accepted, [true, false, false]);
+        exit.stop().await;
+    });
+}
+
+#[test]
 fn an_exit_with_tenants_needs_no_token_of_its_own() {
     let folder = tempfile::tempdir().expect("is made");
     let config = exit_of(folder.path(), "", &table("a", "", &socket()));

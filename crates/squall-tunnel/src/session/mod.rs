@@ -416,7 +416,7 @@ impl TunnelSession {
             return refused(code::DRAINING, "the exit drains: use another one");
         }
         if let Identity::Tenant(tenant) = &identity {
-            self.membership = Some(tenant.enter(self.registered.id, TokenHash::of(token))?);
+            self.membership = Some(tenant.enter(TokenHash::of(token))?);
             self.registered.update(|status| status.tenant = Some(tenant.name.clone()));
         }
         *permit = self.shared.permit();

@@ -29,7 +29,7 @@ pub(crate) struct Tenant {
     /// `None` before it is listed, and once it is removed.
     config: Mutex<Option<TenantConfig>>,
     pub(crate) meter: Meter,
-    /// Numbers of its sessions.
+    /// Places of its sessions, in the order in which they presented the token.
     sessions: Mutex<BTreeSet<u64>>,
     /// Incremented when its sessions have to check whether they may stay.
     changed: watch::Sender<u64>,
@@ -89,10 +89,13 @@ impl Tenant {
     }
 
     /// Adds a session, unless the tenant may not have it.
-    pub(crate) fn enter(self: &Arc<Self>, session: u64, token: TokenHash) -> Result<Membership, Refusal> {
-        lock(&self.sessions).insert(session);
-        let membership =
-            Membership { tenant: self.clone(), session, token, changed: self.changed.subscribe() };
+    pub(crate) fn enter(self: &Arc<Self>, token: TokenHash) -> Result<Membership, Refusal> {
+        let membership = Membership {
+            tenant: self.clone(),
+            place: self.next_place(),
+            token,
+            changed: self.changed.subscribe(),
+        };
         match membership.refusal() {
             None => Ok(membership),
             Some(refusal) => {
@@ -100,6 +103,14 @@ impl Tenant {
                 Err(refusal)
             }
         }
+    }
+
+    /// Takes the place behind all others.
+    fn next_place(&self) -> u64 {
+        let mut sessions = lock(&self.sessions);
+        let place = sessions.last().map_or(0, |last| last + 1);
+        sessions.insert(place);
+        place
     }
 
     pub(crate) fn status(&self) -> Option<TenantStatus> {
@@ -126,7 +137,8 @@ impl Tenant {
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) tenant: Arc<Tenant>,
-    session: u64,
+    /// Its place, behind those that came before it.
+    place: u64,
     /// The token that the peer presented.
     token: TokenHash,
     changed: watch::Receiver<u64>,
@@ -149,7 +161,7 @@ impl Membership {
         if token != self.token {
             return refusal(code::REMOVED, format!("the token of tenant '{name}' was changed"));
         }
-        let earlier = lock(&self.tenant.sessions).range(..self.session).count();
+        let earlier = lock(&self.tenant.sessions).range(..self.place).count();
         if let Some(most) = limits.max_sessions.filter(|most| earlier >= *most) {
             return refusal(
                 code::FULL,
@@ -164,6 +176,6 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        lock(&self.tenant.sessions).remove(&self.session);
+        lock(&self.tenant.sessions).remove(&self.place);
     }
 }
