@@ -61,7 +61,7 @@ impl Meter {
     pub(crate) fn set_limits(&self, limits: TenantLimits) {
         let state = &mut *lock(&self.0);
         state.limits = limits;
-        state.is_used_up = limits.bytes.is_some_and(|most| state.usage.bytes >= most.bytes());
+        state.is_used_up = state.has_none_left();
         state.warned = false;
     }
 
@@ -82,7 +82,7 @@ impl Meter {
     pub(crate) fn count(&self, direction: Direction, bytes: usize, now: Micros) {
         let state = &mut *lock(&self.0);
         state.counts.passed[direction as usize] += bytes as u64;
-        state.usage.bytes += bytes as u64;
+        state.usage.add(bytes as u64);
         if let Some(rate) = state.rate(direction) {
             let cost = (bytes as u64).saturating_mul(8_000_000_000) / rate.bps().max(1);
             let due = &mut state.due_ns[direction as usize];
@@ -94,8 +94,8 @@ impl Meter {
     pub(crate) fn set_date(&self, date: Date) -> bool {
         let state = &mut *lock(&self.0);
         let before = state.is_used_up;
-        if state.usage.enter(&date.period(state.limits.period)) {
-            (state.is_used_up, state.warned) = (false, false);
+        if state.usage.set_date(date, state.limits.period) {
+            (state.is_used_up, state.warned) = (state.has_none_left(), false);
         }
         before && !state.is_used_up
     }
@@ -124,6 +124,11 @@ impl Meter {
 }
 
 impl State {
+    /// Whether the bytes of the period are used.
+    fn has_none_left(&self) -> bool {
+        self.limits.bytes.is_some_and(|most| self.usage.bytes >= most.bytes())
+    }
+
     fn rate(&self, direction: Direction) -> Option<Rate> {
         match direction {
             Direction::In => self.limits.rate_in,

@@ -164,8 +164,7 @@ impl Tenants {
                 (true, false) => removed.push(name.as_str()),
                 _ => {}
             }
-            tenant.set(now);
-            tenant.set_date(Date::today());
+            tenant.set(now, Date::today());
         }
         for (verb, names) in [("added", added), ("removed", removed)] {
             if !names.is_empty() {
@@ -227,7 +226,7 @@ impl Tenants {
         let is_removed = |tenant: &Arc<Tenant>| tenant.config().is_none();
         let mut removed = all.values().filter(|tenant| is_removed(tenant)).count();
         all.retain(|_, tenant| {
-            let goes = is_removed(tenant) && (removed > MAX_REMOVED || tenant.meter.usage().bytes == 0);
+            let goes = is_removed(tenant) && (removed > MAX_REMOVED || tenant.meter.usage().is_unused());
             removed -= usize::from(goes);
             !goes
         });

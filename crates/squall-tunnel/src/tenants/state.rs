@@ -10,6 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::calendar::Date;
 use crate::config::{Period, TenantLimits};
 
 /// Largest of these files in bytes: the largest list of tenants, which JSON may write twice as long.
@@ -22,13 +23,16 @@ pub(crate) struct StateFolder(PathBuf);
 /// Bytes of a tenant in a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Usage {
-    /// The period: see [`Date::period`](super::calendar::Date::period).
+    /// The period: see [`Date::period`].
     pub(crate) period: String,
     /// Bytes of datagrams, both directions together.
     pub(crate) bytes: u64,
     /// The period before, in case the clock goes back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<(String, u64)>,
+    /// The count of the other kind of period, which goes on after a change of the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) other: Option<Box<Self>>,
 }
 
 impl Usage {
@@ -37,13 +41,38 @@ impl Usage {
         if self.period.matches('-').count() > 1 { Period::Day } else { Period::Month }
     }
 
+    /// Counts bytes in both kinds of period.
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.other.iter_mut().for_each(|other| other.add(bytes));
+    }
+
+    /// Whether nothing was used in the period.
+    pub(super) fn is_unused(&self) -> bool {
+        self.bytes == 0 && self.other.as_ref().is_none_or(|other| other.bytes == 0)
+    }
+
+    /// Continues with the period of a date. Whether another count holds now.
+    pub(super) fn set_date(&mut self, date: Date, kind: Period) -> bool {
+        let period = date.period(kind);
+        let is_other = self.kind() != kind && !self.period.is_empty() && period.as_str() >= NOT_SET;
+        if is_other {
+            let other = self.other.take().map_or_else(Self::default, |other| *other);
+            self.other = Some(Box::new(std::mem::replace(self, other)));
+        }
+        if let Some(other) = &mut self.other {
+            other.enter(&date.period(other.kind()));
+        }
+        self.enter(&period) || is_other
+    }
+
     /// Begins a period unless it has begun already. A clock that is not set begins none, and one that goes back by less than
     /// a period continues the later one. One that goes back further was wrong: all that was counted meanwhile is of this period.
-    pub(super) fn enter(&mut self, period: &str) -> bool {
+    fn enter(&mut self, period: &str) -> bool {
         if period < NOT_SET {
             return false;
         }
-        if self.period.len() != period.len() || self.period.as_str() < period {
+        if self.period.as_str() < period {
             let period = std::mem::replace(&mut self.period, period.to_owned());
             if !period.is_empty() {
                 self.before = Some((period, std::mem::take(&mut self.bytes)));
@@ -194,7 +223,31 @@ mod tests {
         assert!(!usage.enter("2026-11") && !usage.enter("2026-10"));
         assert!(usage.enter("2026-12"));
         assert_eq!(usage.bytes, 0);
-        assert!(usage.enter("2026-12-01") && usage.enter("2026-12"), "another kind of period");
+    }
+
+    #[test]
+    fn a_change_of_the_kind_of_period_forgets_nothing() {
+        let date = |month, day| Date { year: 2026, month, day };
+        let mut usage: Usage = serde_json::from_str(r#"{"period":"2026-11","bytes":900}"#).expect("is read");
+        assert!(!usage.set_date(date(11, 28), Period::Month));
+        assert!(usage.set_date(date(11, 28), Period::Day));
+        usage.add(30);
+        assert_eq!((usage.period.as_str(), usage.bytes), ("2026-11-28", 30));
+        let text = serde_json::to_string(&usage).expect("is written");
+        usage = serde_json::from_str(&text).expect("is read again");
+        assert!(usage.set_date(date(11, 29), Period::Day));
+        usage.add(4);
+        assert!(usage.set_date(date(11, 29), Period::Month));
+        assert_eq!((usage.period.as_str(), usage.bytes), ("2026-11", 934));
+        assert!(usage.set_date(date(11, 29), Period::Day));
+        assert_eq!((usage.period.as_str(), usage.bytes), ("2026-11-29", 4));
+        let not_set = Date { year: 1970, month: 1, day: 1 };
+        assert!(!usage.set_date(not_set, Period::Month) && usage.bytes == 4);
+        // The month goes on, and ends.
+        assert!(usage.set_date(date(12, 1), Period::Day));
+        usage.add(5);
+        assert!(usage.set_date(date(12, 1), Period::Month));
+        assert_eq!((usage.period.as_str(), usage.bytes), ("2026-12", 5));
     }
 
     #[test]
@@ -202,7 +255,7 @@ mod tests {
         for [now, wrong, next] in
             [["2026-11", "2027-11", "2026-12"], ["2026-11-30", "2026-12-30", "2026-12-01"]]
         {
-            let mut usage = Usage { period: now.to_owned(), bytes: 100, before: None };
+            let mut usage = Usage { period: now.to_owned(), bytes: 100, ..Usage::default() };
             for early in ["1970-01", "1970-01-01"] {
                 assert!(
                     !usage.enter(early) && usage.bytes == 100,

@@ -58,12 +58,15 @@ impl Tenant {
     }
 
     /// Lists it, changes it, or removes it. Its sessions notice.
-    pub(super) fn set(&self, config: Option<TenantConfig>) {
+    pub(super) fn set(&self, config: Option<TenantConfig>, date: Date) {
         if *lock(&self.config) == config {
             return;
         }
         // The limits of a removed tenant stay, for its count.
-        config.iter().for_each(|config| self.meter.set_limits(config.limits));
+        if let Some(config) = &config {
+            self.meter.set_limits(config.limits);
+            self.meter.set_date(date);
+        }
         *lock(&self.config) = config;
         self.announce();
     }
