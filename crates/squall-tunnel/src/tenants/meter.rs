@@ -60,7 +60,14 @@ impl Meter {
 
     pub(crate) fn set_limits(&self, limits: TenantLimits) {
         let state = &mut *lock(&self.0);
-        state.limits = limits;
+        let before = std::mem::replace(&mut state.limits, limits);
+        // What passed at another rate took another time.
+        if before.rate_in != limits.rate_in {
+            state.due_ns[Direction::In as usize] = 0;
+        }
+        if before.rate_out != limits.rate_out {
+            state.due_ns[Direction::Out as usize] = 0;
+        }
         state.is_used_up = state.has_none_left();
         state.warned = false;
     }
@@ -173,6 +180,18 @@ mod tests {
         // A new limit applies at once.
         meter.set_limits(TenantLimits::default());
         assert!(pass(&meter, Direction::In, 1_000, 10_000_000));
+    }
+
+    #[test]
+    fn a_rate_that_is_raised_applies_at_once() {
+        let meter = Meter::default();
+        let limits = |bps| TenantLimits { rate_in: Some(Rate::from_bps(bps)), ..TenantLimits::default() };
+        meter.set_limits(limits(10_000));
+        assert!(pass(&meter, Direction::In, 60_000, 0) && !pass(&meter, Direction::In, 1, 0));
+        meter.set_limits(limits(10_000));
+        assert!(!pass(&meter, Direction::In, 1, 0), "the same rate");
+        meter.set_limits(limits(40_000_000));
+        assert!(pass(&meter, Direction::In, 1_200, 0));
     }
 
     #[test]
