@@ -85,11 +85,10 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
         flow.counters.stale.fetch_add(1, Relaxed);
         return;
     }
-    if !flow.fits(Direction::Out, datagram.len()) {
-        return;
+    if flow.pass(Direction::Out, datagram.len(), || true) {
+        let came_in = flow.clock.now().saturating_sub(micros(age));
+        gatherer.push(came_in, datagram, &mut |frame| flow.dispatch(frame));
     }
-    flow.count(Direction::Out, datagram.len());
-    gatherer.push(flow.clock.now().saturating_sub(micros(age)), datagram, &mut |frame| flow.dispatch(frame));
 }
 
 /// Whether a datagram belongs to the flow: at an `out` end it must come from the target, at an `in` end from a permitted

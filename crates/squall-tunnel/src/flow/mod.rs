@@ -123,17 +123,20 @@ impl Flow {
     /// Sends a datagram that leaves the tunnel here. It is dropped and counted if the system refuses it, if a reply has no
     /// sender to go to, or beyond the limits of a tenant. Returns false if the system has no room for it now.
     pub(crate) fn write(&self, datagram: &[u8]) -> bool {
-        if !self.fits(Direction::In, datagram.len()) {
+        let mut written = Written::Refused;
+        let fits = self.pass(Direction::In, datagram.len(), || {
+            written = match &self.port {
+                Port::Socket(socket) => self.write_to(socket, datagram),
+                Port::Tun(port) => port.write(datagram),
+            };
+            written == Written::Yes
+        });
+        if !fits {
             return true;
         }
-        let written = match &self.port {
-            Port::Socket(socket) => self.write_to(socket, datagram),
-            Port::Tun(port) => port.write(datagram),
-        };
         let count = match written {
             Written::Yes => {
                 self.used();
-                self.count(Direction::In, datagram.len());
                 &self.counters.datagrams_out
             }
             Written::Later => return false,
@@ -156,14 +159,16 @@ impl Flow {
         }
     }
 
-    /// Whether a datagram fits the limits of the tenant, if the flow has one.
-    fn fits(&self, direction: Direction, bytes: usize) -> bool {
-        self.tenant.as_ref().is_none_or(|tenant| tenant.meter.fits(direction, bytes, self.clock.now()))
-    }
-
-    /// A datagram counts for the tenant, if the flow has one.
-    fn count(&self, direction: Direction, bytes: usize) {
-        self.tenant.iter().for_each(|tenant| tenant.meter.count(direction, bytes, self.clock.now()));
+    /// Sends a datagram if it fits the limits of the tenant, if the flow has one. It counts if it was sent. Returns whether
+    /// it fits.
+    fn pass(&self, direction: Direction, bytes: usize, send: impl FnOnce() -> bool) -> bool {
+        match &self.tenant {
+            Some(tenant) => tenant.meter.pass(direction, bytes, self.clock.now(), send),
+            None => {
+                send();
+                true
+            }
+        }
     }
 
     /// A datagram enters here.

@@ -72,29 +72,21 @@ impl Meter {
         state.warned = false;
     }
 
-    /// Whether a datagram fits the limits. If not, it is counted as dropped.
-    pub(crate) fn fits(&self, direction: Direction, bytes: usize, now: Micros) -> bool {
+    /// Sends a datagram if it fits the limits. It counts if it was sent, or else, if it does not fit, as dropped. Returns
+    /// whether it fits. Others of the tenant wait meanwhile, as two may fit alone and not together.
+    pub(crate) fn pass(
+        &self,
+        direction: Direction,
+        bytes: usize,
+        now: Micros,
+        send: impl FnOnce() -> bool,
+    ) -> bool {
         let state = &mut *lock(&self.0);
-        let used_up = state.limits.bytes.is_some_and(|most| state.usage.bytes + bytes as u64 > most.bytes());
-        state.is_used_up |= used_up;
-        let too_fast = state.rate(direction).is_some()
-            && state.due_ns[direction as usize] > now.saturating_mul(1_000).saturating_add(BURST_NS);
-        if used_up || too_fast {
-            state.counts.dropped[direction as usize] += bytes as u64;
+        let fits = state.fits(direction, bytes as u64, now);
+        if fits && send() {
+            state.count(direction, bytes as u64, now);
         }
-        !used_up && !too_fast
-    }
-
-    /// Counts a datagram that has passed.
-    pub(crate) fn count(&self, direction: Direction, bytes: usize, now: Micros) {
-        let state = &mut *lock(&self.0);
-        state.counts.passed[direction as usize] += bytes as u64;
-        state.usage.add(bytes as u64);
-        if let Some(rate) = state.rate(direction) {
-            let cost = (bytes as u64).saturating_mul(8_000_000_000) / rate.bps().max(1);
-            let due = &mut state.due_ns[direction as usize];
-            *due = (*due).max(now.saturating_mul(1_000)).saturating_add(cost);
-        }
+        fits
     }
 
     /// Begins a new period if one has begun. Returns whether the tenant may have sessions again because of that.
@@ -136,6 +128,29 @@ impl State {
         self.limits.bytes.is_some_and(|most| self.usage.bytes >= most.bytes())
     }
 
+    /// Whether a datagram fits the limits. If not, it is counted as dropped.
+    fn fits(&mut self, direction: Direction, bytes: u64, now: Micros) -> bool {
+        let used_up = self.limits.bytes.is_some_and(|most| self.usage.bytes + bytes > most.bytes());
+        self.is_used_up |= used_up;
+        let too_fast = self.rate(direction).is_some()
+            && self.due_ns[direction as usize] > now.saturating_mul(1_000).saturating_add(BURST_NS);
+        if used_up || too_fast {
+            self.counts.dropped[direction as usize] += bytes;
+        }
+        !used_up && !too_fast
+    }
+
+    /// Counts a datagram that has passed.
+    fn count(&mut self, direction: Direction, bytes: u64, now: Micros) {
+        self.counts.passed[direction as usize] += bytes;
+        self.usage.add(bytes);
+        if let Some(rate) = self.rate(direction) {
+            let cost = bytes.saturating_mul(8_000_000_000) / rate.bps().max(1);
+            let due = &mut self.due_ns[direction as usize];
+            *due = (*due).max(now.saturating_mul(1_000)).saturating_add(cost);
+        }
+    }
+
     fn rate(&self, direction: Direction) -> Option<Rate> {
         match direction {
             Direction::In => self.limits.rate_in,
@@ -152,11 +167,7 @@ mod tests {
     use crate::config::Period;
 
     fn pass(meter: &Meter, direction: Direction, bytes: usize, now: Micros) -> bool {
-        let fits = meter.fits(direction, bytes, now);
-        if fits {
-            meter.count(direction, bytes, now);
-        }
-        fits
+        meter.pass(direction, bytes, now, || true)
     }
 
     fn date(day: u8) -> Date {
@@ -218,5 +229,27 @@ mod tests {
         assert!(!pass(&meter, Direction::In, 1, 0));
         meter.set_limits(TenantLimits { bytes: Some(Size::from_bytes(2_000)), ..limits });
         assert!(!meter.is_used_up() && pass(&meter, Direction::In, 1_000, 0));
+    }
+
+    #[test]
+    fn flows_of_a_tenant_do_not_exceed_its_bytes_together() {
+        let meter = Meter::default();
+        let bytes = Some(Size::from_bytes(100_000));
+        meter.set_limits(TenantLimits { bytes, ..TenantLimits::default() });
+        let send = |sent| {
+            // Lets another flow in between.
+            std::thread::yield_now();
+            sent
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for n in 0..200 {
+                        meter.pass(Direction::In, 1_000, 0, || send(n % 2 == 0));
+                    }
+                });
+            }
+        });
+        assert_eq!(meter.usage().bytes, 100_000, "what was not sent does not count");
     }
 }
