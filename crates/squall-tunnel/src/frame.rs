@@ -89,6 +89,16 @@ impl Frame {
         self.ends = next.ends;
     }
 
+    /// Bytes of the datagrams.
+    pub(crate) fn payload(&self) -> usize {
+        self.wire.len() - HEADER - RECORD * self.datagrams as usize
+    }
+
+    /// The same part of the block without its datagrams.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { begins: self.begins, ends: self.ends, ..self.next() }
+    }
+
     /// Bytes on the wire.
     pub(crate) fn len(&self) -> usize {
         if self.begins { self.wire.len() } else { self.wire.len() - HEADER }

@@ -540,6 +540,37 @@ fn sessions_are_limited_whichever_hello_comes_first() {
 }
 
 #[test]
+fn what_no_session_takes_does_not_count() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let (source, port, hash) = (socket(), free_port(), token_of("a").hash());
+        let flow =
+            format!("flow = [{{ name = \"cam\", in = \"udp://127.0.0.1:{port}\", latency = \"30s\" }}]");
+        let a =
+            format!("[[tenant]]\nname = \"a\"\ntoken_sha256 = \"{hash}\"\nlimits = {{ bytes = \"10kB\" }}\n");
+        let exit = Tunnel::start(exit_of(folder.path(), "", &format!("{a}{flow}"))).await.expect("starts");
+        for _ in 0..20 {
+            source.send_to(&[7; 1000], ("127.0.0.1", port)).expect("is sent");
+        }
+        let status = until(&exit, "read", |status| status.flows[0].datagrams_in == 20).await;
+        assert_eq!((tenant(&status, "a").period_bytes, tenant(&status, "a").used_up), (0, false));
+        // A session is accepted, and takes what has waited up to the limit.
+        let session = stranger(&exit).await;
+        hello(&session, "the token of a").await.expect("is accepted");
+        message(&session, 2).await.expect("offers");
+        say(&session, b"\x03\0\0\0\x01\x01\0\x01\0".to_vec()).await;
+        let all = |status: &Status| {
+            let tenant = tenant(status, "a");
+            tenant.sent_bytes + tenant.dropped_out_bytes == 20_000
+        };
+        let status = until(&exit, "taken", all).await;
+        let of_a = tenant(&status, "a");
+        assert_eq!((of_a.sent_bytes, of_a.period_bytes, of_a.used_up), (10_000, 10_000, true));
+        exit.stop().await;
+    });
+}
+
+#[test]
 fn an_exit_with_tenants_needs_no_token_of_its_own() {
     let folder = tempfile::tempdir().expect("is made");
     let config = exit_of(folder.path(), "", &table("a", "", &socket()));

@@ -17,7 +17,6 @@ use crate::{
     clock::{lock, micros},
     config::End,
     gather::Gatherer,
-    tenants::meter::Direction,
 };
 
 /// Datagrams that are read at once before other tasks run.
@@ -85,10 +84,7 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
         flow.counters.stale.fetch_add(1, Relaxed);
         return;
     }
-    if flow.pass(Direction::Out, datagram.len(), || true) {
-        let came_in = flow.clock.now().saturating_sub(micros(age));
-        gatherer.push(came_in, datagram, &mut |frame| flow.dispatch(frame));
-    }
+    gatherer.push(flow.clock.now().saturating_sub(micros(age)), datagram, &mut |frame| flow.dispatch(frame));
 }
 
 /// Whether a datagram belongs to the flow: at an `out` end it must come from the target, at an `in` end from a permitted

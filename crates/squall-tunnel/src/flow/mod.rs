@@ -159,8 +159,8 @@ impl Flow {
         }
     }
 
-    /// Sends a datagram if it fits the limits of the tenant, if the flow has one. It counts if it was sent. Returns whether
-    /// it fits.
+    /// Sends datagrams if they fit the limits of the tenant, if the flow has one. They count if they were sent. Returns
+    /// whether they fit.
     fn pass(&self, direction: Direction, bytes: usize, send: impl FnOnce() -> bool) -> bool {
         match &self.tenant {
             Some(tenant) => tenant.meter.pass(direction, bytes, self.clock.now(), send),

@@ -24,6 +24,7 @@ use crate::{
     counters::Fate,
     frame::Frame,
     media::Class,
+    tenants::meter::Direction,
     why::Recorder,
 };
 
@@ -323,8 +324,25 @@ impl SendQueue {
 }
 
 impl Uplink {
-    /// Sends datagrams, in the growing block or in a new one. Returns the block that grows afterwards.
-    fn send(&self, flow: &Arc<Flow>, growing: Option<Growing>, frame: Frame) -> Option<Growing> {
+    /// Sends datagrams that fit the limits of the tenant, in the growing block or in a new one. Returns the block that grows
+    /// afterwards.
+    fn send(&self, flow: &Arc<Flow>, mut growing: Option<Growing>, frame: Frame) -> Option<Growing> {
+        let (bytes, mut frame) = (frame.payload(), Some(frame));
+        flow.pass(Direction::Out, bytes, || {
+            let Some(frame) = frame.take() else { return false };
+            let (grows, is_taken) = self.pass_on(flow, growing.take(), frame);
+            growing = grows;
+            is_taken
+        });
+        match frame {
+            // It did not fit, and the growing block ends without it.
+            Some(frame) if frame.ends || frame.begins => self.pass_on(flow, growing, frame.emptied()).0,
+            _ => growing,
+        }
+    }
+
+    /// Passes datagrams to the session. Returns the block that grows afterwards, and whether the session took them.
+    fn pass_on(&self, flow: &Arc<Flow>, growing: Option<Growing>, frame: Frame) -> (Option<Growing>, bool) {
         let ends = frame.ends;
         let growing = match growing {
             Some(mut growing) if !frame.begins => {
@@ -334,33 +352,34 @@ impl Uplink {
             // The inlet has failed and was restarted.
             Some(growing) => {
                 growing.end(flow);
-                return self.send(flow, None, frame);
+                return self.pass_on(flow, None, frame);
             }
-            // The end of a block that was dropped with its session.
-            None if frame.is_empty() => return None,
-            None if ends => {
-                self.send_whole(flow, frame.beginning());
-                return None;
-            }
+            // The end of a block that was dropped, with its session or beyond a limit.
+            None if frame.is_empty() => return (None, false),
+            None if ends => return (None, self.send_whole(flow, frame.beginning())),
             None => self.begin(flow, frame.beginning()),
         };
+        let is_taken = growing.writer.is_ok();
         if !ends {
-            return Some(growing);
+            return (Some(growing), is_taken);
         }
         growing.end(flow);
-        None
+        (None, is_taken)
     }
 
-    fn send_whole(&self, flow: &Arc<Flow>, frame: Frame) {
+    /// Whether the session took it.
+    fn send_whole(&self, flow: &Arc<Flow>, frame: Frame) -> bool {
         let (class, stamp, bytes) = (frame.class, frame.stamp, frame.len());
         let sent = self.number(flow, frame, |options, data| {
             let handle = self.sender.send(options, data)?;
             Ok((handle.id(), handle))
         });
+        let is_taken = sent.is_ok();
         match sent {
             Ok(handle) => count_fate(flow, class, bytes, handle, self.sender.recorder.clone()),
             Err(fate) => flow.not_taken(class, stamp, fate, bytes),
         }
+        is_taken
     }
 
     fn begin(&self, flow: &Arc<Flow>, frame: Frame) -> Growing {

@@ -72,8 +72,8 @@ impl Meter {
         state.warned = false;
     }
 
-    /// Sends a datagram if it fits the limits. It counts if it was sent, or else, if it does not fit, as dropped. Returns
-    /// whether it fits. Others of the tenant wait meanwhile, as two may fit alone and not together.
+    /// Sends datagrams if they fit the limits. They count if they were sent; if they do not fit, as dropped. Returns whether
+    /// they fit. Others of the tenant wait meanwhile, as two may fit alone and not together.
     pub(crate) fn pass(
         &self,
         direction: Direction,
@@ -128,7 +128,7 @@ impl State {
         self.limits.bytes.is_some_and(|most| self.usage.bytes >= most.bytes())
     }
 
-    /// Whether a datagram fits the limits. If not, it is counted as dropped.
+    /// Whether datagrams fit the limits. If not, they are counted as dropped.
     fn fits(&mut self, direction: Direction, bytes: u64, now: Micros) -> bool {
         let used_up = self.limits.bytes.is_some_and(|most| self.usage.bytes + bytes > most.bytes());
         self.is_used_up |= used_up;
@@ -140,7 +140,7 @@ impl State {
         !used_up && !too_fast
     }
 
-    /// Counts a datagram that has passed.
+    /// Counts datagrams that have passed.
     fn count(&mut self, direction: Direction, bytes: u64, now: Micros) {
         self.counts.passed[direction as usize] += bytes;
         self.usage.add(bytes);
