@@ -143,6 +143,15 @@ impl Registry {
         lock(&self.flows).values().map(|entry| entry.flow.clone()).collect()
     }
 
+    /// The flows of a tenant, or those that belong to none: all that one of their sessions can carry.
+    pub(crate) fn of(&self, tenant: Option<&str>) -> Vec<Arc<Flow>> {
+        let flows = lock(&self.flows);
+        let first = tenant.map_or_else(String::new, |tenant| format!("{tenant}/"));
+        let of_tenant = flows.range(first.clone()..).take_while(|(name, _)| name.starts_with(&first));
+        let own = of_tenant.filter(|(name, _)| tenant.is_some() || !name.contains('/'));
+        own.map(|(_, entry)| entry.flow.clone()).collect()
+    }
+
     /// A flow with this port, or with a new one.
     fn open(
         &self,
@@ -161,5 +170,26 @@ impl Registry {
         };
         let port = port.map_or_else(|| open().map_err(failed), Ok)?;
         Ok(Arc::new(Flow::new(config.clone(), self.clock, port, self.explains, tenant)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn flows_are_those_of_one_tenant_or_of_none() {
+        let clock = Clock::start();
+        let registry = Registry::new(clock, Arc::new(Journal::new(clock)), false, None);
+        let flow = |name: &str| {
+            let flow = FlowConfig::parse("x=udp://127.0.0.1:9", false).expect("is right");
+            FlowConfig { name: name.to_owned(), ..flow }
+        };
+        let names = ["a", "a-/x", "a.b/x", "a/x", "a/y", "b/x", "z"];
+        registry.set(&names.map(flow), &|_| None).expect("is opened");
+        for (tenant, flows) in [(None, "a z"), (Some("a"), "a/x a/y"), (Some("b"), "b/x"), (Some("c"), "")] {
+            let names: Vec<_> = registry.of(tenant).iter().map(|flow| flow.config().name.clone()).collect();
+            assert_eq!(names.join(" "), flows);
+        }
     }
 }

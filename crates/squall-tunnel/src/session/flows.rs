@@ -192,8 +192,8 @@ impl SessionFlows {
     pub(super) fn offer(&mut self, shared: &Shared) -> (Option<Message>, Option<Message>) {
         let config = shared.config();
         let is_offered = |flow: &FlowConfig| flow.is_in() && self.may_carry(&config, flow);
-        let flows: Vec<_> =
-            shared.registry.all().into_iter().filter(|flow| is_offered(&flow.config())).collect();
+        let own = shared.registry.of(self.tenant.as_deref());
+        let flows: Vec<_> = own.into_iter().filter(|flow| is_offered(&flow.config())).collect();
         self.offered.retain(|name, _| flows.iter().any(|flow| flow.config().name == *name));
         let (mut offers, mut is_free) = (Vec::new(), false);
         for flow in flows {
@@ -402,6 +402,11 @@ impl SessionFlows {
     /// Another session takes over. What is in flight is still delivered.
     pub(super) fn will_leave(&self) {
         self.sender.leave();
+    }
+
+    /// Drops waiting blocks whose deadline has passed.
+    pub(super) fn sweep(&self, shared: &Shared) {
+        shared.registry.of(self.tenant.as_deref()).iter().for_each(|flow| flow.sweep());
     }
 
     /// Whether a flow that enters here still uses this session.

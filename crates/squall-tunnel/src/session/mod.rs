@@ -507,9 +507,7 @@ impl TunnelSession {
             status.switches = self.paths.switches();
             status.paths = paths;
         });
-        for flow in self.shared.registry.all() {
-            flow.sweep();
-        }
+        self.flows.sweep(&self.shared);
     }
 
     fn report_bitrate(&self, safe_bps: u64, limit: Limit) {
