@@ -571,6 +571,38 @@ fn what_no_session_takes_does_not_count() {
 }
 
 #[test]
+fn a_block_ends_although_its_end_is_beyond_the_rate() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let (source, port, hash) = (socket(), free_port(), token_of("a").hash());
+        let end =
+            format!("in = \"udp://127.0.0.1:{port}\", media = \"h264\", latency = \"60s\", gap = \"1s\"");
+        let limits = "limits = { rate_out = \"10kbps\" }";
+        let keys = format!("name = \"a\"\ntoken_sha256 = \"{hash}\"\n{limits}\n");
+        let a = format!("[[tenant]]\n{keys}flow = [{{ name = \"cam\", {end} }}]");
+        let exit = Tunnel::start(exit_of(folder.path(), "", &a)).await.expect("starts");
+        let session = stranger(&exit).await;
+        hello(&session, "the token of a").await.expect("is accepted");
+        message(&session, 2).await.expect("offers");
+        say(&session, b"\x03\0\0\0\x01\x01\0\x01\0".to_vec()).await;
+        attached(&exit).await;
+        // Two slices of a picture. The first one takes 48 s at this rate.
+        let packet = |n: u8, length| {
+            let head = [0x80, 96 | n << 7, 0, n, 0, 0, 0, 0, 0, 0, 0, 7, 0x01];
+            [&head[..], &vec![n; length - head.len()]].concat()
+        };
+        let (first, last) = (packet(0, 60_000), packet(1, 100));
+        source.send_to(&first, ("127.0.0.1", port)).expect("is sent");
+        until(&exit, "taken", |status| tenant(status, "a").sent_bytes == 60_000).await;
+        source.send_to(&last, ("127.0.0.1", port)).expect("is sent");
+        until(&exit, "dropped", |status| tenant(status, "a").dropped_out_bytes == 100).await;
+        let block = tokio::time::timeout(PATIENCE, session.recv()).await.expect("it ends").expect("arrives");
+        assert!(block.channel.get() == 1 && block.data.ends_with(&first), "{} bytes", block.data.len());
+        exit.stop().await;
+    });
+}
+
+#[test]
 fn an_exit_with_tenants_needs_no_token_of_its_own() {
     let folder = tempfile::tempdir().expect("is made");
     let config = exit_of(folder.path(), "", &table("a", "", &socket()));
