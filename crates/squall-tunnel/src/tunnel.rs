@@ -1,6 +1,6 @@
 //! One end of a tunnel, running.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 #[cfg(unix)]
 use crate::rpc;
@@ -233,7 +233,7 @@ impl Tunnel {
             exit.close().await;
         }
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.main.join()).await;
-        self.shared.tenants.save(&mut BTreeMap::new());
+        self.shared.tenants.save();
     }
 }
 

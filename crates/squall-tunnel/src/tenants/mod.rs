@@ -12,10 +12,7 @@ pub(crate) mod tenant;
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, TryLockError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, TryLockError},
     time::Duration,
 };
 
@@ -50,8 +47,16 @@ pub(crate) struct Tenants {
     sources: Mutex<Sources>,
     /// The tenants by name; among them removed ones whose period is not over.
     all: Mutex<BTreeMap<String, Arc<Tenant>>>,
-    /// The counts could not be written last time.
-    is_failing: AtomicBool,
+    /// Held while counts are written.
+    saved: Mutex<Saved>,
+}
+
+/// The counts in the folder.
+#[derive(Debug, Default)]
+struct Saved {
+    usage: BTreeMap<String, Usage>,
+    /// They could not be written last time.
+    is_failing: bool,
 }
 
 /// Where tenants come from.
@@ -110,7 +115,7 @@ impl Tenants {
         let tenant = |(name, usage): (String, Usage)| (name.clone(), Arc::new(Tenant::new(name, usage)));
         let all = Mutex::new(usage.into_iter().map(tenant).collect());
         let sources = Mutex::new(Sources { changes, ..Sources::default() });
-        Ok(Self { journal, state, sources, all, is_failing: AtomicBool::new(false) })
+        Ok(Self { journal, state, sources, all, saved: Mutex::default() })
     }
 
     /// Applies a change of the sources, and the flows of this configuration. Tenants and flows that stay are not disturbed.
@@ -193,12 +198,14 @@ impl Tenants {
     /// Checks dates and counts until it is aborted.
     pub(crate) async fn run(self: Arc<Self>) -> Result<(), String> {
         let mut tick = tokio::time::interval(TICK);
-        let mut saved = BTreeMap::new();
         for ticks in 1.. {
             tick.tick().await;
             self.check(Date::today());
             if ticks % SAVE_TICKS == 0 {
-                self.save(&mut saved);
+                // A disk may take long, and media are on the threads of tasks.
+                let tenants = self.clone();
+                let saved = tokio::task::spawn_blocking(move || tenants.save()).await;
+                saved.map_err(|error| error.to_string())?;
             }
         }
         Ok(())
@@ -232,19 +239,21 @@ impl Tenants {
         });
     }
 
-    /// Writes the counts, if they have changed and there is a folder.
-    pub(crate) fn save(&self, saved: &mut BTreeMap<String, Usage>) {
+    /// Writes the counts, if they have changed and there is a folder. Waits for a call that is still at it, so that the latest
+    /// counts stay.
+    pub(crate) fn save(&self) {
         let Some(state) = &self.state else { return };
+        let saved = &mut *lock(&self.saved);
         let usage: BTreeMap<_, _> =
             lock(&self.all).iter().map(|(name, tenant)| (name.clone(), tenant.meter.usage())).collect();
-        if usage == *saved {
+        if usage == saved.usage {
             return;
         }
         let written = state.save(&usage);
-        let was_failing = self.is_failing.swap(written.is_err(), Relaxed);
+        let was_failing = std::mem::replace(&mut saved.is_failing, written.is_err());
         match written {
             Ok(()) => {
-                *saved = usage;
+                saved.usage = usage;
                 if was_failing {
                     self.journal.info(Kind::Tenant, "the count of bytes is kept again");
                 }
@@ -304,7 +313,6 @@ mod tests {
         config.tenants.state = Some(folder.clone());
         let journal = Arc::new(Journal::new(Clock::start()));
         let tenants = Tenants::open(&config, journal.clone()).expect("is opened");
-        let mut saved = BTreeMap::new();
         for round in 0..4 {
             if round % 2 == 0 {
                 std::fs::remove_dir_all(&folder).expect("is there");
@@ -315,7 +323,7 @@ mod tests {
                 let usage = Usage { bytes, ..Usage::default() };
                 let tenant = Arc::new(Tenant::new("acme".to_owned(), usage));
                 lock(&tenants.all).insert("acme".to_owned(), tenant);
-                tenants.save(&mut saved);
+                tenants.save();
             }
         }
         let words: Vec<_> = journal.events().into_iter().map(|event| event.words).collect();
