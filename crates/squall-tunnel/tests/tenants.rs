@@ -390,6 +390,77 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
     });
 }
 
+/// Waits until these tenants are there, and no others.
+async fn only(exit: &Tunnel, names: &[&str]) {
+    let has = |status: &Status| status.tenants.iter().map(|tenant| tenant.name.as_str()).eq(names.to_owned());
+    until(exit, &names.join(", "), has).await;
+}
+
+#[test]
+fn a_list_that_cannot_be_kept_is_in_use_and_can_be_withdrawn() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let server = ListServer::start(Some(json("c", &socket())));
+        let top = format!("tenants_url = \"http://{}/list\"\ntenants_interval = \"1s\"", server.address);
+        let exit = Tunnel::start(exit_of(folder.path(), &top, "")).await.expect("starts");
+        only(&exit, &["c"]).await;
+        let state = folder.path().join("state");
+        while !state.join("list.json").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        fs::remove_dir_all(&state).expect("is removed");
+        server.set(Some(json("dd", &socket())));
+        only(&exit, &["dd"]).await;
+        reported(&exit, "the list of tenants is in use, but it is not kept: ").await;
+        // The list of before, which the folder had.
+        server.set(Some(json("c", &socket())));
+        only(&exit, &["c"]).await;
+        fs::create_dir(&state).expect("is made");
+        reported(&exit, "the list of tenants is kept again").await;
+        let text = words(&exit);
+        assert!(!text.contains("stay as they are") && text.matches("is in use, but").count() == 1, "{text}");
+        let kept = fs::read_to_string(state.join("list.json")).expect("is kept");
+        assert!(kept.contains(&token_of("c").hash().to_string()), "{kept}");
+        exit.stop().await;
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_list_without_an_entity_tag_is_written_once() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("is bound");
+        let (address, list) = (listener.local_addr().expect("is bound"), json("a", &socket()));
+        let answers = Arc::new(AtomicU64::new(0));
+        let answered = answers.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("connects");
+                let _ = stream.read(&mut [0; 4096]);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", list.len());
+                let _ = stream.write_all(format!("{head}{list}").as_bytes());
+                answered.fetch_add(1, Relaxed);
+            }
+        });
+        let top = format!("tenants_url = \"http://{address}/list\"\ntenants_interval = \"1s\"");
+        let exit = Tunnel::start(exit_of(folder.path(), &top, "")).await.expect("starts");
+        only(&exit, &["a"]).await;
+        let after = async |count| {
+            while answers.load(Relaxed) < count {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            fs::metadata(folder.path().join("state/list.json")).expect("is kept").ino()
+        };
+        // The file of the first answer is there before the second request.
+        let first = after(2).await;
+        assert_eq!(after(4).await, first, "it was replaced");
+        exit.stop().await;
+    });
+}
+
 #[test]
 fn a_list_from_elsewhere_or_without_an_end_is_not_used() {
     within(async || {

@@ -1,6 +1,6 @@
 //! A list of tenants on a web server, which is requested again and again.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -29,6 +29,33 @@ const MAX_TAG: usize = 1024;
 /// Longest pause after failures.
 const MAX_PAUSE: Duration = Duration::from_secs(600);
 
+/// The list in use.
+#[derive(Debug, Default)]
+pub(crate) struct Current {
+    list: KeptList,
+    /// Whether it has to be written to the state folder.
+    is_new: bool,
+    /// It could not be written last time.
+    is_failing: bool,
+}
+
+impl Current {
+    /// Writes the list, if it has changed.
+    fn save(&mut self, shared: &Shared) {
+        let Some(state) = shared.tenants.state.as_ref().filter(|_| self.is_new) else { return };
+        let written = state.save(&self.list);
+        self.is_new = written.is_err();
+        match (written, mem::replace(&mut self.is_failing, self.is_new)) {
+            (Ok(()), true) => shared.journal.info(Kind::Tenant, "the list of tenants is kept again"),
+            (Err(error), false) => {
+                let words = format!("the list of tenants is in use, but it is not kept: {error}; retrying");
+                shared.journal.warn(Kind::Tenant, words);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Uses the last good list until another one is there. A list that cannot be used any more is reported.
 pub(crate) fn use_kept(shared: &Shared, from: &TenantsUrl) {
     let used = || -> Result<usize, String> {
@@ -49,10 +76,10 @@ pub(crate) fn use_kept(shared: &Shared, from: &TenantsUrl) {
 
 /// Requests the list until it is aborted.
 pub(crate) async fn run(shared: Arc<Shared>, from: TenantsUrl) -> Result<(), String> {
-    let mut kept = load(&shared, &from).unwrap_or_default();
+    let mut current = Current { list: load(&shared, &from).unwrap_or_default(), ..Current::default() };
     let (mut failures, mut reported) = (0_u32, None);
     loop {
-        match update(&shared, &from, &mut kept).await {
+        match update(&shared, &from, &mut current).await {
             Ok(()) => {
                 if reported.take().is_some() {
                     shared.journal.info(Kind::Tenant, format!("{} answers again", from.url));
@@ -68,6 +95,8 @@ pub(crate) async fn run(shared: Arc<Shared>, from: TenantsUrl) -> Result<(), Str
                 }
             }
         }
+        // Also later, after a failure: the next start must not bring back a tenant that was withdrawn.
+        current.save(&shared);
         tokio::time::sleep(pause(from.interval, failures)).await;
     }
 }
@@ -85,17 +114,17 @@ fn load(shared: &Shared, from: &TenantsUrl) -> Result<KeptList, String> {
 }
 
 /// Requests the list, and applies it if it has changed.
-async fn update(shared: &Arc<Shared>, from: &TenantsUrl, kept: &mut KeptList) -> Result<(), String> {
-    let answer = tokio::time::timeout(TIMEOUT, request(from, kept.etag.as_deref())).await;
+async fn update(shared: &Arc<Shared>, from: &TenantsUrl, current: &mut Current) -> Result<(), String> {
+    let answer = tokio::time::timeout(TIMEOUT, request(from, current.list.etag.as_deref())).await;
     let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
     let Some(list) = answer.map_err(|problem| format!("{}: {problem}", from.url))? else { return Ok(()) };
-    if list.text != kept.text {
+    if list.text != current.list.text {
         apply(shared, &list)?;
     }
-    if let Some(state) = &shared.tenants.state {
-        state.save(&list).map_err(|error| error.to_string())?;
+    if list != current.list {
+        current.list = list;
+        current.is_new = true;
     }
-    *kept = list;
     Ok(())
 }
 
