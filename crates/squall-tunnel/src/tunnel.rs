@@ -1,6 +1,6 @@
 //! One end of a tunnel, running.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
 #[cfg(unix)]
 use crate::rpc;
@@ -246,10 +246,10 @@ fn tasks_of_tenants(shared: &Arc<Shared>, config: &Config) -> Vec<Supervised> {
     let counts =
         supervise::restarting(journal.clone(), "the count of tenants", move || tenants.clone().run());
     let list = config.tenants.url.clone().map(|url| {
-        remote::use_kept(shared, &url);
-        let shared = shared.clone();
+        let (mut current, shared) = (remote::use_kept(shared, &url), shared.clone());
         supervise::restarting(journal, "the list of tenants", move || {
-            remote::run(shared.clone(), url.clone())
+            // After a failure of the task, the list is requested as if there were none.
+            remote::run(shared.clone(), url.clone(), mem::take(&mut current))
         })
     });
     [Some(counts), list].into_iter().flatten().collect()

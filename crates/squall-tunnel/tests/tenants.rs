@@ -425,6 +425,28 @@ fn a_list_that_cannot_be_kept_is_in_use_and_can_be_withdrawn() {
     });
 }
 
+#[test]
+fn a_kept_list_that_does_not_fit_at_the_start_is_used_once_it_does() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let server = ListServer::start(Some(json("c", &socket())));
+        let top = format!("tenants_url = \"http://{}/list\"\ntenants_interval = \"1s\"", server.address);
+        let exit = Tunnel::start(exit_of(folder.path(), &top, "")).await.expect("starts");
+        while !folder.path().join("state/list.json").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        exit.stop().await;
+        // A tenant of the file with the token of one of the list.
+        let right = table("x", "", &socket());
+        let wrong = right.replace(&token_of("x").hash().to_string(), &token_of("c").hash().to_string());
+        let exit = Tunnel::start(exit_of(folder.path(), &top, &wrong)).await.expect("starts again");
+        reported(&exit, "the kept list of tenants is not used").await;
+        exit.reload(exit_of(folder.path(), &top, &right)).expect("is applied");
+        only(&exit, &["c", "x"]).await;
+        exit.stop().await;
+    });
+}
+
 #[cfg(unix)]
 #[test]
 fn a_list_without_an_entity_tag_is_written_once() {

@@ -56,27 +56,27 @@ impl Current {
     }
 }
 
-/// Uses the last good list until another one is there. A list that cannot be used any more is reported.
-pub(crate) fn use_kept(shared: &Shared, from: &TenantsUrl) {
-    let used = || -> Result<usize, String> {
+/// Uses the last good list until another one is there. A list that cannot be used any more is reported, and requested as if
+/// there were none.
+pub(crate) fn use_kept(shared: &Shared, from: &TenantsUrl) -> Current {
+    let used = || -> Result<(usize, KeptList), String> {
         let kept = load(shared, from)?;
-        if kept.text.is_empty() { Ok(0) } else { apply(shared, &kept) }
+        let count = if kept.text.is_empty() { 0 } else { apply(shared, &kept)? };
+        Ok((count, kept))
     };
-    match used() {
-        Ok(0) => {}
-        Ok(count) => {
-            let words = format!("{count} tenants of {}, as of the last start, until it answers", from.url);
-            shared.journal.info(Kind::Tenant, words);
-        }
-        Err(problem) => {
-            shared.journal.warn(Kind::Tenant, format!("the kept list of tenants is not used: {problem}"));
-        }
+    let (count, list) = used().unwrap_or_else(|problem| {
+        shared.journal.warn(Kind::Tenant, format!("the kept list of tenants is not used: {problem}"));
+        Default::default()
+    });
+    if count > 0 {
+        let words = format!("{count} tenants of {}, as of the last start, until it answers", from.url);
+        shared.journal.info(Kind::Tenant, words);
     }
+    Current { list, ..Current::default() }
 }
 
 /// Requests the list until it is aborted.
-pub(crate) async fn run(shared: Arc<Shared>, from: TenantsUrl) -> Result<(), String> {
-    let mut current = Current { list: load(&shared, &from).unwrap_or_default(), ..Current::default() };
+pub(crate) async fn run(shared: Arc<Shared>, from: TenantsUrl, mut current: Current) -> Result<(), String> {
     let (mut failures, mut reported) = (0_u32, None);
     loop {
         match update(&shared, &from, &mut current).await {
@@ -118,10 +118,8 @@ async fn update(shared: &Arc<Shared>, from: &TenantsUrl, current: &mut Current) 
     let answer = tokio::time::timeout(TIMEOUT, request(from, current.list.etag.as_deref())).await;
     let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
     let Some(list) = answer.map_err(|problem| format!("{}: {problem}", from.url))? else { return Ok(()) };
-    if list.text != current.list.text {
-        apply(shared, &list)?;
-    }
     if list != current.list {
+        apply(shared, &list)?;
         current.list = list;
         current.is_new = true;
     }
