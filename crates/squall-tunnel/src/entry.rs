@@ -11,9 +11,10 @@ use squall::Session;
 use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
-    config::{Config, ConnectConfig, Side},
+    config::{Config, ConnectConfig, ExitAddress, Side},
     exits::{self, Avoided, Candidate},
     journal::Kind,
+    race,
     session::{self, Ended, EntryState, Goaway, Role},
     settings::session_config,
     shared::Shared,
@@ -38,7 +39,7 @@ const STALL_STAGGER: Duration = Duration::from_millis(500);
 /// Runs until the tunnel is stopped.
 pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
     let mut stopping = shared.stopping.subscribe();
-    let mut entry = Entry { shared: shared.clone(), avoided: Avoided::default(), reported: None };
+    let mut entry = Entry { shared: shared.clone(), avoided: Arc::default(), reported: None };
     let mut pause = MIN_PAUSE;
     if let Side::Connect(connect) = &shared.config().side {
         if let Some(quotas) = connect.open_quotas()? {
@@ -69,7 +70,7 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
 
 struct Entry {
     shared: Arc<Shared>,
-    avoided: Avoided,
+    avoided: Arc<Avoided>,
     /// The problem that was reported last, and is not reported again.
     reported: Option<String>,
 }
@@ -80,9 +81,8 @@ impl Entry {
     async fn attempt(&mut self) -> bool {
         let config = self.shared.config();
         let Side::Connect(connect) = &config.side else { return false };
-        let (mut exits, problems) = exits::candidates(&config, connect).await;
-        self.avoided.sort(&mut exits);
-        match self.first(&config, exits, problems, STAGGER).await {
+        let arrange = |known: &[Candidate], _| self.sorted(known);
+        match self.first(&config, exits::hosts(&config, connect), arrange, STAGGER).await {
             Ok(session) => {
                 self.reported = None;
                 let begun = Instant::now();
@@ -103,37 +103,37 @@ impl Entry {
         false
     }
 
-    /// A session with the first exit that accepts one. The next exit is tried at once when one refuses, and beside it when one
-    /// does not answer.
+    /// These exits, those that drain at the end.
+    fn sorted(&self, known: &[Candidate]) -> Vec<Candidate> {
+        let mut exits = known.to_vec();
+        self.avoided.sort(&mut exits);
+        exits
+    }
+
+    /// A session with the first exit that accepts one, of these and those of SRV records: see [`race::first`].
     async fn first(
         &self,
         config: &Arc<Config>,
-        exits: Vec<Candidate>,
-        mut problems: Vec<String>,
+        known: Vec<Candidate>,
+        arrange: impl Fn(&[Candidate], bool) -> Vec<Candidate>,
         stagger: Duration,
     ) -> Result<Running, String> {
-        let mut exits = exits.into_iter();
-        let mut attempts = JoinSet::new();
-        loop {
-            if let Some(exit) = exits.next() {
-                attempts.spawn(establish(self.shared.clone(), config.clone(), exit));
-            } else if attempts.is_empty() {
-                return Err(problems.join("; "));
-            }
-            let limit = if exits.len() > 0 { stagger } else { Duration::MAX };
-            let Ok(Some(outcome)) = tokio::time::timeout(limit, attempts.join_next()).await else { continue };
-            match outcome.map_err(|error| error.to_string()) {
-                Ok(Ok(session)) => return Ok(session),
-                Ok(Err(Refused { host, problem, drains })) => {
-                    self.shared.failed.fetch_add(1, Relaxed);
-                    if drains {
-                        self.avoided.add(&host, Duration::from_secs(5));
-                    }
-                    problems.push(problem);
+        let Side::Connect(connect) = &config.side else { return Err("no exit".to_owned()) };
+        let attempt = |exit| {
+            let (shared, config, avoided) = (self.shared.clone(), config.clone(), self.avoided.clone());
+            async move {
+                let Refused { host, problem, drains } = match establish(shared.clone(), config, exit).await {
+                    Ok(session) => return Ok(session),
+                    Err(refused) => refused,
+                };
+                shared.failed.fetch_add(1, Relaxed);
+                if drains {
+                    avoided.add(&host, Duration::from_secs(5));
                 }
-                Err(problem) => problems.push(problem),
+                Err(problem)
             }
-        }
+        };
+        race::first(known, exits::of_names(config, connect), arrange, stagger, attempt).await
     }
 
     /// Runs a session until it is over. Another one takes over while all its paths are silent, as the exit may have restarted
@@ -143,7 +143,7 @@ impl Entry {
         let mut left = JoinSet::new();
         loop {
             let mut state = session.state.subscribe();
-            let successor = self.successor(&session.exit.host, &session.session, &mut state);
+            let successor = self.successor(&session.exit, &session.session, &mut state);
             let next = tokio::select! {
                 ended = &mut session.running => return ended,
                 next = successor => next,
@@ -177,7 +177,7 @@ impl Entry {
     /// Another session, when this one with an exit needs it.
     async fn successor(
         &self,
-        own: &str,
+        own: &Candidate,
         session: &Session,
         state: &mut watch::Receiver<EntryState>,
     ) -> Running {
@@ -188,7 +188,7 @@ impl Entry {
                 return std::future::pending().await;
             };
             if let Some(goaway) = goaway {
-                return self.other_exit(own, session, &goaway).await;
+                return self.other_exit(&own.host, session, &goaway).await;
             }
             tokio::select! {
                 session = self.again(own) => return session,
@@ -197,15 +197,20 @@ impl Entry {
         }
     }
 
-    /// Connects again, to the same exit first.
-    async fn again(&self, own: &str) -> Running {
+    /// Connects again, to the same exit first: without a lookup, as the name servers may be silent too.
+    async fn again(&self, own: &Candidate) -> Running {
         loop {
             let config = self.shared.config();
             if let Side::Connect(connect) = &config.side {
-                let (mut exits, problems) = exits::candidates(&config, connect).await;
-                self.avoided.sort(&mut exits);
-                exits.sort_by_key(|exit| !exit.is_at(own));
-                if let Ok(session) = self.first(&config, exits, problems, STALL_STAGGER).await {
+                let mut known = exits::hosts(&config, connect);
+                let is_of_name = |exit: &ExitAddress| exit.domain().is_some_and(|name| own.is_of(name));
+                known.extend(connect.to.iter().any(is_of_name).then(|| own.clone()));
+                let arrange = |known: &[Candidate], _| {
+                    let mut exits = self.sorted(known);
+                    exits.sort_by_key(|exit| !exit.is_at(&own.host));
+                    exits
+                };
+                if let Ok(session) = self.first(&config, known, arrange, STALL_STAGGER).await {
                     return session;
                 }
             }
@@ -221,24 +226,31 @@ impl Entry {
         loop {
             let config = self.shared.config();
             let Side::Connect(connect) = &config.side else { return std::future::pending().await };
-            let (mut known, problems) = exits::candidates(&config, connect).await;
-            let (mut exits, untrusted) = exits::trusted(connect, &known, &goaway.exits);
-            if let Some(host) = untrusted.first().filter(|_| !reported) {
-                let words = format!(
-                    "{own} names an exit that is not in this configuration, which is not used: {host}"
-                );
-                self.shared.journal.warn(Kind::Session, words);
-            }
-            self.avoided.sort(&mut known);
-            known.retain(|exit| exits.iter().all(|other| !other.is_at(&exit.host)));
-            exits.append(&mut known);
-            exits.retain(|exit| !exit.is_at(own));
-            if exits.is_empty() && problems.is_empty() {
-                session.close(0, "there is no other exit");
-                return std::future::pending().await;
-            }
-            match self.first(&config, exits, problems, STAGGER).await {
+            let arrange = |known: &[Candidate], is_complete: bool| {
+                let (mut exits, untrusted) = exits::trusted(connect, known, &goaway.exits);
+                match untrusted.first() {
+                    // It may be one of those that are looked up, and is to be tried before the others.
+                    Some(_) if !is_complete => return Vec::new(),
+                    Some(host) if !reported => {
+                        let words = format!(
+                            "{own} names an exit that is not in this configuration, which is not used: {host}"
+                        );
+                        self.shared.journal.warn(Kind::Session, words);
+                    }
+                    _ => {}
+                }
+                let mut others = self.sorted(known);
+                others.retain(|exit| exits.iter().all(|other| !other.is_at(&exit.host)));
+                exits.append(&mut others);
+                exits.retain(|exit| !exit.is_at(own));
+                exits
+            };
+            match self.first(&config, exits::hosts(&config, connect), arrange, STAGGER).await {
                 Ok(session) => return session,
+                Err(problem) if problem.is_empty() => {
+                    session.close(0, "there is no other exit");
+                    return std::future::pending().await;
+                }
                 Err(problem) if !reported => {
                     let words = format!("{own} drains, and no other exit accepts: {problem}; retrying");
                     self.shared.journal.warn(Kind::Session, words);

@@ -13,10 +13,12 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 use squall::Fingerprint;
+use tokio::task::JoinSet;
 
 use crate::{
     clock::lock,
     config::{Config, ConnectConfig, ExitAddress, TrustConfig},
+    race::Found,
     srv,
 };
 
@@ -38,13 +40,15 @@ impl Candidate {
     pub(crate) fn is_at(&self, host: &str) -> bool {
         self.host.eq_ignore_ascii_case(host)
     }
+
+    /// Whether it is from the SRV records of a domain.
+    pub(crate) fn is_of(&self, domain: &str) -> bool {
+        self.server_name.as_deref() == Some(domain)
+    }
 }
 
-/// The exits of a configuration, the preferred one first, and names that cannot be resolved. Hosts come before the exits of
-/// SRV records.
-pub(crate) async fn candidates(config: &Config, connect: &ConnectConfig) -> (Vec<Candidate>, Vec<String>) {
-    let identity = identity(config, connect);
-    let mut problems = Vec::new();
+/// The hosts of a configuration, the preferred one first.
+pub(crate) fn hosts(config: &Config, connect: &ConnectConfig) -> Vec<Candidate> {
     let mut hosts = Vec::new();
     for (index, exit) in connect.to.iter().enumerate() {
         if let ExitAddress::Host(host) = exit {
@@ -55,12 +59,25 @@ pub(crate) async fn candidates(config: &Config, connect: &ConnectConfig) -> (Vec
             hosts.push((Candidate { host: host.clone(), server_name: None, pin }, 1));
         }
     }
-    let mut found = ranked(&identity, hosts);
-    for exit in &connect.to {
+    ranked(&identity(config, connect), hosts)
+}
+
+/// The exits of the SRV records of a configuration, in the order of its names, and names that cannot be resolved. All are
+/// looked up at the same time.
+pub(crate) async fn of_names(config: &Config, connect: &ConnectConfig) -> Found {
+    let mut lookups = JoinSet::new();
+    for (index, exit) in connect.to.iter().enumerate() {
         let (ExitAddress::Srv(name), Some(domain)) = (exit, exit.domain()) else { continue };
-        match srv::lookup(name).await {
-            Ok(records) => found.extend(of_records(&identity, domain, records)),
-            Err(problem) => problems.push(format!("{exit}: {problem}")),
+        let (name, domain, shown) = (name.clone(), domain.to_owned(), exit.to_string());
+        lookups.spawn(async move { (index, domain, shown, srv::lookup(&name).await) });
+    }
+    let mut answers = lookups.join_all().await;
+    answers.sort_by_key(|(index, ..)| *index);
+    let (identity, mut found, mut problems) = (identity(config, connect), Vec::new(), Vec::new());
+    for (_, domain, name, answer) in answers {
+        match answer {
+            Ok(records) => found.extend(of_records(&identity, &domain, records)),
+            Err(problem) => problems.push(format!("{name}: {problem}")),
         }
     }
     (found, problems)

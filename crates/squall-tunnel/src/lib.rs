@@ -42,6 +42,7 @@ mod media;
 mod memory;
 mod metrics;
 mod offset;
+mod race;
 mod reorder;
 #[cfg(unix)]
 mod rpc;
