@@ -68,8 +68,10 @@ impl Tunnel {
             None => None,
         };
         #[cfg(unix)]
-        let control =
-            config.control.as_ref().map(|control| rpc::serve(control, shared.clone())).transpose()?;
+        let control = match &config.control {
+            Some(control) => Some(rpc::serve(control, shared.clone()).await?),
+            None => None,
+        };
         let (exit, main) = match &config.side {
             Side::Connect(connect) => {
                 connect.check_files()?;

@@ -9,7 +9,7 @@ use std::{
     fs, io,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
-        net::{UnixListener as Listener, UnixStream as Stream},
+        net::{SocketAddr, UnixListener as Listener},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -70,10 +70,10 @@ impl Drop for Control {
 }
 
 /// Serves the control socket.
-pub(crate) fn serve(config: &ControlConfig, shared: Arc<Shared>) -> Result<Control, ControlError> {
+pub(crate) async fn serve(config: &ControlConfig, shared: Arc<Shared>) -> Result<Control, ControlError> {
     let path = config.path.clone();
     let failed = |source| ControlError { path: path.clone(), source };
-    let listener = listen(&path, config.mode.bits()).map_err(failed)?;
+    let listener = listen(&path, config.mode.bits()).await.map_err(failed)?;
     let inode = fs::symlink_metadata(&path).map_err(failed)?.ino();
     let listener = Arc::new(UnixListener::from_std(listener).map_err(failed)?);
     let (journal, is_private) = (shared.journal.clone(), config.mode.is_private());
@@ -82,31 +82,48 @@ pub(crate) fn serve(config: &ControlConfig, shared: Arc<Shared>) -> Result<Contr
     Ok(Control { path, inode, _task: task })
 }
 
-/// Binds a socket that is never open to others: it gets its mode first and its name last. The socket of a
-/// process that is gone is replaced.
-fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
+/// Binds a socket that is never open to others: it gets its name last, once it has its mode, in a folder that only this user
+/// can enter. The socket of a process that is gone is replaced.
+async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(file) if !file.file_type().is_socket() => {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
         }
-        Ok(_) if Stream::connect(path).is_ok() => {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process answers there"));
-        }
-        Ok(_) => {}
+        Ok(_) => check_gone(path).await?,
     }
-    let mut new = path.as_os_str().to_owned();
-    new.push(format!(".{}", std::process::id()));
-    let new = PathBuf::from(new);
-    // Of an earlier process with this number.
-    let _ = fs::remove_file(&new);
+    // Under a name that is too long, clients could not connect.
+    SocketAddr::from_pathname(path)?;
+    let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut private = tempfile::Builder::new();
+    private.prefix(".").permissions(fs::Permissions::from_mode(0o700));
+    let private = private.tempdir_in(beside)?;
+    // Relative as the path is, and with a short name, as the names of sockets are limited.
+    let new = beside.join(private.path().file_name().unwrap_or_default()).join("s");
     let listener = Listener::bind(&new)?;
-    let named =
-        fs::set_permissions(&new, fs::Permissions::from_mode(mode)).and_then(|()| fs::rename(&new, path));
-    named.inspect_err(|_| drop(fs::remove_file(&new)))?;
+    fs::set_permissions(&new, fs::Permissions::from_mode(mode))?;
+    fs::rename(&new, path)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+/// Whether the process of a socket is gone. Does not wait for one that is stopped.
+async fn check_gone(path: &Path) -> io::Result<()> {
+    use io::ErrorKind::{AddrInUse, ConnectionRefused, NotFound, WouldBlock};
+    let answers = || io::Error::new(AddrInUse, "another process answers there");
+    match UnixStream::connect(path).await {
+        Ok(_) => Err(answers()),
+        Err(error) => match error.kind() {
+            ConnectionRefused | NotFound => Ok(()),
+            // As many connections wait for it as can.
+            WouldBlock => Err(answers()),
+            kind => {
+                let problem = format!("whether another process answers there is unknown: {error}");
+                Err(io::Error::new(kind, problem))
+            }
+        },
+    }
 }
 
 async fn accept(listener: Arc<UnixListener>, shared: Arc<Shared>, is_private: bool) -> Result<(), String> {
@@ -179,5 +196,89 @@ fn respond(shared: &Shared, line: &[u8]) -> (Option<String>, Option<OwnedSemapho
             (id.map(|id| answer(&id, result)), held)
         }
         Err((id, failure)) => (id.map(|id| answer(&id, Err(failure))), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeSet,
+        os::unix::net::{UnixDatagram, UnixStream as Stream},
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+    };
+
+    use super::*;
+
+    async fn refusal(path: &Path) -> String {
+        let before = fs::symlink_metadata(path).expect("is there").ino();
+        let error = listen(path, 0o600).await.expect_err("is not replaced").to_string();
+        assert_eq!(fs::symlink_metadata(path).expect("is there").ino(), before);
+        error
+    }
+
+    #[tokio::test]
+    async fn only_the_socket_of_a_process_that_is_gone_is_replaced() {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = folder.path().join("c.sock");
+        let first = listen(&path, 0o660).await.expect("is bound");
+        assert_eq!(refusal(&path).await, "another process answers there");
+        drop(first);
+        let _second = listen(&path, 0o660).await.expect("is replaced");
+        let names: Vec<_> = fs::read_dir(folder.path()).expect("is listed").flatten().collect();
+        assert_eq!(names.len(), 1, "no other file stays: {names:?}");
+        assert_eq!(fs::metadata(&path).expect("is there").mode() & 0o777, 0o660);
+    }
+
+    #[tokio::test]
+    async fn a_name_that_clients_cannot_use_is_refused() {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = folder.path().join("x".repeat(120));
+        let error = listen(&path, 0o600).await.expect_err("is too long").to_string();
+        assert!(error.contains("SUN_LEN"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).expect("is listed").count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_socket_has_its_mode_before_others_can_reach_it() {
+        let folder = tempfile::tempdir().expect("is made");
+        let (path, done) = (folder.path().join("c.sock"), Arc::new(AtomicBool::new(false)));
+        let (watched, is_done) = (folder.path().to_owned(), done.clone());
+        let watcher = std::thread::spawn(move || {
+            let mut modes = BTreeSet::new();
+            while !is_done.load(Relaxed) {
+                let files = fs::read_dir(&watched).into_iter().flatten().flatten();
+                let files = files.filter_map(|file| fs::symlink_metadata(file.path()).ok());
+                modes.extend(files.map(|file| (file.file_type().is_socket(), file.mode() & 0o777)));
+            }
+            modes
+        });
+        for _ in 0..300 {
+            drop(listen(&path, 0o660).await.expect("is bound"));
+        }
+        done.store(true, Relaxed);
+        let modes = watcher.join().expect("ends");
+        // The socket, and the folder in which it gets its mode.
+        assert!(modes.iter().all(|mode| [(true, 0o660), (false, 0o700)].contains(mode)), "{modes:?}");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_cannot_be_asked_stays() {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = folder.path().join("c.sock");
+        let _other = UnixDatagram::bind(&path).expect("is bound");
+        let error = refusal(&path).await;
+        assert!(error.starts_with("whether another process answers there is unknown: "), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_process_that_accepts_nothing_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = folder.path().join("c.sock");
+        let stopped = Listener::bind(&path).expect("is bound");
+        socket2::SockRef::from(&stopped).listen(0).expect("has room for one");
+        let _waiting = Stream::connect(&path).expect("waits");
+        let refused = timeout(Duration::from_secs(30), refusal(&path)).await.expect("does not wait");
+        assert_eq!(refused, "another process answers there");
     }
 }
