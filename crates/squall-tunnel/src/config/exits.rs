@@ -154,7 +154,9 @@ pub(super) fn check(to: &[ExitAddress], trust: &TrustConfig) -> Result<(), (&'st
         return Err(("pin", "SRV records take one fingerprint for all exits, or ca".to_owned()));
     }
     if pins.len() != to.len() {
-        return Err(("pin", format!("there are {} fingerprints for {} exits", pins.len(), to.len())));
+        let (pins, exits) = (pins.len(), to.len());
+        let expected = if exits == 1 { "1".to_owned() } else { format!("1, or {exits}: one for each exit") };
+        return Err(("pin", format!("there are {pins} fingerprints; expected {expected}")));
     }
     Ok(())
 }

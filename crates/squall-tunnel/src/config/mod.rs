@@ -51,7 +51,7 @@ use exits::Texts;
 use flow::{FlowTable, bounded};
 use interface::PathTable;
 use scale::LoadBalancerTable;
-use tenant::{ListUrl, TenantTable, TenantsTable};
+use tenant::{Clash, ListUrl, TenantTable, TenantsTable};
 use text::Parsed;
 use tun::TunTable;
 
@@ -443,17 +443,26 @@ impl Config {
     /// # Errors
     /// A description of the mistake.
     pub(crate) fn check_tenants(&self, tenants: &[TenantConfig]) -> Result<(), String> {
+        self.find_clash(tenants).map_err(|clash| clash.problem)
+    }
+
+    fn find_clash(&self, tenants: &[TenantConfig]) -> Result<(), Clash> {
         check_tenants(tenants, self.tenants.state.is_some())?;
         let peers = self.tun.iter().flat_map(|tun| &tun.peers).filter_map(|peer| peer.token.as_ref());
         let taken: Vec<TokenHash> = self.token.iter().chain(peers).map(Token::hash).collect();
-        if let Some(tenant) = tenants.iter().find(|tenant| taken.contains(&tenant.token)) {
-            return Err(format!(
-                "the token of tenant '{}' is also that of the exit or of a peer",
-                tenant.name
-            ));
+        if let Some(index) = tenants.iter().position(|tenant| taken.contains(&tenant.token)) {
+            let name = &tenants[index].name;
+            let problem = format!("the token of tenant '{name}' is also that of the exit or of a peer");
+            return Err(Clash::new(&[index], "token_sha256", problem));
         }
-        let flows: Vec<_> = self.all_flows().into_iter().chain(flows_of(tenants)).collect();
-        check_flows(&flows, flows.len()).map_err(|(_, problem)| problem)
+        let own = self.all_flows();
+        let owners = tenants.iter().enumerate().flat_map(|(index, one)| vec![index; one.flows.len()]);
+        let owners: Vec<usize> = owners.collect();
+        let flows: Vec<_> = own.iter().cloned().chain(flows_of(tenants)).collect();
+        check_flows(&flows, flows.len()).map_err(|(flow, problem)| {
+            let owner = flow.checked_sub(own.len()).and_then(|flow| owners.get(flow));
+            Clash::new(owner.map_or(&[], std::slice::from_ref), "flow", problem)
+        })
     }
 
     /// Whether this end connects.
@@ -532,7 +541,7 @@ impl File {
             state: self.tenants_state,
         };
         let is_optional = tenants.has_source();
-        let tenants = tenants.check(matches!(side, Side::Connect(_)), folder)?;
+        let (tenants, files) = tenants.check(matches!(side, Side::Connect(_)), folder)?;
         let token = token(self.token, self.token_file, folder)?;
         if token.is_none() && !is_optional {
             return Err(Mistake::new("", "token or token_file is missing: both ends share a secret"));
@@ -559,7 +568,8 @@ impl File {
         let tun = self.tun.map(|tun| tun.check(is_entry, folder)).transpose();
         config.tun = tun.map_err(|mistake| mistake.within("tun"))?;
         config.check_flows().map_err(|(key, problem)| Mistake::new(key, problem))?;
-        config.check_tenants(&config.tenants.list).map_err(|problem| Mistake::new("tenant", problem))?;
+        let list = &config.tenants.list;
+        config.find_clash(list).map_err(|clash| clash.locate(list.len(), &files))?;
         Ok(config)
     }
 }

@@ -148,14 +148,31 @@ impl Period {
 
 impl TenantLimits {
     pub(crate) fn check(&self) -> Result<(), Mistake> {
-        bounded("max_sessions", self.max_sessions, 1..=1024, 1)?;
-        bounded("rate_in", self.rate_in, RATES, Rate::default())?;
-        bounded("rate_out", self.rate_out, RATES, Rate::default())?;
-        bounded("bytes", self.bytes, BYTES, Size::default()).map(drop)
+        within("max_sessions", self.max_sessions, &(1..=1024))?;
+        within("rate_in", self.rate_in, &RATES)?;
+        within("rate_out", self.rate_out, &RATES)?;
+        within("bytes", self.bytes, &BYTES)
     }
 }
 
+fn within<T: PartialOrd + Display>(
+    key: &str,
+    value: Option<T>,
+    bounds: &RangeInclusive<T>,
+) -> Result<(), Mistake> {
+    let Some(value) = value.filter(|value| !bounds.contains(value)) else { return Ok(()) };
+    Err(Mistake::new(key, format!("{value} is not between {} and {}", bounds.start(), bounds.end())))
+}
+
 impl TenantConfig {
+    /// Parses a text with the keys of `[[tenant]]`, called `name` in errors.
+    ///
+    /// # Errors
+    /// If its content is wrong; with line and column.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        parse::<TenantTable>(name, text)?.check().map_err(|mistake| mistake.locate(name, text))
+    }
+
     /// Reads a JSON object with the keys of `[[tenant]]`.
     pub(crate) fn from_json(value: &serde_json::Value) -> Result<Self, String> {
         let table = TenantTable::deserialize(value).map_err(|error| error.to_string())?;
@@ -216,7 +233,12 @@ impl TenantsTable {
         !self.tenant.is_empty() || self.folder.is_some() || self.url.is_some()
     }
 
-    pub(super) fn check(self, is_entry: bool, folder: &Path) -> Result<TenantsConfig, Mistake> {
+    /// Also returns the files of the folder: their tenants are the last of the list.
+    pub(super) fn check(
+        self,
+        is_entry: bool,
+        folder: &Path,
+    ) -> Result<(TenantsConfig, Vec<TenantFile>), Mistake> {
         let keys = [
             ("tenant", !self.tenant.is_empty()),
             ("tenants", self.folder.is_some()),
@@ -226,11 +248,13 @@ impl TenantsTable {
         if let Some((key, _)) = keys.iter().find(|(_, is_set)| *is_set && is_entry) {
             return Err(Mistake::new(*key, "tenants belong to an exit"));
         }
-        let mut list = tenants(self.tenant)?;
+        let (mut list, mut files) = (tenants(self.tenant)?, Vec::new());
         if let Some(tenants) = &self.folder {
-            list.extend(
-                read_folder(&folder.join(tenants)).map_err(|problem| Mistake::new("tenants", problem))?,
-            );
+            let read = read_folder(&folder.join(tenants));
+            for (file, tenant) in read.map_err(|problem| Mistake::new("tenants", problem))? {
+                list.push(tenant);
+                files.push(file);
+            }
         }
         let of_url = [
             ("tenants_interval", self.interval.is_some()),
@@ -255,7 +279,7 @@ impl TenantsTable {
                 "tenants_state is missing: the folder that keeps the list",
             ));
         }
-        Ok(TenantsConfig { list, url, state })
+        Ok((TenantsConfig { list, url, state }, files))
     }
 }
 
@@ -266,38 +290,82 @@ fn tenants(tables: Vec<TenantTable>) -> Result<Vec<TenantConfig>, Mistake> {
     tables.into_iter().enumerate().map(checked).collect()
 }
 
+/// A tenant that cannot exist beside others.
+#[derive(Debug)]
+pub(crate) struct Clash {
+    /// Numbers of the tenants at fault; none if there are too many.
+    tenants: Vec<usize>,
+    /// Its key.
+    key: &'static str,
+    pub(crate) problem: String,
+}
+
+impl Clash {
+    pub(super) fn new(tenants: &[usize], key: &'static str, problem: String) -> Self {
+        Self { tenants: tenants.to_vec(), key, problem }
+    }
+
+    /// The mistake of a configuration with this number of tenants, of which these files have the last.
+    pub(super) fn locate(self, tenants: usize, files: &[TenantFile]) -> Mistake {
+        let Self { tenants: at_fault, key, problem } = self;
+        let file = |tenant: &usize| files.get(tenant.checked_sub(tenants - files.len())?);
+        let Some(last) = at_fault.last() else { return Mistake::new("tenant", problem) };
+        let others: Vec<&str> =
+            at_fault.iter().rev().skip(1).filter_map(file).map(|file| &*file.name).collect();
+        let problem = match others[..] {
+            [] => problem,
+            _ => format!("{problem}, see {}", others.join(", ")),
+        };
+        match file(last) {
+            Some(TenantFile { name, text }) => {
+                let mistake = Mistake::new(key, problem).locate(name, text);
+                Mistake::new("tenants", mistake.to_string())
+            }
+            None => Mistake::new(format!("tenant.{last}.{key}"), problem),
+        }
+    }
+}
+
 /// Whether these tenants can exist side by side.
 ///
 /// # Errors
-/// A description: two have one name or one token, there are too many, or counted bytes have no folder.
-pub(crate) fn check_tenants(all: &[TenantConfig], has_state: bool) -> Result<(), String> {
+/// Two have one name or one token, there are too many, or counted bytes have no folder.
+pub(crate) fn check_tenants(all: &[TenantConfig], has_state: bool) -> Result<(), Clash> {
     for (index, tenant) in all.iter().enumerate() {
         let TenantConfig { name, token, limits, .. } = tenant;
         let before = &all[..index];
-        if before.iter().any(|other| other.name == *name) {
-            return Err(format!("there are two tenants '{name}'"));
+        if let Some(other) = before.iter().position(|other| other.name == *name) {
+            return Err(Clash::new(&[other, index], "name", format!("there are two tenants '{name}'")));
         }
-        if let Some(other) = before.iter().find(|other| other.token == *token) {
-            return Err(format!("the tenants '{}' and '{name}' have the same token", other.name));
+        if let Some(other) = before.iter().position(|other| other.token == *token) {
+            let problem = format!("the tenants '{}' and '{name}' have the same token", all[other].name);
+            return Err(Clash::new(&[other, index], "token_sha256", problem));
         }
         if limits.bytes.is_some() && !has_state {
-            return Err(format!(
-                "tenant '{name}': limits.bytes needs tenants_state, the folder for the count"
-            ));
+            let problem =
+                format!("tenant '{name}': limits.bytes needs tenants_state, the folder for the count");
+            return Err(Clash::new(&[index], "limits.bytes", problem));
         }
     }
+    let too_many = |problem| Err(Clash::new(&[], "", problem));
     if all.len() > MAX_TENANTS {
-        return Err(format!("{} tenants; at most {MAX_TENANTS} are possible", all.len()));
+        return too_many(format!("{} tenants; at most {MAX_TENANTS} are possible", all.len()));
     }
     let flows: usize = all.iter().map(|tenant| tenant.flows.len()).sum();
     if flows > MAX_TENANT_FLOWS {
-        return Err(format!("{flows} flows of tenants; at most {MAX_TENANT_FLOWS} are possible"));
+        return too_many(format!("{flows} flows of tenants; at most {MAX_TENANT_FLOWS} are possible"));
     }
     Ok(())
 }
 
+/// A file of the folder.
+pub(super) struct TenantFile {
+    name: String,
+    text: String,
+}
+
 /// Reads all `*.toml` of a folder, each with the keys of one tenant.
-fn read_folder(folder: &Path) -> Result<Vec<TenantConfig>, String> {
+fn read_folder(folder: &Path) -> Result<Vec<(TenantFile, TenantConfig)>, String> {
     let failed = |error: io::Error| format!("{}: {error}", folder.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -313,11 +381,12 @@ fn read_folder(folder: &Path) -> Result<Vec<TenantConfig>, String> {
     files.iter().map(|file| read_file(file).map_err(|error| error.to_string())).collect()
 }
 
-fn read_file(file: &Path) -> Result<TenantConfig, ConfigError> {
+fn read_file(file: &Path) -> Result<(TenantFile, TenantConfig), ConfigError> {
     let failed = |source| ConfigError::Read { path: file.to_owned(), source };
     let text = squall_file::read_text(file, MAX_LIST).map_err(failed)?;
     let name = file.display().to_string();
-    parse::<TenantTable>(&name, &text)?.check().map_err(|mistake| mistake.locate(&name, &text))
+    let tenant = TenantConfig::parse(&name, &text)?;
+    Ok((TenantFile { name, text }, tenant))
 }
 
 /// A list of tenants, as TOML or JSON: `[[tenant]]`, or an object with the key `tenant`.

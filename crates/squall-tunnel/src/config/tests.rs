@@ -375,7 +375,7 @@ fn an_entry_has_one_or_several_exits() {
         ("to = \"srv:example.org\"".to_owned(), "7:6: to: expected the name of SRV records, such as"),
         (
             format!("to = [\"a:1\", \"b:1\", \"c:1\"]\npin = [\"{one}\", \"{other}\"]"),
-            "8:7: pin: there are 2 fingerprints for 3 exits",
+            "8:7: pin: there are 2 fingerprints; expected 1, or 3: one for each exit",
         ),
         (
             format!("to = [\"a:1\", \"srv:_a._udp.b\"]\npin = [\"{one}\", \"{other}\"]"),
@@ -441,16 +441,19 @@ fn mistakes_of_tenants_have_a_line_and_a_column() {
     let cases = [
         ("name = \"acme\"", "name = \"a/b\"", "10:8: name: 'a/b' is not a tenant's name"),
         (hash, "\"correct horse battery\"", "11:16: token_sha256: expected the SHA-256 of a token"),
-        ("max_sessions = 2", "max_sessions = 0", "12:27: limits: 0 is not between 1"),
+        ("max_sessions = 2", "max_sessions = 0", "12:27: limits.max_sessions: 0 is not between 1 and 1024"),
         (
             "rate_in = \"20Mbps\"",
             "rate = \"20Mbps\"",
             "12:30: limits: unknown key 'rate'; did you mean 'rate_in'?",
         ),
-        ("\"20Mbps\"", "\"20\"", "12:40: limits: "),
+        ("\"20Mbps\"", "\"20\"", "12:40: limits.rate_in: 20bps is not between 10kbps and 100gbps"),
+        ("\"500GB\"", "\"0\"", "12:58: limits.bytes: 0B is not between 1kB and 1000000GB"),
+        ("\"500GB\"", "\"5GiBi\"", "12:58: limits.bytes: \"5GiBi\" is not a size: "),
+        ("\"day\"", "\"week\"", "12:76: limits.period: unknown word 'week'; there are day, month"),
         ("name = \"cam\"", "name = \"a b\"", "15:8: name: 'a b' is not a flow name"),
-        ("name = \"other\"", "name = \"acme\"", "9:1: there are two tenants 'acme'"),
-        (&"0".repeat(64), hash.trim_matches('"'), "9:1: the tenants 'acme' and 'other' have the same token"),
+        ("name = \"other\"", "name = \"acme\"", "19:8: name: there are two tenants 'acme'"),
+        (&"0".repeat(64), hash.trim_matches('"'), "20:16: token_sha256: the tenants 'acme' and"),
         (
             "tenants_state = \"state\"",
             "token = \"short token\"",
@@ -482,7 +485,7 @@ fn mistakes_of_tenants_have_a_line_and_a_column() {
         (
             "control =",
             "token = \"correct horse battery\"\ncontrol =",
-            "10:1: the token of tenant 'acme' is also",
+            "12:16: token_sha256: the token of tenant 'acme' is also",
         ),
     ];
     for (right, wrong, expected) in cases {
@@ -491,6 +494,39 @@ fn mistakes_of_tenants_have_a_line_and_a_column() {
         assert!(error.starts_with(&format!("t.toml:{expected}")), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
+}
+
+#[test]
+fn mistakes_between_files_of_a_folder_name_the_files() {
+    let folder = tempfile::tempdir().expect("is made");
+    let write = |file: &str, name: &str, token: u32, more: &str| {
+        let text = format!("name = \"{name}\"\ntoken_sha256 = \"{token:064}\"\n{more}\n");
+        std::fs::write(folder.path().join(file), text).expect("is written");
+    };
+    let problem = |own: &str| {
+        let text = format!("tenants = \".\"\n[listen]\naddress = \"0.0.0.0:4433\"\n{own}");
+        let error = Config::parse("t.toml", &text, folder.path()).expect_err("has a mistake").to_string();
+        let (before, problem) = error.split_once(": tenants: ").expect("names the key of the folder");
+        assert_eq!(before, "t.toml:1:11");
+        problem.replace(&format!("{}/./", folder.path().display()), "")
+    };
+    write("a.toml", "acme", 1, "");
+    write("b.toml", "acme", 2, "");
+    assert_eq!(problem(""), "b.toml:1:8: name: there are two tenants 'acme', see a.toml");
+    write("b.toml", "other", 1, "");
+    let same = "b.toml:2:16: token_sha256: the tenants 'acme' and 'other' have the same token, see a.toml";
+    assert_eq!(problem(""), same);
+    let own = format!("[[tenant]]\nname = \"own\"\ntoken_sha256 = \"{:064}\"\n", 1);
+    let beside = problem(&own);
+    assert_eq!(beside, "a.toml:2:16: token_sha256: the tenants 'own' and 'acme' have the same token");
+    write("b.toml", "other", 2, "limits = { bytes = \"1GB\" }");
+    let counted = "b.toml:3:20: limits.bytes: tenant 'other': limits.bytes needs tenants_state";
+    assert!(problem("").starts_with(counted), "{}", problem(""));
+    let flow = "flow = [{ name = \"cam\", in = \"udp://127.0.0.1:5000\" }]";
+    write("a.toml", "acme", 1, flow);
+    write("b.toml", "other", 2, flow);
+    let enters = "b.toml:3:8: flow: flow 'other/cam' enters at the address of 'acme/cam'";
+    assert_eq!(problem(""), enters);
 }
 
 #[test]

@@ -107,14 +107,21 @@ fn error_at(name: &str, text: &str, offset: usize, problem: &str) -> ConfigError
     let offset = (0..=offset.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let line_start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
     let before = &text[line_start..offset];
-    // The key stands before the value.
-    let key = before.split_once('=').map_or_else(String::new, |(key, _)| format!("{}: ", key.trim()));
+    let key = key_before(before).map_or_else(String::new, |key| format!("{key}: "));
     ConfigError::Invalid {
         name: name.to_owned(),
         line: text[..line_start].matches('\n').count() + 1,
         column: before.chars().count() + 1,
         problem: format!("{key}{}", one_line(problem)),
     }
+}
+
+/// The key of a value that stands after this part of a line; in a table of one line, after that of the table.
+fn key_before(line: &str) -> Option<String> {
+    let (first, _) = line.split_once('=')?;
+    let last = line.trim_end().strip_suffix('=').and_then(|line| line.rsplit(['{', ',']).next());
+    let (first, last) = (first.trim(), last.unwrap_or(first).trim());
+    Some(if first == last { first.to_owned() } else { format!("{first}.{last}") })
 }
 
 /// A description in one line.
