@@ -13,7 +13,10 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use squall_terminal::{error::usage, output, wrap};
-use squall_tunnel::status::{FlowStatus, SessionStatus, TenantStatus, WhyStatus};
+use squall_tunnel::{
+    config::TenantConfig,
+    status::{FlowStatus, SessionStatus, TenantStatus, WhyStatus},
+};
 
 use crate::{
     fetch,
@@ -85,7 +88,7 @@ enum Command {
 struct LimitsArgs {
     /// Name of the tenant
     name: String,
-    /// Most sessions at a time; none for no limit, like the other options
+    /// Most sessions at a time; none for max_sessions of the exit, and for no limit with the other options
     #[arg(long, value_name = "N")]
     max_sessions: Option<String>,
     /// Largest rate from the tenant's entries to the exit
@@ -145,18 +148,25 @@ fn drained(result: &Value) -> String {
 
 /// The keys of a tenant in a file.
 fn tenant(file: &Path) -> anyhow::Result<Value> {
-    let text = if output::is_stdout(file) {
-        let mut text = String::new();
-        std::io::stdin().take(MAX_FILE).read_to_string(&mut text).context("standard input")?;
-        text
+    let (name, text) = if output::is_stdout(file) {
+        ("standard input".to_owned(), read_input())
     } else {
-        squall_file::read_text(file, MAX_FILE)
-            .map_err(|error| usage(format!("{}: {error}", file.display())))?
+        (file.display().to_string(), squall_file::read_text(file, MAX_FILE))
     };
-    toml::from_str(&text).map_err(|error| {
-        let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
-        usage(format!("{}:{line}: {}", file.display(), error.message().replace('\n', ", ")))
-    })
+    let text = text.map_err(|error| usage(format!("{name}: {error}")))?;
+    // Before the exit does: its answer would have no place in the file.
+    TenantConfig::parse(&name, &text).map_err(usage)?;
+    Ok(toml::from_str(&text)?)
+}
+
+/// Standard input, which has to fit as a file has to: what is cut may be a tenant too.
+fn read_input() -> std::io::Result<String> {
+    let mut text = String::new();
+    let length = std::io::stdin().take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if length as u64 > MAX_FILE {
+        return Err(std::io::Error::new(ErrorKind::FileTooLarge, format!("more than {MAX_FILE} bytes")));
+    }
+    Ok(text)
 }
 
 impl LimitsArgs {
@@ -260,7 +270,10 @@ fn limits(tenant: &TenantStatus) -> String {
     let mut line = |key: &str, value: String| _ = writeln!(text, "{key:<13} {value}");
     line(
         "max_sessions",
-        format!("{} ({sessions} now)", shown(limits.max_sessions.map(|most| most.to_string()))),
+        match limits.max_sessions {
+            Some(most) => format!("{most} ({sessions} now)"),
+            None => format!("that of the exit ({sessions} now)"),
+        },
     );
     line("rate_in", shown(limits.rate_in.map(|rate| rate.to_string())));
     line("rate_out", shown(limits.rate_out.map(|rate| rate.to_string())));

@@ -25,6 +25,7 @@ enum Command {
     /// Prints a new random token of 128 bits
     New,
     /// Prints the SHA-256 of a token, in hexadecimal
+    #[command(mut_arg("token", |token| token.help("The token; also read from SQUALL_TOKEN")))]
     Hash(TokenArgs),
 }
 

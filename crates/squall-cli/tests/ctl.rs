@@ -124,6 +124,9 @@ fn tokens_are_made_and_hashed() {
     let output = squall().args(["token", "hash"]).env("SQUALL_TOKEN", "correct horse battery").output();
     assert_eq!(String::from_utf8_lossy(&output.expect("starts").stdout).trim_end(), hash);
     assert!(fails(&run(["token", "hash", "--token", "short"]), 2).contains("12 to 256 bytes"));
+    let help = run(["token", "hash", "--help"]);
+    let help = String::from_utf8(help.stdout).expect("is text");
+    assert!(help.contains("SQUALL_TOKEN") && !help.contains("listening end"), "{help}");
 }
 
 #[test]
@@ -144,6 +147,8 @@ fn a_tenant_is_added_limited_explained_and_removed() {
     assert!(limits.contains("rate_in       20mbps") && limits.contains("bytes         1GB"), "{limits}");
     let limits = exit.succeeds(&["limits", "acme", "--bytes", "none"]);
     assert!(limits.contains("rate_in       20mbps") && limits.contains("bytes         none"), "{limits}");
+    let limits = exit.succeeds(&["limits", "acme", "--max-sessions", "none"]);
+    assert!(limits.contains("max_sessions  that of the exit (0 now)"), "{limits}");
     assert!(exit.succeeds(&["why", "acme/cam"]).starts_with("acme/cam, out 127.0.0.1:9"));
 
     for (args, code, words) in [
@@ -152,6 +157,7 @@ fn a_tenant_is_added_limited_explained_and_removed() {
         (&["remove", "none"], 1, "no tenant is named 'none'"),
         (&["limits", "none"], 1, "no tenant is named 'none'"),
         (&["limits", "acme", "--rate-in", "fast"], 2, "\"fast\" is not a rate"),
+        (&["limits", "acme", "--bytes", "0"], 2, "bytes: 0B is not between 1kB and 1000000GB"),
         (&["limits", "acme", "--max-sessions", "many"], 2, "--max-sessions"),
         (&["why", "nothing"], 1, "no flow is named 'nothing': acme/cam, other/cam"),
         (&["add", "/nowhere.toml"], 2, "/nowhere.toml: No such file"),
@@ -159,8 +165,15 @@ fn a_tenant_is_added_limited_explained_and_removed() {
         let error = fails(&exit.ctl(args), code);
         assert!(error.contains(words), "{args:?}: {error}");
     }
-    fs::write(&file, "name = \"third\"\ntoken = \"x\"\n").expect("is written");
-    assert!(fails(&exit.ctl(&["add", &file]), 2).contains("unknown field `token`"));
+    let third = format!("name = \"third\"\ntoken_sha256 = \"{}\"\n", hash_of("the token of third"));
+    for (more, problem) in [
+        ("control = \"x\"", "3:1: unknown key 'control'; there are name, token_sha256, flow, limits"),
+        ("limits = { bytes = \"5XB\" }", "3:20: limits.bytes: \"5XB\" is not a size: "),
+    ] {
+        fs::write(&file, format!("{third}{more}\n")).expect("is written");
+        let error = fails(&exit.ctl(&["add", &file]), 2);
+        assert!(error.starts_with(&format!("squall: {file}:{problem}")), "{error}");
+    }
 
     // Both changes outlive a crash, and the socket that it leaves is replaced.
     signal(&exit.child, "KILL");
@@ -172,6 +185,33 @@ fn a_tenant_is_added_limited_explained_and_removed() {
     assert!(exit.succeeds(&["limits", "acme", "--reset"]).contains("rate_in       none"));
     assert_eq!(exit.succeeds(&["remove", "other"]), "removed tenant other\n");
     assert!(!exit.succeeds(&["list"]).contains("other"));
+}
+
+#[test]
+fn a_tenant_is_added_whole_or_not_at_all() {
+    let scratch = Scratch::new("ctl-input");
+    let folder = scratch.path("exit");
+    fs::create_dir(&folder).expect("is made");
+    let exit = Exit::start(&folder);
+    let add = |text: &str| {
+        let mut command = squall();
+        command.arg("ctl").arg("--socket").arg(exit.socket()).args(["add", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        let mut stdin = child.stdin.take().expect("is piped");
+        // Fails if the program has read enough.
+        let _ = stdin.write_all(text.as_bytes());
+        drop(stdin);
+        child.wait_with_output().expect("ends")
+    };
+    let hash = hash_of("the token of other");
+    let text = format!("name = \"other\"\ntoken_sha256 = \"{hash}\"\n# {}\n", "x".repeat(60 << 10));
+    let more = "[[flow]]\nname = \"cam\"\nout = \"udp://127.0.0.1:9\"\n";
+    let error = fails(&add(&format!("{text}{more}")), 2);
+    assert_eq!(error, "squall: standard input: more than 61440 bytes");
+    assert!(!exit.succeeds(&["list"]).contains("other"));
+    let added = add(&text.replace("xx", ""));
+    assert_eq!(String::from_utf8_lossy(&added.stdout), "added tenant other\n");
 }
 
 #[test]
