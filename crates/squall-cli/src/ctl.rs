@@ -117,6 +117,9 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::List => list(&result)?,
         Command::Add { .. } => format!("added tenant {}\n", result["added"].as_str().unwrap_or_default()),
         Command::Remove { name } => format!("removed tenant {name}\n"),
+        Command::Limits(LimitsArgs { name, .. }) if result.is_null() => {
+            format!("removed the limits of {name}, a tenant that no source lists\n")
+        }
         Command::Limits(_) => limits(&read(&result)?),
         Command::Drain => drained(&result),
         Command::Why { .. } => why::text(&read::<WhyStatus>(&result)?, why::LAST, wrap::width()),

@@ -154,12 +154,12 @@ fn a_tenant_is_added_limited_explained_and_removed() {
     for (args, code, words) in [
         (&["add", &file][..], 1, "there is a tenant 'other' already"),
         (&["remove", "acme"], 1, "tenant 'acme' is listed in the configuration or its folder"),
-        (&["remove", "none"], 1, "no tenant is named 'none'"),
-        (&["limits", "none"], 1, "no tenant is named 'none'"),
-        (&["limits", "acme", "--rate-in", "fast"], 2, "\"fast\" is not a rate"),
-        (&["limits", "acme", "--bytes", "0"], 2, "bytes: 0B is not between 1kB and 1000000GB"),
+        (&["remove", "none"], 2, "no tenant is named 'none'"),
+        (&["limits", "none"], 2, "no tenant is named 'none'"),
+        (&["limits", "acme", "--rate-in", "fast"], 2, "squall: rate_in: \"fast\" is not a rate"),
+        (&["limits", "acme", "--bytes", "0"], 2, "squall: bytes: 0B is not between 1kB and 1000000GB"),
         (&["limits", "acme", "--max-sessions", "many"], 2, "--max-sessions"),
-        (&["why", "nothing"], 1, "no flow is named 'nothing': acme/cam, other/cam"),
+        (&["why", "nothing"], 2, "no flow is named 'nothing': acme/cam, other/cam"),
         (&["add", "/nowhere.toml"], 2, "/nowhere.toml: No such file"),
     ] {
         let error = fails(&exit.ctl(args), code);
@@ -185,6 +185,39 @@ fn a_tenant_is_added_limited_explained_and_removed() {
     assert!(exit.succeeds(&["limits", "acme", "--reset"]).contains("rate_in       none"));
     assert_eq!(exit.succeeds(&["remove", "other"]), "removed tenant other\n");
     assert!(!exit.succeeds(&["list"]).contains("other"));
+}
+
+#[test]
+fn limits_of_a_tenant_that_has_left_can_be_removed() {
+    let scratch = Scratch::new("ctl-left");
+    let folder = scratch.path("exit");
+    fs::create_dir(&folder).expect("is made");
+    let exit = Exit::start(&folder);
+    exit.succeeds(&["limits", "acme", "--rate-in", "20Mbps", "--period", "day"]);
+    let line = r#"{"jsonrpc":"2.0","id":1,"method":"limits","params":{"name":"acme","set":{"period":null}}}"#;
+    let limits = &exit.ask(line).expect("answers")["result"]["limits"];
+    assert_eq!((&limits["period"], &limits["rate_in"]), (&Value::from("month"), &Value::from("20mbps")));
+
+    let file = folder.join("exit.toml");
+    let text = fs::read_to_string(&file).expect("is there");
+    let without = text.split("[[tenant]]").next().expect("is text");
+    fs::write(&file, format!("token = \"a token for the exit\"\n{without}")).expect("is written");
+    let reload = |is_there: bool| {
+        signal(&exit.child, "HUP");
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while exit.succeeds(&["list"]).contains("acme") != is_there {
+            assert!(std::time::Instant::now() < deadline, "it was not reloaded");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    reload(false);
+    assert!(fails(&exit.ctl(&["limits", "acme"]), 2).contains("no tenant is named 'acme'"));
+    let removed = exit.succeeds(&["limits", "acme", "--reset"]);
+    assert_eq!(removed, "removed the limits of acme, a tenant that no source lists\n");
+    assert!(fails(&exit.ctl(&["limits", "acme", "--reset"]), 2).contains("no tenant is named 'acme'"));
+    fs::write(&file, text).expect("is written");
+    reload(true);
+    assert!(exit.succeeds(&["limits", "acme"]).contains("rate_in       none"));
 }
 
 #[test]

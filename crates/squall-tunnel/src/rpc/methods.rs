@@ -1,9 +1,9 @@
 //! What the methods of the control socket do.
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Deserialize as _, Serialize};
+use serde_json::{Map, Value, json};
 
-use super::request::{Call, Failure, LimitsParams, code};
+use super::request::{Call, Failure, LimitsParams};
 use crate::{
     config::{TenantConfig, TenantLimits},
     shared::Shared,
@@ -17,7 +17,7 @@ pub(super) fn run(shared: &Shared, call: Call) -> Result<Value, Failure> {
         Call::Add(tenant) => add(shared, tenant),
         Call::Remove(params) => remove(shared, &params.name),
         Call::Limits(params) => limits(shared, &params),
-        Call::Why(params) => shared.why(&params.flow).map(|why| json(&why)).map_err(Failure::failed),
+        Call::Why(params) => shared.why(&params.flow).map(|why| json(&why)).map_err(Failure::params),
         Call::Drain => drain(shared),
     }
 }
@@ -33,22 +33,29 @@ fn list(shared: &Shared) -> Value {
 }
 
 /// Changes the tenants, if the changes can be kept.
-fn change(shared: &Shared, change: impl FnOnce(&mut Sources) -> Result<(), String>) -> Result<(), Failure> {
+fn change(shared: &Shared, change: impl FnOnce(&mut Sources) -> Result<(), Failure>) -> Result<(), Failure> {
     if shared.tenants.state.is_none() {
         return Err(Failure::failed(
             "tenants_state is missing in the configuration: the folder that keeps the change",
         ));
     }
-    let changed = shared.change_tenants(|sources| change(sources).map_err(ChangeError::Conflict));
-    changed.map(drop).map_err(Failure::failed)
+    let mut refused = None;
+    let changed = shared.change_tenants(|sources| {
+        change(sources).map_err(|failure| ChangeError::Conflict(refused.insert(failure).to_string()))
+    });
+    changed.map(drop).map_err(|error| refused.unwrap_or_else(|| Failure::failed(error)))
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::params(format!("no tenant is named '{name}'"))
 }
 
 fn add(shared: &Shared, tenant: Value) -> Result<Value, Failure> {
-    let config = TenantConfig::from_json(&tenant).map_err(|problem| Failure::new(code::PARAMS, problem))?;
+    let config = TenantConfig::from_json(&tenant).map_err(Failure::params)?;
     let name = config.name.clone();
     change(shared, |sources| match sources.changes.added.insert(config.name, tenant) {
         None => Ok(()),
-        Some(_) => Err(format!("there is a tenant '{name}' already")),
+        Some(_) => Err(Failure::failed(format!("there is a tenant '{name}' already"))),
     })?;
     Ok(json!({ "added": name }))
 }
@@ -56,7 +63,9 @@ fn add(shared: &Shared, tenant: Value) -> Result<Value, Failure> {
 fn remove(shared: &Shared, name: &str) -> Result<Value, Failure> {
     change(shared, |sources| {
         let is_it = |tenant: &TenantConfig| tenant.name == name;
-        let elsewhere = |place: &str| Err(format!("tenant '{name}' is listed in {place}: remove it there"));
+        let elsewhere = |place: &str| {
+            Err(Failure::failed(format!("tenant '{name}' is listed in {place}: remove it there")))
+        };
         if sources.changes.added.remove(name).is_some() {
             sources.changes.limits.remove(name);
             return Ok(());
@@ -64,7 +73,7 @@ fn remove(shared: &Shared, name: &str) -> Result<Value, Failure> {
         match (sources.configured.iter().any(is_it), sources.fetched.iter().any(is_it)) {
             (true, _) => elsewhere("the configuration or its folder"),
             (_, true) => elsewhere("the list of tenants_url"),
-            _ => Err(format!("no tenant is named '{name}'")),
+            _ => Err(unknown(name)),
         }
     })?;
     Ok(json!({ "removed": name }))
@@ -79,15 +88,15 @@ fn drain(shared: &Shared) -> Result<Value, Failure> {
 /// Reads the limits of a tenant, or changes them first.
 fn limits(shared: &Shared, params: &LimitsParams) -> Result<Value, Failure> {
     let LimitsParams { name, set, reset } = params;
-    let status = || {
-        let tenant = shared.tenants.get(name).and_then(|tenant| tenant.status());
-        tenant.ok_or_else(|| Failure::failed(format!("no tenant is named '{name}'")))
+    let status = || shared.tenants.get(name).and_then(|tenant| tenant.status()).ok_or_else(|| unknown(name));
+    let current = match status() {
+        Err(_) if *reset && set.is_empty() => return forget(shared, name),
+        current => current?,
     };
-    let current = status()?;
     if set.is_empty() && !reset {
         return Ok(json(&current));
     }
-    merged(current.limits, set).map_err(|problem| Failure::new(code::PARAMS, problem))?;
+    merged(current.limits, set)?;
     change(shared, |sources| {
         let before = sources.changes.limits.remove(name).filter(|_| !reset);
         if set.is_empty() {
@@ -100,12 +109,24 @@ fn limits(shared: &Shared, params: &LimitsParams) -> Result<Value, Failure> {
     Ok(json(&status()?))
 }
 
-/// Limits with other values for these keys.
-fn merged(limits: TenantLimits, set: &serde_json::Map<String, Value>) -> Result<TenantLimits, String> {
-    let Value::Object(mut all) = json(&limits) else { return Ok(limits) };
-    all.extend(set.clone());
-    let limits: TenantLimits =
-        serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())?;
-    limits.check().map_err(|mistake| mistake.to_string())?;
+/// Removes the limits of a tenant that no source lists any more.
+fn forget(shared: &Shared, name: &str) -> Result<Value, Failure> {
+    change(shared, |sources| sources.changes.limits.remove(name).map(drop).ok_or_else(|| unknown(name)))?;
+    Ok(Value::Null)
+}
+
+/// Limits with other values for these keys, `null` for the default.
+fn merged(limits: TenantLimits, set: &Map<String, Value>) -> Result<TenantLimits, Failure> {
+    let (Value::Object(mut all), default) = (json(&limits), json(&TenantLimits::default())) else {
+        return Ok(limits);
+    };
+    let mut limits = limits;
+    for (key, value) in set {
+        let value = if value.is_null() { &default[key] } else { value };
+        all.insert(key.clone(), value.clone());
+        limits = TenantLimits::deserialize(Value::Object(all.clone()))
+            .map_err(|error| Failure::params(format!("{key}: {error}")))?;
+    }
+    limits.check().map_err(Failure::params)?;
     Ok(limits)
 }

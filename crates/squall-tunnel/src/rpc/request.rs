@@ -73,7 +73,8 @@ pub(crate) struct WhyParams {
 }
 
 /// An error.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct Failure {
     code: i32,
     message: String,
@@ -87,6 +88,11 @@ impl Failure {
 
     pub(crate) fn failed(error: impl std::fmt::Display) -> Self {
         Self::new(code::FAILED, error.to_string())
+    }
+
+    /// A mistake in the parameters.
+    pub(crate) fn params(error: impl std::fmt::Display) -> Self {
+        Self::new(code::PARAMS, error.to_string())
     }
 }
 
@@ -121,7 +127,7 @@ fn call(request: &mut Map<String, Value>) -> Result<Call, Failure> {
         return Err(Failure::new(code::REQUEST, "method is a string"));
     };
     if !params.is_object() {
-        return Err(Failure::new(code::PARAMS, "params is an object"));
+        return Err(Failure::params("params is an object"));
     }
     match method {
         "list" => Ok(Call::List),
@@ -139,7 +145,7 @@ fn call(request: &mut Map<String, Value>) -> Result<Call, Failure> {
 }
 
 fn read<T: DeserializeOwned>(params: Value) -> Result<T, Failure> {
-    serde_json::from_value(params).map_err(|error| Failure::new(code::PARAMS, error.to_string()))
+    serde_json::from_value(params).map_err(Failure::params)
 }
 
 /// An answer as a line.
