@@ -8,7 +8,7 @@ use squall::Fingerprint;
 use tokio::sync::broadcast;
 
 use crate::{
-    config::{Config, IdentityConfig, Side},
+    config::{Config, ConnectConfig, IdentityConfig, Side, TenantConfig},
     entry,
     error::StartError,
     exit::{self, Exit},
@@ -131,6 +131,14 @@ impl Tunnel {
         if config.tun.is_some() != self.shared.tun.is_some() {
             // The device appears, or goes, with the next start.
             config.tun = before.tun.clone();
+        }
+        let is_counted = |tenant: &&TenantConfig| tenant.limits.bytes.is_some();
+        let counted = config.tenants.list.iter().find(is_counted);
+        if let (None, Some(_), Some(tenant)) = (&before.tenants.state, &config.tenants.state, counted) {
+            return Err(StartError::Tenants(format!(
+                "tenant '{}': limits.bytes needs tenants_state, which takes effect with the next start",
+                tenant.name
+            )));
         }
         // They are in use until the next start.
         config.tenants.url.clone_from(&before.tenants.url);
@@ -280,13 +288,19 @@ fn later_changes(started: &Config, sessions: &[Arc<Config>], new: &Config) -> Ve
 fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)> {
     let endpoint = if one.is_entry() { SESSION } else { START };
     let side = match (&one.side, &other.side) {
-        (Side::Connect(one), Side::Connect(other)) => (one != other, "[connect]", SESSION),
+        (Side::Connect(one), Side::Connect(other)) => {
+            (without_quotas(one) != without_quotas(other), "[connect]", SESSION)
+        }
         // The certificate changes at once, unless it is one that is made at the start.
         (Side::Listen(one), Side::Listen(other)) => {
             let made = other.identity == IdentityConfig::Fresh && one.identity != other.identity;
             (one.address != other.address || made, "[listen]", START)
         }
         _ => (true, "the change between [connect] and [listen]", START),
+    };
+    let quotas = |config: &Config| match &config.side {
+        Side::Connect(connect) => Some((connect.quota_of_paths(), connect.quotas.clone())),
+        Side::Listen(_) => None,
     };
     let silences = silence(&one.all_flows()) != silence(&other.all_flows());
     let device = |config: &Config| config.tun.clone().map(|tun| (tun.device, tun.addresses, tun.mtu));
@@ -299,6 +313,7 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
         (one.quic_lb != other.quic_lb, "[listen.load_balancer]", START),
         (one.token != other.token, "the token", SESSION),
         side,
+        (one.is_entry() == other.is_entry() && quotas(one) != quotas(other), "the quota of a path", START),
         (device(one) != device(other), "the TUN device", START),
         (one.metrics != other.metrics, "metrics", START),
         (one.control != other.control, "control", START),
@@ -309,10 +324,37 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
     all.into_iter().filter(|(differs, ..)| *differs).map(|(_, what, when)| (what, when)).collect()
 }
 
+/// Quotas are counted over sessions, from the start.
+fn without_quotas(connect: &ConnectConfig) -> ConnectConfig {
+    let mut connect = ConnectConfig { quotas: None, ..connect.clone() };
+    connect.paths.values_mut().for_each(|path| path.quota = None);
+    connect
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{ListenConfig, Token};
+
+    #[test]
+    fn quotas_take_effect_with_the_next_start() {
+        let parse = |paths: &str| {
+            let head = "token = \"correct horse battery\"\n[connect]\nto = \"a:1\"\nquotas = \"q\"\n";
+            Config::parse("t.toml", &format!("{head}{paths}"), "".as_ref()).expect("is right")
+        };
+        let quota = |size: &str| {
+            parse(&format!("[connect.paths.wwan0]\nquota = \"{size}\"\nquota_period = \"month\"\n"))
+        };
+        let started = quota("1GB");
+        let notes = |new| later_changes(&started, &[Arc::new(started.clone())], &new);
+        assert_eq!(notes(quota("2GB")), ["the quota of a path takes effect with the next start"]);
+        let other = [
+            "the quota of a path takes effect with the next start",
+            "[connect] takes effect with the next session",
+        ];
+        assert_eq!(notes(parse("[connect.paths.wwan0]\nrate_limit = \"1Mbps\"\n")), other);
+        assert!(notes(quota("1GB")).is_empty());
+    }
 
     #[test]
     fn only_values_that_are_not_in_use_take_effect_later() {

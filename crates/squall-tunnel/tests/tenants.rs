@@ -696,6 +696,24 @@ fn a_block_ends_although_its_end_is_beyond_the_rate() {
 }
 
 #[test]
+fn a_folder_for_the_count_that_is_new_takes_a_restart() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let with = |top: &str, tenants: &str| {
+            let listen = "[listen]\naddress = \"127.0.0.1:0\"\nstate = \"exit.pem\"";
+            let text = format!("token = \"a token for the exit\"\n{top}\n{listen}\n{tenants}");
+            Config::parse("exit.toml", &text, folder.path()).expect("is right")
+        };
+        let exit = Tunnel::start(with("", "")).await.expect("starts");
+        let new = with("tenants_state = \"state\"", &table("a", "bytes = \"1GB\"", &socket()));
+        let error = exit.reload(new).expect_err("cannot be counted").to_string();
+        let expected = "tenant 'a': limits.bytes needs tenants_state, which takes effect with the next start";
+        assert_eq!(error, expected);
+        exit.stop().await;
+    });
+}
+
+#[test]
 fn an_exit_with_tenants_needs_no_token_of_its_own() {
     let folder = tempfile::tempdir().expect("is made");
     let config = exit_of(folder.path(), "", &table("a", "", &socket()));

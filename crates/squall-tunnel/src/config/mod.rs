@@ -25,7 +25,7 @@ use std::{
 
 use serde::Deserialize;
 use squall::{
-    CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, MAX_WORKERS, Quotas, Trust,
+    CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, MAX_WORKERS, Quota, Quotas, Trust,
     quic_lb::QuicLbServer, sched::DEFAULT_SCHEDULER,
 };
 use squall_units::Span;
@@ -168,13 +168,17 @@ impl ConnectConfig {
         }
     }
 
+    /// The quotas of paths, by the name of the interface.
+    pub(crate) fn quota_of_paths(&self) -> Vec<(String, Quota)> {
+        self.paths.iter().filter_map(|(name, path)| Some((name.clone(), path.quota?))).collect()
+    }
+
     /// Opens the file of the quotas, if there are any.
     ///
     /// # Errors
     /// A description, with the file.
     pub(crate) fn open_quotas(&self) -> Result<Option<Quotas>, String> {
-        let quotas = self.paths.iter().filter_map(|(name, path)| Some((name.clone(), path.quota?)));
-        let quotas: Vec<_> = quotas.collect();
+        let quotas = self.quota_of_paths();
         let Some(file) = self.quotas.as_ref().filter(|_| !quotas.is_empty()) else { return Ok(None) };
         Quotas::open(file, quotas).map(Some).map_err(|error| format!("{}: {error}", file.display()))
     }
