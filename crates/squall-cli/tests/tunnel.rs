@@ -260,6 +260,30 @@ fn a_log_of_json_has_no_other_lines() {
 }
 
 #[test]
+fn check_shows_paths_workers_and_load_balancers() {
+    let scratch = Scratch::new("tunnel-check-more");
+    let file = scratch.path("c.toml");
+    let shown = |text: &str| {
+        fs::write(&file, format!("token = \"a token for tests\"\n{text}")).expect("is written");
+        let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
+        assert_eq!(checked.status.code(), Some(0), "{}", failure(&checked).0);
+        let lines = String::from_utf8(checked.stdout).expect("is text");
+        lines.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let paths = "[connect]\nto = \"host:1\"\nquotas = \"q\"\n\
+                 [connect.paths.wlan0]\nrate_limit = \"2Mbps\"\nrate_burst = \"30kB\"\n\
+                 [connect.paths.wwan0]\nrole = \"backup\"\nquota = \"10GB\"\nquota_period = \"month from 15\"\n";
+    assert_eq!(
+        shown(paths),
+        "path wlan0: primary, rate_limit 2mbps, rate_burst 30kB\n\
+         path wwan0: backup, quota 10GB per month from 15\n"
+    );
+    let listen =
+        "[listen]\naddress = \"127.0.0.1:4433\"\nworkers = 2\nload_balancer = { server_id = \"0a0b\" }\n";
+    assert_eq!(shown(listen), "workers 2\nload balancer: server 0a0b, plain\n");
+}
+
+#[test]
 fn check_prints_a_summary_of_a_file_or_its_mistake() {
     let scratch = Scratch::new("tunnel-check");
     let file = scratch.path("c.toml");

@@ -7,11 +7,13 @@ use std::{
 };
 
 use clap::Args;
+use squall::{Period, Quota, RateLimit};
 use squall_terminal::error::usage;
 use squall_tunnel::{
     Config, FlowConfig,
-    config::{End, ExitAddress, IdentityConfig, ListenConfig, Side, TunConfig},
+    config::{End, ExitAddress, IdentityConfig, ListenConfig, PathConfig, Side, TunConfig},
 };
+use squall_units::{Rate, Size};
 
 use crate::{
     arguments::{ConnectArgs, PathArgs, parse_address},
@@ -131,6 +133,18 @@ pub(super) fn describe(config: &Config) -> String {
     };
     // Writing to a string does not fail.
     let _ = writeln!(text, ", scheduler {}, congestion {}", config.scheduler, config.congestion);
+    if config.workers > 1 {
+        let _ = writeln!(text, "workers {}", config.workers);
+    }
+    if let Some(server) = &config.quic_lb {
+        let key = if server.format().is_encrypted() { "encrypted" } else { "plain" };
+        let _ = writeln!(text, "load balancer: server {}, {key}", server.id());
+    }
+    if let Side::Connect(connect) = &config.side {
+        for (name, path) in &connect.paths {
+            let _ = writeln!(text, "path {name}: {}", path_words(path));
+        }
+    }
     for flow in &config.flows {
         let more = match flow.end {
             End::In(_) => format!(", {}", flow.media.name()),
@@ -162,4 +176,23 @@ pub(super) fn describe(config: &Config) -> String {
         }
     }
     text
+}
+
+/// What the paths of an interface are used for, and may carry.
+fn path_words(path: &PathConfig) -> String {
+    let limit = path.rate_limit.map(|RateLimit { bits_per_second, burst }| {
+        format!("rate_limit {}, rate_burst {}", Rate::from_bps(bits_per_second), Size::from_bytes(burst))
+    });
+    let quota = path.quota.map(|Quota { bytes, period }| {
+        let period = match period {
+            Period::Day => "day".to_owned(),
+            Period::Week => "week".to_owned(),
+            Period::Month(1) => "month".to_owned(),
+            Period::Month(day) => format!("month from {day}"),
+            Period::Every(span) => span.to_string(),
+        };
+        format!("quota {} per {period}", Size::from_bytes(bytes))
+    });
+    let words = [Some(path.role.to_string()), limit, quota].into_iter().flatten();
+    words.collect::<Vec<_>>().join(", ")
 }
