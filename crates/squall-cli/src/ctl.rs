@@ -145,7 +145,11 @@ fn request(command: &Command) -> anyhow::Result<(&'static str, Value)> {
 fn drained(result: &Value) -> String {
     let (sessions, left) =
         (result["sessions"].as_u64().unwrap_or(0), result["left_s"].as_f64().unwrap_or(0.0));
-    let noun = if sessions == 1 { "session moves" } else { "sessions move" };
+    let noun = match sessions {
+        0 => return "draining: there is no session to move\n".to_owned(),
+        1 => "session moves",
+        _ => "sessions move",
+    };
     format!("draining: {sessions} {noun} to other exits, within {left:.0} s\n")
 }
 

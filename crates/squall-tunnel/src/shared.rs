@@ -197,7 +197,10 @@ impl Shared {
         let begins =
             |before: &mut Option<Instant>| before.is_none() && before.replace(now + timeout).is_none();
         if self.draining.send_if_modified(begins) {
-            let words = format!("draining: sessions move to other exits, within {timeout:?}");
+            let words = match lock(&self.sessions).len() {
+                0 => "draining: there is no session to move".to_owned(),
+                _ => format!("draining: sessions move to other exits, within {timeout:?}"),
+            };
             self.journal.info(Kind::Session, words);
         }
         self.draining().map(|until| until.saturating_duration_since(now))

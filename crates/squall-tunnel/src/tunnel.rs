@@ -239,8 +239,9 @@ impl Tunnel {
     /// Ends all sessions; the other end is notified.
     pub async fn stop(mut self) {
         self.shared.stopping.send_replace(true);
-        if let Some(exit) = &self.exit {
-            exit.close().await;
+        match &self.exit {
+            Some(exit) => exit.close().await,
+            None => self.shared.journal.info(Kind::Session, "the entry ends"),
         }
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.main.join()).await;
         self.shared.tenants.save();
