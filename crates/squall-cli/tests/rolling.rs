@@ -326,3 +326,40 @@ fn a_rolling_restart_loses_nothing() {
         });
     }
 }
+
+#[test]
+fn a_second_signal_ends_a_drain_and_a_repeated_one_does_not() {
+    in_real_time(|| {
+        let start = |args: &[&str]| {
+            let common = ["--token", TOKEN].iter().chain(args).map(|arg| (*arg).to_owned());
+            Tunnel::start(&common.collect::<Vec<_>>())
+        };
+        let mut exit = start(&["--listen", "127.0.0.1:0", "--out", "x=udp://127.0.0.1:9"]);
+        let line = exit.line("listening on ");
+        let (address, pin) = line.trim_end().split_once(", fingerprint ").expect("both are there");
+        let address = address.rsplit(' ').next().expect("is an address");
+        // An exit that does not answer, so that the session stays.
+        let other = socket();
+        let silent = format!("127.0.0.1:{}", port(&other));
+        let from = format!("x=udp://127.0.0.1:{}", port(&socket()));
+        let to = ["--to", address, "--to", &silent, "--pin", pin, "--interface", "127.0.0.1"];
+        let mut entry = start(&[&to[..], &["--in", &from]].concat());
+        exit.line("session 1 with");
+        let begin = Instant::now();
+        signal(&exit.child, "TERM");
+        signal(&exit.child, "TERM");
+        assert_duration!(begin.elapsed() < Duration::from_millis(400), "the signals were late");
+        exit.line("draining: sessions move to other exits");
+        assert_eq!(ends_within(&mut exit.child, Duration::from_secs(1)), None);
+        signal(&exit.child, "TERM");
+        exit.line("a second signal: the sessions that are left are closed");
+        assert_eq!(ends_within(&mut exit.child, PATIENCE), Some(0));
+        signal(&entry.child, "TERM");
+        entry.line("the entry ends");
+        let mut exit = start(&["--listen", "127.0.0.1:0", "--out", "x=udp://127.0.0.1:9"]);
+        exit.line("listening on ");
+        signal(&exit.child, "TERM");
+        exit.line("draining: there is no session to move");
+        assert_eq!(ends_within(&mut exit.child, PATIENCE), Some(0));
+    });
+}

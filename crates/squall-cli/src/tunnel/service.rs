@@ -1,12 +1,18 @@
 //! A tunnel as a service: SIGTERM and Ctrl-C stop it, an exit once its sessions have moved; SIGHUP reloads its file.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use squall_terminal::{error::whole, interrupt::Interrupts, note, output};
 use squall_tunnel::{Bitrate, Config, Tunnel, config::LogFormat};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::options::Plan;
+
+/// Signals within this time of the first count as one: `timeout` and others send theirs to the process and to its group.
+const SAME: Duration = Duration::from_millis(500);
 
 /// Runs until the program is stopped.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
@@ -33,16 +39,18 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     };
     // An exit lets its entries move to other exits first. The second request to stop ends it at once.
     let stopped = async {
-        tokio::select! {
-            () = interrupts.next() => {}
-            () = tunnel.draining() => {}
-        }
+        let asked = tokio::select! {
+            () = interrupts.next() => Some(Instant::now()),
+            () = tunnel.draining() => None,
+        };
         notify(&[sd_notify::NotifyState::Stopping]);
         if tunnel.listening().is_some() {
             tunnel.drain();
             tokio::select! {
                 () = tunnel.drained() => {}
-                () = interrupts.next() => {}
+                () = again(&mut interrupts, asked) => {
+                    tracing::warn!("a second signal: the sessions that are left are closed");
+                }
             }
         }
     };
@@ -53,6 +61,16 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     }
     tunnel.stop().await;
     Ok(())
+}
+
+/// Waits for a signal that is another one than that of this time.
+async fn again(interrupts: &mut Interrupts, first: Option<Instant>) {
+    loop {
+        interrupts.next().await;
+        if first.is_none_or(|first| first.elapsed() >= SAME) {
+            return;
+        }
+    }
 }
 
 /// Prints a line for each change. If standard output is closed, the printing ends, not the tunnel.
