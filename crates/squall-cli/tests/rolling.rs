@@ -327,24 +327,31 @@ fn a_rolling_restart_loses_nothing() {
     }
 }
 
+/// Starts a tunnel with options.
+fn start(args: &[&str]) -> Tunnel {
+    Tunnel::start(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
+}
+
+/// An entry with a session to this exit, which stays: the other exit does not answer.
+fn entry_that_stays(exit: &mut Tunnel) -> (Tunnel, UdpSocket) {
+    let line = exit.line("listening on ");
+    let (address, pin) = line.trim_end().split_once(", fingerprint ").expect("both are there");
+    let address = address.rsplit(' ').next().expect("is an address");
+    let other = socket();
+    let silent = format!("127.0.0.1:{}", port(&other));
+    let from = format!("x=udp://127.0.0.1:{}", port(&socket()));
+    let to = ["--to", address, "--to", &silent, "--pin", pin, "--interface", "127.0.0.1"];
+    let entry = start(&[&["--token", TOKEN], &to[..], &["--in", &from]].concat());
+    exit.line("session 1 with");
+    (entry, other)
+}
+
 #[test]
 fn a_second_signal_ends_a_drain_and_a_repeated_one_does_not() {
+    let listen = ["--token", TOKEN, "--listen", "127.0.0.1:0", "--out", "x=udp://127.0.0.1:9"];
     in_real_time(|| {
-        let start = |args: &[&str]| {
-            let common = ["--token", TOKEN].iter().chain(args).map(|arg| (*arg).to_owned());
-            Tunnel::start(&common.collect::<Vec<_>>())
-        };
-        let mut exit = start(&["--listen", "127.0.0.1:0", "--out", "x=udp://127.0.0.1:9"]);
-        let line = exit.line("listening on ");
-        let (address, pin) = line.trim_end().split_once(", fingerprint ").expect("both are there");
-        let address = address.rsplit(' ').next().expect("is an address");
-        // An exit that does not answer, so that the session stays.
-        let other = socket();
-        let silent = format!("127.0.0.1:{}", port(&other));
-        let from = format!("x=udp://127.0.0.1:{}", port(&socket()));
-        let to = ["--to", address, "--to", &silent, "--pin", pin, "--interface", "127.0.0.1"];
-        let mut entry = start(&[&to[..], &["--in", &from]].concat());
-        exit.line("session 1 with");
+        let mut exit = start(&listen);
+        let (mut entry, _other) = entry_that_stays(&mut exit);
         let begin = Instant::now();
         signal(&exit.child, "TERM");
         signal(&exit.child, "TERM");
@@ -356,10 +363,33 @@ fn a_second_signal_ends_a_drain_and_a_repeated_one_does_not() {
         assert_eq!(ends_within(&mut exit.child, PATIENCE), Some(0));
         signal(&entry.child, "TERM");
         entry.line("the entry ends");
-        let mut exit = start(&["--listen", "127.0.0.1:0", "--out", "x=udp://127.0.0.1:9"]);
+        let mut exit = start(&listen);
         exit.line("listening on ");
         signal(&exit.child, "TERM");
         exit.line("draining: there is no session to move");
+        assert_eq!(ends_within(&mut exit.child, PATIENCE), Some(0));
+    });
+}
+
+/// As when a service manager stops an exit that an operator has drained.
+#[test]
+fn a_signal_after_a_drain_over_the_control_socket_is_the_first_one() {
+    in_real_time(|| {
+        let scratch = Scratch::new("drained-before");
+        let (file, control) = (scratch.path("exit.toml"), scratch.path("control"));
+        let text = format!(
+            "token = \"{TOKEN}\"\ncontrol = \"control\"\n[listen]\naddress = \"127.0.0.1:0\"\n\
+             [[flow]]\nname = \"x\"\nout = \"udp://127.0.0.1:9\"\n"
+        );
+        std::fs::write(&file, text).expect("is written");
+        let mut exit = start(&[file.to_str().expect("is text")]);
+        let (_entry, _other) = entry_that_stays(&mut exit);
+        let drained = squall().args(["ctl", "--socket"]).arg(&control).arg("drain").output().expect("runs");
+        assert!(drained.status.success(), "{drained:?}");
+        exit.line("draining: sessions move to other exits");
+        signal(&exit.child, "TERM");
+        assert_eq!(ends_within(&mut exit.child, Duration::from_secs(1)), None);
+        signal(&exit.child, "TERM");
         assert_eq!(ends_within(&mut exit.child, PATIENCE), Some(0));
     });
 }

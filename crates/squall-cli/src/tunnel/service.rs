@@ -37,7 +37,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
             reload(&tunnel, plan.file.as_deref()).await;
         }
     };
-    // An exit lets its entries move to other exits first. The second request to stop ends it at once.
+    // An exit lets its entries move to other exits first. The second signal ends it at once.
     let stopped = async {
         let asked = tokio::select! {
             () = interrupts.next() => Some(Instant::now()),
@@ -48,7 +48,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
             tunnel.drain();
             tokio::select! {
                 () = tunnel.drained() => {}
-                () = again(&mut interrupts, asked) => {
+                () = second(&mut interrupts, asked) => {
                     tracing::warn!("a second signal: the sessions that are left are closed");
                 }
             }
@@ -63,11 +63,12 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for a signal that is another one than that of this time.
-async fn again(interrupts: &mut Interrupts, first: Option<Instant>) {
+/// Waits for a second signal. The first one may have come at this time, or is still to come where the drain was begun over the control
+/// socket: a service manager sends it after that.
+async fn second(interrupts: &mut Interrupts, mut first: Option<Instant>) {
     loop {
         interrupts.next().await;
-        if first.is_none_or(|first| first.elapsed() >= SAME) {
+        if first.get_or_insert_with(Instant::now).elapsed() >= SAME {
             return;
         }
     }
