@@ -18,7 +18,6 @@ use tokio::task::JoinSet;
 use crate::{
     clock::lock,
     config::{Config, ConnectConfig, ExitAddress, TrustConfig},
-    race::Found,
     srv,
 };
 
@@ -46,6 +45,9 @@ impl Candidate {
         self.server_name.as_deref() == Some(domain)
     }
 }
+
+/// The exits of the names in a configuration, and the names that have none.
+pub(crate) type Found = (Vec<Candidate>, Vec<String>);
 
 /// The hosts of a configuration, the preferred one first.
 pub(crate) fn hosts(config: &Config, connect: &ConnectConfig) -> Vec<Candidate> {

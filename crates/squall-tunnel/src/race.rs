@@ -7,10 +7,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::exits::Candidate;
-
-/// The exits of the names in a configuration, and the names that have none.
-pub(crate) type Found = (Vec<Candidate>, Vec<String>);
+use crate::exits::{Candidate, Found};
 
 /// Tries exits until one accepts. The next one is tried at once when one refuses, and beside it when one does not answer
 /// within `stagger`. Known exits do not wait for those that are looked up. `arrange` has the exits to try, in their order,
