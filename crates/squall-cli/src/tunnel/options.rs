@@ -164,7 +164,7 @@ pub(super) fn describe(config: &Config) -> String {
         let _ = writeln!(text, "tenant {}: {flows}", tenant.name);
     }
     if let Some(url) = &config.tenants.url {
-        let _ = writeln!(text, "tenants of {}, every {} s", url.url, url.interval.as_secs());
+        let _ = writeln!(text, "tenants of {}, every {} s", url.shown(), url.interval.as_secs());
     }
     if let Some(tun) = &config.tun {
         let addresses: Vec<String> = tun.addresses.iter().map(ToString::to_string).collect();

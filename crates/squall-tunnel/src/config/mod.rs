@@ -37,7 +37,7 @@ pub use exits::{ExitAddress, MAX_EXITS};
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use interface::PathConfig;
 pub use source::Source;
-pub(crate) use tenant::{MAX_LIST, check_tenants, read_list};
+pub(crate) use tenant::{MAX_LIST, check_tenants, read_list, without_query};
 pub use tenant::{
     MAX_TENANT_FLOWS, MAX_TENANTS, Period, TenantConfig, TenantLimits, TenantsConfig, TenantsUrl,
 };

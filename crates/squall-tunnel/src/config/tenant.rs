@@ -68,6 +68,11 @@ pub struct TenantsUrl {
 }
 
 impl TenantsUrl {
+    /// The address for people, without a query: that may have a secret.
+    pub fn shown(&self) -> &str {
+        without_query(&self.url)
+    }
+
     /// What requests present.
     ///
     /// # Errors
@@ -411,6 +416,11 @@ pub(crate) fn read_list(name: &str, text: &str) -> Result<Vec<TenantConfig>, Str
     tenants(list.tenant).map_err(|mistake| mistake.locate(name, text).to_string())
 }
 
+/// An address without its query, which may have a secret.
+pub(crate) fn without_query(url: &str) -> &str {
+    url.split_once('?').map_or(url, |(url, _)| url)
+}
+
 /// `http://HOST…` or `https://HOST…`.
 pub(super) struct ListUrl(String);
 
@@ -420,6 +430,9 @@ impl FromStr for ListUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
         let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        if rest.is_some_and(|rest| rest.split('/').next().is_some_and(|host| host.contains('@'))) {
+            return Err("a user name or password is not sent; there is tenants_token_file".to_owned());
+        }
         match rest.filter(|rest| is_plain && !rest.is_empty() && !rest.starts_with('/')) {
             Some(_) => Ok(Self(text.to_owned())),
             None => Err("expected http://HOST/PATH or https://HOST/PATH".to_owned()),

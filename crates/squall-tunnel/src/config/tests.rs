@@ -461,6 +461,11 @@ fn mistakes_of_tenants_have_a_line_and_a_column() {
         ),
         ("https://example.org", "ftp://example.org", "3:15: tenants_url: expected http://HOST/PATH"),
         (
+            "https://example.org",
+            "https://me:secret@example.org",
+            "3:15: tenants_url: a user name or password",
+        ),
+        (
             "control =",
             "tenants_token_file = \"none\"\ncontrol =",
             "4:22: tenants_token_file: none: No such file",

@@ -15,7 +15,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::state::KeptList;
 use crate::{
-    config::{MAX_LIST, TenantConfig, TenantsUrl, read_list},
+    config::{MAX_LIST, TenantConfig, TenantsUrl, read_list, without_query},
     journal::Kind,
     shared::Shared,
 };
@@ -69,7 +69,7 @@ pub(crate) fn use_kept(shared: &Shared, from: &TenantsUrl) -> Current {
         Default::default()
     });
     if count > 0 {
-        let words = format!("{count} tenants of {}, as of the last start, until it answers", from.url);
+        let words = format!("{count} tenants of {}, as of the last start, until it answers", from.shown());
         shared.journal.info(Kind::Tenant, words);
     }
     Current { list, ..Current::default() }
@@ -82,7 +82,7 @@ pub(crate) async fn run(shared: Arc<Shared>, from: TenantsUrl, mut current: Curr
         match update(&shared, &from, &mut current).await {
             Ok(()) => {
                 if reported.take().is_some() {
-                    shared.journal.info(Kind::Tenant, format!("{} answers again", from.url));
+                    shared.journal.info(Kind::Tenant, format!("{} answers again", from.shown()));
                 }
                 failures = 0;
             }
@@ -117,7 +117,7 @@ fn load(shared: &Shared, from: &TenantsUrl) -> Result<KeptList, String> {
 async fn update(shared: &Arc<Shared>, from: &TenantsUrl, current: &mut Current) -> Result<(), String> {
     let answer = tokio::time::timeout(TIMEOUT, request(from, current.list.etag.as_deref())).await;
     let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
-    let Some(list) = answer.map_err(|problem| format!("{}: {problem}", from.url))? else { return Ok(()) };
+    let Some(list) = answer.map_err(|problem| format!("{}: {problem}", from.shown()))? else { return Ok(()) };
     if list != current.list {
         apply(shared, &list)?;
         current.list = list;
@@ -128,13 +128,14 @@ async fn update(shared: &Arc<Shared>, from: &TenantsUrl, current: &mut Current) 
 
 /// Replaces the tenants of the list. Returns their number.
 fn apply(shared: &Shared, list: &KeptList) -> Result<usize, String> {
-    let tenants: Vec<TenantConfig> = read_list(&list.url, &list.text)?;
+    let name = without_query(&list.url);
+    let tenants: Vec<TenantConfig> = read_list(name, &list.text)?;
     let count = tenants.len();
     let changed = shared.change_tenants(|sources| {
         sources.fetched = tenants;
         Ok(())
     });
-    changed.map_err(|error| format!("{}: {error}", list.url))?;
+    changed.map_err(|error| format!("{name}: {error}"))?;
     Ok(count)
 }
 
@@ -149,7 +150,9 @@ async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList
         request = request.header(header::IF_NONE_MATCH, tag);
     }
     let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
-    let answer = client()?.request(request).await.map_err(|error| whole(&error))?;
+    // Reads the files of the system's authorities.
+    let client = tokio::task::spawn_blocking(client).await.map_err(|error| error.to_string())??;
+    let answer = client.request(request).await.map_err(|error| whole(&error))?;
     match answer.status() {
         StatusCode::OK => {}
         StatusCode::NOT_MODIFIED if tag.is_some() => return Ok(None),
