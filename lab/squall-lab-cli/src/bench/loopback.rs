@@ -1,10 +1,12 @@
 //! Goodput over real sockets, beside plain QUIC datagrams from the same library: what Squall costs on top.
 //!
 //! Both send from client to server over 127.0.0.1 as fast as they can, each with its default controller, one connection, the same
-//! size of packets and the same runtime; they take turns, so that both meet the same moods of the machine.
+//! size of packets and the same runtime; they take turns, so that both meet the same moods of the machine. Squall copies what it carries into
+//! datagrams and out of them. Plain datagrams are measured both without any data of an application, and with it.
 
 use std::{
     future::Future,
+    hint::black_box,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -33,31 +35,47 @@ const BATCH: usize = 64;
 /// Bytes queued at the sender at most, for both.
 const QUEUE: usize = 1 << 20;
 
+/// What plain datagrams carry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Data {
+    /// The same bytes again and again, which the receiver does not look at.
+    Same,
+    /// Bytes that are copied from the sender's block, and into one of the receiver.
+    Copied,
+}
+
 pub(super) fn measure() -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut ours = [const { Vec::new() }; 2];
     let mut plain = [const { Vec::new() }; 2];
     let mut ratios = [const { Vec::new() }; 2];
+    let mut to_copied = [const { Vec::new() }; 2];
     for _ in 0..TURNS {
         let of_squall = runtime.block_on(squall()).context("loopback, squall")?;
-        let of_plain = runtime.block_on(datagrams()).context("loopback, plain datagrams")?;
-        for (at, (squall, plain_one)) in of_squall.into_iter().zip(of_plain).enumerate() {
-            ours[at].push(squall);
-            plain[at].push(plain_one);
-            ratios[at].push(squall / plain_one);
+        let of_plain = runtime.block_on(datagrams(Data::Same)).context("loopback, plain datagrams")?;
+        let of_copied = runtime.block_on(datagrams(Data::Copied)).context("loopback, copied datagrams")?;
+        for at in 0..2 {
+            ours[at].push(of_squall[at]);
+            plain[at].push(of_plain[at]);
+            ratios[at].push(of_squall[at] / of_plain[at]);
+            to_copied[at].push(of_squall[at] / of_copied[at]);
         }
     }
     runtime.shutdown_timeout(Duration::from_secs(1));
     let [our_goodput, our_cost] = ours;
     let [goodput, cost] = plain;
     let [goodputs, costs] = ratios;
+    let [to_copied, costs_to_copied] = to_copied;
     Ok(vec![
         Figure::of("loopback goodput, squall", "Mbps", our_goodput),
         Figure::of("loopback goodput, plain datagrams", "Mbps", goodput),
         Figure::of("loopback, squall / plain", "", goodputs).target(Target::AtLeast(1.0)),
+        Figure::of("loopback, squall / plain with data", "", to_copied).target(Target::AtLeast(1.0)),
         Figure::of("loopback processor time, both ends, squall", "µs/Mbit", our_cost),
         Figure::of("loopback processor time, both ends, plain datagrams", "µs/Mbit", cost),
         Figure::of("loopback processor time, squall / plain", "", costs).target(Target::AtMost(1.1)),
+        Figure::of("loopback processor time, squall / plain with data", "", costs_to_copied)
+            .target(Target::AtMost(1.0)),
     ])
 }
 
@@ -86,7 +104,7 @@ async fn squall() -> anyhow::Result<Measured> {
     rate
 }
 
-async fn datagrams() -> anyhow::Result<Measured> {
+async fn datagrams(data: Data) -> anyhow::Result<Measured> {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
     let (chain, key) = (vec![certified.cert.der().clone()], certified.signing_key.serialize_der());
     let mut roots = rustls::RootCertStore::empty();
@@ -106,11 +124,16 @@ async fn datagrams() -> anyhow::Result<Measured> {
     let (sending, receiving) = tokio::join!(connecting, accept);
     let (sending, receiving) = (sending?, receiving?);
     let connection = sending.clone();
-    let sender = tokio::spawn(async move { while send_some(&connection).await.is_some() {} });
+    let sender = tokio::spawn(async move { while send_some(&connection, data).await.is_some() {} });
     let rate = count(|| async {
         let mut datagrams = [const { Bytes::new() }; BATCH];
         let got = receiving.read_many_datagrams(&mut datagrams).await.ok()?;
-        Some(datagrams[..got].iter().map(Bytes::len).sum())
+        let got = &datagrams[..got];
+        Some(if data == Data::Copied {
+            black_box(got.concat()).len()
+        } else {
+            got.iter().map(Bytes::len).sum()
+        })
     })
     .await;
     sending.close(0u32.into(), b"");
@@ -119,13 +142,15 @@ async fn datagrams() -> anyhow::Result<Measured> {
 }
 
 /// Sends datagrams of full packets in the quickest way there is; `None` when the connection has ended.
-async fn send_some(connection: &noq::Connection) -> Option<()> {
+async fn send_some(connection: &noq::Connection, data: Data) -> Option<()> {
     static DATA: [u8; 1 << 16] = [0; 1 << 16];
     let datagram = Bytes::from_static(&DATA).slice(..connection.max_datagram_size()?);
     // Waits for room, which one call for many would make by dropping what is queued.
     connection.send_datagram_wait(datagram.clone()).await.ok()?;
     let room = connection.datagram_send_buffer_space() / datagram.len();
-    connection.send_many_datagrams(&vec![datagram; room.min(BATCH)]).ok()?;
+    let make = || if data == Data::Copied { Bytes::copy_from_slice(&datagram) } else { datagram.clone() };
+    let datagrams: Vec<Bytes> = std::iter::repeat_with(make).take(room.min(BATCH)).collect();
+    connection.send_many_datagrams(&datagrams).ok()?;
     Some(())
 }
 
