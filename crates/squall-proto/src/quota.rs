@@ -63,6 +63,18 @@ impl Period {
     }
 }
 
+impl std::fmt::Display for Period {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Day => f.write_str("day"),
+            Self::Week => f.write_str("week"),
+            Self::Month(1) => f.write_str("month"),
+            Self::Month(day) => write!(f, "month from {day}"),
+            Self::Every(span) => write!(f, "{span}"),
+        }
+    }
+}
+
 impl std::str::FromStr for Period {
     type Err = String;
 
@@ -359,6 +371,9 @@ mod tests {
     fn a_period_is_read_and_others_are_named() {
         assert_eq!("month from 15".parse(), Ok(Period::Month(15)));
         assert_eq!("week".parse(), Ok(Period::Week));
+        for text in ["day", "week", "month", "month from 15"] {
+            assert_eq!(text.parse::<Period>().map(|period| period.to_string()), Ok(text.to_owned()));
+        }
         for text in ["", "year", "month from 29", "month from 0", "months"] {
             assert!(text.parse::<Period>().is_err_and(|error| error.contains("day, week, month")), "{text}");
         }

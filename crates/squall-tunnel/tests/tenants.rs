@@ -337,7 +337,7 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
         fs::write(folder.path().join("tenants.d/README"), "no tenant").expect("is written");
         let server = ListServer::start(Some(json("c", &c)));
         let top = format!(
-            "tenants = \"tenants.d\"\ntenants_url = \"http://{}/list?word=of-the-list\"\ntenants_interval = \"1s\"",
+            "tenants = \"tenants.d\"\ntenants_url = \"http://{}/list?word=of@the-list\"\ntenants_interval = \"1s\"",
             server.address
         );
         let config = || exit_of(folder.path(), &top, &table("a", "", &a));
@@ -388,7 +388,7 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
         server.set(None);
         reported(&exit, "it answers with status 503").await;
         let words: Vec<_> = exit.status().events.into_iter().map(|event| event.words).collect();
-        assert!(!words.iter().any(|words| words.contains("of-the-list")), "{words:?}");
+        assert!(!words.iter().any(|words| words.contains("of@the-list")), "{words:?}");
         site.entry.stop().await;
         exit.stop().await;
     });

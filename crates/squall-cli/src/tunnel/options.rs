@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use squall::{Period, Quota, RateLimit};
+use squall::{Quota, RateLimit};
 use squall_terminal::error::usage;
 use squall_tunnel::{
     Config, FlowConfig,
@@ -183,16 +183,8 @@ fn path_words(path: &PathConfig) -> String {
     let limit = path.rate_limit.map(|RateLimit { bits_per_second, burst }| {
         format!("rate_limit {}, rate_burst {}", Rate::from_bps(bits_per_second), Size::from_bytes(burst))
     });
-    let quota = path.quota.map(|Quota { bytes, period }| {
-        let period = match period {
-            Period::Day => "day".to_owned(),
-            Period::Week => "week".to_owned(),
-            Period::Month(1) => "month".to_owned(),
-            Period::Month(day) => format!("month from {day}"),
-            Period::Every(span) => span.to_string(),
-        };
-        format!("quota {} per {period}", Size::from_bytes(bytes))
-    });
+    let quota =
+        path.quota.map(|Quota { bytes, period }| format!("quota {} per {period}", Size::from_bytes(bytes)));
     let words = [Some(path.role.to_string()), limit, quota].into_iter().flatten();
     words.collect::<Vec<_>>().join(", ")
 }

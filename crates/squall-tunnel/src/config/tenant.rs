@@ -430,7 +430,8 @@ impl FromStr for ListUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
         let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
-        if rest.is_some_and(|rest| rest.split('/').next().is_some_and(|host| host.contains('@'))) {
+        let host = rest.and_then(|rest| rest.split(['/', '?']).next());
+        if host.is_some_and(|host| host.contains('@')) {
             return Err("a user name or password is not sent; there is tenants_token_file".to_owned());
         }
         match rest.filter(|rest| is_plain && !rest.is_empty() && !rest.starts_with('/')) {
