@@ -36,11 +36,14 @@ deb: tools
 
 # Everything CI runs: formatting, lints, documentation, every test. At the end it counts excused and skipped tests.
 UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
+LOCKS = bindings/gstreamer/Cargo.lock fuzz/Cargo.lock lab/versus-tquic/Cargo.lock
 test: tools
 	@rm -f "$(UNJUDGED)"
 	$(CARGO) fmt --all --check
 	@if command -v python3 >/dev/null; then scripts/structure.py --check 2 && scripts/recipes.py --check; \
 	else printf 'skipped\tstructure\twithout python3\n' >> "$(UNJUDGED)"; fi
+	@# The lock files of the workspaces beside the main one: a crate's new dependency belongs in each of them.
+	@for lock in $(LOCKS); do $(CARGO) update --quiet --workspace --locked --manifest-path $${lock%.lock}.toml || exit 1; done
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel --locked -- -D warnings
 	$(CARGO) clippy -p squall-lab-cli -p squall-cli --features squall-lab-cli/qlog,squall-cli/qlog --locked -- -D warnings
