@@ -6,7 +6,7 @@ use std::{net::UdpSocket, time::Duration};
 
 use common::*;
 use squall_testing::assert_duration;
-use squall_tunnel::{Tunnel, config::Token};
+use squall_tunnel::{Status, Tunnel, config::Token};
 
 #[test]
 fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
@@ -314,6 +314,45 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
         assert!(sent < 50, "{sent} datagrams until one arrived");
         earlier.stop().await;
         exit.stop().await;
+    });
+}
+
+#[test]
+fn an_earlier_entry_has_the_flow_back_when_a_later_one_gives_it_up() {
+    within(async || {
+        // From the entries to the exit, and the other way round.
+        for enters_at_the_exit in [false, true] {
+            let end = |is_in: bool, port: u16| {
+                let text = format!("x=udp://127.0.0.1:{port}");
+                if is_in { flow_in(&text) } else { flow_out(&text) }
+            };
+            let exit = exit_config(0, None, vec![end(enters_at_the_exit, free_port())]);
+            let exit = Tunnel::start(exit).await.expect("starts");
+            let entry = async || {
+                let flows = vec![end(!enters_at_the_exit, free_port())];
+                let entry = Tunnel::start(entry_config(&exit, flows)).await.expect("starts");
+                attached(&entry).await;
+                entry
+            };
+            let count = |status: &Status, words| {
+                status.events.iter().filter(|event| event.words.contains(words)).count()
+            };
+            let (earlier, later) = (entry().await, entry().await);
+            if enters_at_the_exit {
+                until(&exit, "moved", |status| count(status, "goes to") == 2).await;
+            } else {
+                until(&earlier, "without the flow", |status| !status.flows[0].attached).await;
+            }
+            later.reload(entry_config(&exit, Vec::new())).expect("is taken");
+            until(&exit, "given up", |status| !enters_at_the_exit || count(status, "has no out end") == 1)
+                .await;
+            attached(&earlier).await;
+            attached(&exit).await;
+            assert!(later.status().sessions.iter().any(|session| session.agreed), "it goes on without");
+            earlier.stop().await;
+            later.stop().await;
+            exit.stop().await;
+        }
     });
 }
 

@@ -284,13 +284,31 @@ impl SessionFlows {
 
     /// Accepts offers of the peer for flows that no session carries any more.
     fn retry_offers(&mut self, shared: &Shared) -> Vec<(u16, Verdict)> {
-        let is_free = |offer: &&Offer| {
-            let flow =
-                shared.registry.get(&self.name_here(&offer.name)).filter(|flow| !flow.config().is_in());
-            flow.is_some_and(|flow| flow.carrier().is_none())
-        };
-        let free: Vec<Offer> = self.their_offers.iter().filter(is_free).cloned().collect();
+        let free: Vec<Offer> =
+            self.their_offers.iter().filter(|offer| self.is_free(shared, offer)).cloned().collect();
         free.into_iter().map(|offer| (offer.channel, self.accept_offer(shared, &offer))).collect()
+    }
+
+    /// Whether the peer offers a flow that no session carries, and this one may.
+    fn is_free(&self, shared: &Shared, offer: &Offer) -> bool {
+        let is_unused = self.offered.values().all(|own| *own != offer.channel);
+        is_unused && self.out_end(shared, offer).is_some_and(|flow| flow.carrier().is_none())
+    }
+
+    /// The end here of a flow that the peer offers, if this session may carry it.
+    fn out_end(&self, shared: &Shared, offer: &Offer) -> Option<Arc<Flow>> {
+        let config = shared.config();
+        let is_here = |flow: &FlowConfig| !flow.is_in() && self.may_carry(&config, flow);
+        shared.registry.get(&self.name_here(&offer.name)).filter(|flow| is_here(&flow.config()))
+    }
+
+    /// Whether another session gave up a flow that both ends of this one want it to carry.
+    pub(super) fn may_have_more(&self, shared: &Shared) -> bool {
+        let lost = |(name, channel): (&String, &u16)| {
+            let flow = self.accepted.contains(channel).then(|| shared.registry.get(name)).flatten();
+            flow.is_some_and(|flow| flow.config().is_in() && flow.carrier().is_none())
+        };
+        self.offered.iter().any(lost) || self.their_offers.iter().any(|offer| self.is_free(shared, offer))
     }
 
     /// The peer offers the flows that enter there.
@@ -314,9 +332,7 @@ impl SessionFlows {
 
     fn accept_offer(&mut self, shared: &Shared, offer: &Offer) -> Verdict {
         let name = self.name_here(&offer.name);
-        let config = shared.config();
-        let is_here = |flow: &FlowConfig| !flow.is_in() && self.may_carry(&config, flow);
-        let Some(flow) = shared.registry.get(&name).filter(|flow| is_here(&flow.config())) else {
+        let Some(flow) = self.out_end(shared, offer) else {
             let words = format!("flow '{name}' of {} is refused: it has no out end here", self.peer);
             self.log(shared, Level::Warning, words);
             return Verdict::Unknown;

@@ -508,6 +508,9 @@ impl TunnelSession {
             status.paths = paths;
         });
         self.flows.sweep(&self.shared);
+        if self.agreed && self.closed.is_none() && self.flows.may_have_more(&self.shared) {
+            self.offer_flows();
+        }
     }
 
     fn report_bitrate(&self, safe_bps: u64, limit: Limit) {
