@@ -6,7 +6,12 @@ mod methods;
 pub(crate) mod request;
 
 use std::{
-    fs, io,
+    fs,
+    io::{
+        self,
+        ErrorKind::{AddrInUse, AlreadyExists, ConnectionRefused, NotFound, WouldBlock},
+    },
+    mem,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
         net::{SocketAddr, UnixListener as Listener},
@@ -21,6 +26,7 @@ use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink},
     net::{UnixListener, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore},
+    task::spawn_blocking,
     time::timeout,
 };
 
@@ -85,14 +91,17 @@ pub(crate) async fn serve(config: &ControlConfig, shared: Arc<Shared>) -> Result
 /// Binds a socket that is never open to others: it gets its name last, once it has its mode, in a folder that only this user
 /// can enter. The socket of a process that is gone is replaced.
 async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+    let stale = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == NotFound => None,
         Err(error) => return Err(error),
         Ok(file) if !file.file_type().is_socket() => {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
+            return Err(io::Error::new(AlreadyExists, "a file that is no socket is there"));
         }
-        Ok(_) => check_gone(path).await?,
-    }
+        Ok(file) => {
+            check_gone(path).await?;
+            Some(file.ino())
+        }
+    };
     // Under a name that is too long, clients could not connect.
     SocketAddr::from_pathname(path)?;
     let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -103,21 +112,39 @@ async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
     let new = beside.join(private.path().file_name().unwrap_or_default()).join("s");
     let listener = Listener::bind(&new)?;
     fs::set_permissions(&new, fs::Permissions::from_mode(mode))?;
-    fs::rename(&new, path)?;
+    if let Some(stale) = stale {
+        remove(path, stale, &new.with_file_name("stale"))?;
+    }
+    // Unlike a rename it replaces nothing: another process may have been as quick.
+    fs::hard_link(&new, path)
+        .map_err(|error| if error.kind() == AlreadyExists { is_used() } else { error })?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
+/// Removes the socket of a process that is gone, by moving it to a folder that goes. One that another process has put there
+/// meanwhile stays.
+fn remove(path: &Path, inode: u64, moved: &Path) -> io::Result<()> {
+    match fs::rename(path, moved) {
+        Ok(()) if fs::symlink_metadata(moved)?.ino() == inode => Ok(()),
+        Ok(()) => fs::hard_link(moved, path).and(Err(is_used())),
+        Err(error) if error.kind() == NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_used() -> io::Error {
+    io::Error::new(AddrInUse, "another process answers there")
+}
+
 /// Whether the process of a socket is gone. Does not wait for one that is stopped.
 async fn check_gone(path: &Path) -> io::Result<()> {
-    use io::ErrorKind::{AddrInUse, ConnectionRefused, NotFound, WouldBlock};
-    let answers = || io::Error::new(AddrInUse, "another process answers there");
     match UnixStream::connect(path).await {
-        Ok(_) => Err(answers()),
+        Ok(_) => Err(is_used()),
         Err(error) => match error.kind() {
             ConnectionRefused | NotFound => Ok(()),
             // As many connections wait for it as can.
-            WouldBlock => Err(answers()),
+            WouldBlock => Err(is_used()),
             kind => {
                 let problem = format!("whether another process answers there is unknown: {error}");
                 Err(io::Error::new(kind, problem))
@@ -153,7 +180,7 @@ fn is_own(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| [0, own].contains(&peer.uid()))
 }
 
-async fn serve_connection(stream: UnixStream, shared: &Shared) -> io::Result<()> {
+async fn serve_connection(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
@@ -165,7 +192,13 @@ async fn serve_connection(stream: UnixStream, shared: &Shared) -> io::Result<()>
             return Ok(());
         }
         let is_too_long = line.len() > MAX_REQUEST;
-        let (answer, _held) = if is_too_long { (Some(too_long()), None) } else { respond(shared, &line) };
+        let (answer, _held) = if is_too_long {
+            (Some(too_long()), None)
+        } else {
+            // A change waits for the disk, and media are on the threads of tasks.
+            let (shared, line) = (shared.clone(), mem::take(&mut line));
+            spawn_blocking(move || respond(&shared, &line)).await.map_err(io::Error::other)?
+        };
         if let Some(answer) = answer {
             timeout(WRITE_TIMEOUT, writer.write_all(answer.as_bytes())).await.map_err(io::Error::other)??;
         }
@@ -227,6 +260,28 @@ mod tests {
         let names: Vec<_> = fs::read_dir(folder.path()).expect("is listed").flatten().collect();
         assert_eq!(names.len(), 1, "no other file stays: {names:?}");
         assert_eq!(fs::metadata(&path).expect("is there").mode() & 0o777, 0o660);
+    }
+
+    #[test]
+    fn of_processes_that_start_at_once_one_has_the_socket() {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = folder.path().join("c.sock");
+        let start = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(listen(&path, 0o600))
+        };
+        for round in 0..300 {
+            if round % 2 == 0 {
+                let _ = fs::remove_file(&path);
+            }
+            let started: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+                threads.into_iter().map(|thread| thread.join().expect("ends")).collect()
+            });
+            let won: Vec<_> = started.into_iter().filter_map(Result::ok).collect();
+            assert_eq!(won.len(), 1, "in round {round}");
+            Stream::connect(&path).expect("it answers");
+        }
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use hyper_util::{
 };
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::task::spawn_blocking;
 
 use super::state::KeptList;
 use crate::{
@@ -41,9 +42,12 @@ pub(crate) struct Current {
 
 impl Current {
     /// Writes the list, if it has changed.
-    fn save(&mut self, shared: &Shared) {
-        let Some(state) = shared.tenants.state.as_ref().filter(|_| self.is_new) else { return };
-        let written = state.save(&self.list);
+    async fn save(&mut self, shared: &Shared) {
+        let Some(state) = shared.tenants.state.clone().filter(|_| self.is_new) else { return };
+        // A disk may take long, and media are on the threads of tasks.
+        let list = self.list.clone();
+        let written = spawn_blocking(move || state.save(&list).map_err(|error| error.to_string())).await;
+        let written = written.unwrap_or_else(|error| Err(error.to_string()));
         self.is_new = written.is_err();
         match (written, mem::replace(&mut self.is_failing, self.is_new)) {
             (Ok(()), true) => shared.journal.info(Kind::Tenant, "the list of tenants is kept again"),
@@ -96,7 +100,7 @@ pub(crate) async fn run(shared: Arc<Shared>, from: TenantsUrl, mut current: Curr
             }
         }
         // Also later, after a failure: the next start must not bring back a tenant that was withdrawn.
-        current.save(&shared);
+        current.save(&shared).await;
         tokio::time::sleep(pause(from.interval, failures)).await;
     }
 }
@@ -151,7 +155,7 @@ async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList
     }
     let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
     // Reads the files of the system's authorities.
-    let client = tokio::task::spawn_blocking(client).await.map_err(|error| error.to_string())??;
+    let client = spawn_blocking(client).await.map_err(|error| error.to_string())??;
     let answer = client.request(request).await.map_err(|error| whole(&error))?;
     match answer.status() {
         StatusCode::OK => {}
