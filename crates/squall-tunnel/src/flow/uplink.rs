@@ -132,12 +132,14 @@ struct Growing {
 }
 
 impl Growing {
-    fn add(&mut self, flow: &Arc<Flow>, frame: Frame) {
+    /// Whether the session took it.
+    fn add(&mut self, flow: &Arc<Flow>, frame: Frame) -> bool {
         let (len, ends) = (frame.len(), frame.ends);
         self.bytes += len;
-        let Ok(writer) = &mut self.writer else { return };
+        let Ok(writer) = &mut self.writer else { return false };
         let data = frame.into_rest();
         let added = if ends { writer.try_append_last(data) } else { writer.try_append(data) };
+        let is_taken = added.is_ok();
         if let Err(WriteError::Full(_) | WriteError::TooLarge { .. }) = added {
             // The written bytes count with the fate of the block, the rest as overflow.
             let (class, stamp) = (self.class, self.stamp);
@@ -146,6 +148,7 @@ impl Growing {
             written.bytes -= len;
             written.end(flow);
         }
+        is_taken
     }
 
     fn end(self, flow: &Arc<Flow>) {
@@ -344,10 +347,10 @@ impl Uplink {
     /// Passes datagrams to the session. Returns the block that grows afterwards, and whether the session took them.
     fn pass_on(&self, flow: &Arc<Flow>, growing: Option<Growing>, frame: Frame) -> (Option<Growing>, bool) {
         let ends = frame.ends;
-        let growing = match growing {
+        let (growing, is_taken) = match growing {
             Some(mut growing) if !frame.begins => {
-                growing.add(flow, frame);
-                growing
+                let is_taken = growing.add(flow, frame);
+                (growing, is_taken)
             }
             // The inlet has failed and was restarted.
             Some(growing) => {
@@ -359,7 +362,6 @@ impl Uplink {
             None if ends => return (None, self.send_whole(flow, frame.beginning())),
             None => self.begin(flow, frame.beginning()),
         };
-        let is_taken = growing.writer.is_ok();
         if !ends {
             return (Some(growing), is_taken);
         }
@@ -382,7 +384,8 @@ impl Uplink {
         is_taken
     }
 
-    fn begin(&self, flow: &Arc<Flow>, frame: Frame) -> Growing {
+    /// The block, and whether the session took its first datagrams.
+    fn begin(&self, flow: &Arc<Flow>, frame: Frame) -> (Growing, bool) {
         let (class, stamp, bytes) = (frame.class, frame.stamp, frame.len());
         let expected_len = u32::try_from(frame.expected).ok().filter(|expected| *expected > 0);
         let opened = self.number(flow, frame, |options, data| {
@@ -391,6 +394,7 @@ impl Uplink {
             let written = writer.try_append(data);
             Ok((writer.id(), (writer, written)))
         });
+        let is_taken = matches!(opened, Ok((_, Ok(()))));
         let writer = match opened {
             Ok((writer, Ok(()) | Err(WriteError::Ended))) => Ok(writer),
             // The block is cancelled. The other end learns that, so its number is used.
@@ -400,7 +404,7 @@ impl Uplink {
             }
             Err(fate) => Err(fate),
         };
-        Growing { class, stamp, bytes, writer, recorder: self.sender.recorder.clone() }
+        (Growing { class, stamp, bytes, writer, recorder: self.sender.recorder.clone() }, is_taken)
     }
 
     /// Numbers a block and passes it to the session. Only blocks that the session accepted have a number: a gap means

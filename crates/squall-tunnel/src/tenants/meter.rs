@@ -13,6 +13,9 @@ use crate::{
 /// How far a tenant may be ahead of its rate, in nanoseconds: a key frame is several times the mean.
 const BURST_NS: u64 = 1_000_000_000;
 
+/// Largest datagram in bytes.
+const MAX_DATAGRAM: u64 = u16::MAX as u64;
+
 /// Share of the bytes of a period, in percent, that is reported.
 const WARN_PERCENT: u64 = 80;
 
@@ -128,10 +131,14 @@ impl State {
         self.limits.bytes.is_some_and(|most| self.usage.bytes >= most.bytes())
     }
 
-    /// Whether datagrams fit the limits. If not, they are counted as dropped.
+    /// Whether datagrams fit the limits. If not, they are counted as dropped. The bytes of the period are used up once one
+    /// datagram may not fit them any more.
     fn fits(&mut self, direction: Direction, bytes: u64, now: Micros) -> bool {
-        let used_up = self.limits.bytes.is_some_and(|most| self.usage.bytes + bytes > most.bytes());
-        self.is_used_up |= used_up;
+        let exceeds = |bytes| {
+            self.limits.bytes.is_some_and(|most| self.usage.bytes.saturating_add(bytes) > most.bytes())
+        };
+        let used_up = exceeds(bytes);
+        self.is_used_up |= exceeds(bytes.min(MAX_DATAGRAM));
         let too_fast = self.rate(direction).is_some()
             && self.due_ns[direction as usize] > now.saturating_mul(1_000).saturating_add(BURST_NS);
         if used_up || too_fast {
@@ -229,6 +236,26 @@ mod tests {
         assert!(!pass(&meter, Direction::In, 1, 0));
         meter.set_limits(TenantLimits { bytes: Some(Size::from_bytes(2_000)), ..limits });
         assert!(!meter.is_used_up() && pass(&meter, Direction::In, 1_000, 0));
+    }
+
+    #[test]
+    fn datagrams_that_do_not_fit_together_leave_what_is_left_to_others() {
+        let meter = Meter::default();
+        let bytes = Some(Size::from_bytes(1_000_000));
+        meter.set_limits(TenantLimits { bytes, ..TenantLimits::default() });
+        assert!(pass(&meter, Direction::Out, 700_000, 0));
+        assert!(!pass(&meter, Direction::Out, 400_000, 0) && !meter.is_used_up());
+        assert!(pass(&meter, Direction::Out, 299_000, 0));
+        assert!(!pass(&meter, Direction::Out, 400_000, 0) && meter.is_used_up());
+    }
+
+    #[test]
+    fn a_damaged_count_gives_nothing() {
+        let usage = Usage { period: "2026-11".to_owned(), bytes: u64::MAX - 10, ..Usage::default() };
+        let meter = Meter::new(usage);
+        let bytes = Some(Size::from_bytes(1_000));
+        meter.set_limits(TenantLimits { bytes, ..TenantLimits::default() });
+        assert!(!pass(&meter, Direction::In, 100, 0) && meter.is_used_up());
     }
 
     #[test]

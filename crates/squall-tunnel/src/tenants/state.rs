@@ -72,6 +72,11 @@ impl Usage {
         if period < NOT_SET {
             return false;
         }
+        // Of a damaged file: what was used is of this period, for want of a better one.
+        if !self.period.is_empty() && first_day(&self.period).is_none() {
+            period.clone_into(&mut self.period);
+            return false;
+        }
         if self.period.as_str() < period {
             let period = std::mem::replace(&mut self.period, period.to_owned());
             if !period.is_empty() {
@@ -223,6 +228,15 @@ mod tests {
         assert!(!usage.enter("2026-11") && !usage.enter("2026-10"));
         assert!(usage.enter("2026-12"));
         assert_eq!(usage.bytes, 0);
+    }
+
+    #[test]
+    fn a_period_that_no_calendar_has_ends() {
+        for damaged in ["x", "2026-99", "2026-11-31-1", "9999-"] {
+            let mut usage = Usage { period: damaged.to_owned(), bytes: 5, ..Usage::default() };
+            assert!(!usage.enter("2026-11") && usage.bytes == 5, "{damaged}");
+            assert!(usage.enter("2026-12") && usage.bytes == 0, "{damaged}");
+        }
     }
 
     #[test]
