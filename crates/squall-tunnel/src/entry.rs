@@ -2,6 +2,7 @@
 //! over.
 
 use std::{
+    net::SocketAddr,
     pin::Pin,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -82,7 +83,7 @@ impl Entry {
         let config = self.shared.config();
         let Side::Connect(connect) = &config.side else { return false };
         let arrange = |known: &[Candidate], _| self.sorted(known);
-        match self.first(&config, exits::hosts(&config, connect), arrange, STAGGER).await {
+        match self.first(&config, exits::hosts(&config, connect), None, arrange, STAGGER).await {
             Ok(session) => {
                 self.reported = None;
                 let begun = Instant::now();
@@ -110,19 +111,23 @@ impl Entry {
         exits
     }
 
-    /// A session with the first exit that accepts one, of these and those of SRV records: see [`race::first`].
+    /// A session with the first exit that accepts one, of these and those of SRV records: see [`race::first`]. The address of
+    /// one host may be known.
     async fn first(
         &self,
         config: &Arc<Config>,
         known: Vec<Candidate>,
+        at: Option<(&str, SocketAddr)>,
         arrange: impl Fn(&[Candidate], bool) -> Vec<Candidate>,
         stagger: Duration,
     ) -> Result<Running, String> {
         let Side::Connect(connect) = &config.side else { return Err("no exit".to_owned()) };
-        let attempt = |exit| {
+        let attempt = |exit: Candidate| {
             let (shared, config, avoided) = (self.shared.clone(), config.clone(), self.avoided.clone());
+            let at = at.filter(|(host, _)| exit.is_at(host)).map(|(_, address)| address);
             async move {
-                let Refused { host, problem, drains } = match establish(shared.clone(), config, exit).await {
+                let established = establish(shared.clone(), config, exit, at).await;
+                let Refused { host, problem, drains } = match established {
                     Ok(session) => return Ok(session),
                     Err(refused) => refused,
                 };
@@ -191,15 +196,18 @@ impl Entry {
                 return self.other_exit(&own.host, session, &goaway).await;
             }
             tokio::select! {
-                session = self.again(own) => return session,
+                session = self.again(own, session) => return session,
                 _ = state.wait_for(|state| !state.stalled || state.goaway.is_some()) => {}
             }
         }
     }
 
-    /// Connects again, to the same exit first: without a lookup, as the name servers may be silent too.
-    async fn again(&self, own: &Candidate) -> Running {
+    /// Connects again, to the same exit first: every other time at the address that it had, without a lookup, as the name
+    /// servers may be silent too.
+    async fn again(&self, own: &Candidate, session: &Session) -> Running {
+        let mut at = None;
         loop {
+            at = if at.is_none() { session.remote().map(|remote| (own.host.as_str(), remote)) } else { None };
             let config = self.shared.config();
             if let Side::Connect(connect) = &config.side {
                 let mut known = exits::hosts(&config, connect);
@@ -210,7 +218,7 @@ impl Entry {
                     exits.sort_by_key(|exit| !exit.is_at(&own.host));
                     exits
                 };
-                if let Ok(session) = self.first(&config, known, arrange, STALL_STAGGER).await {
+                if let Ok(session) = self.first(&config, known, at, arrange, STALL_STAGGER).await {
                     return session;
                 }
             }
@@ -227,17 +235,14 @@ impl Entry {
             let config = self.shared.config();
             let Side::Connect(connect) = &config.side else { return std::future::pending().await };
             let arrange = |known: &[Candidate], is_complete: bool| {
-                let (mut exits, untrusted) = exits::trusted(connect, known, &goaway.exits);
-                match untrusted.first() {
-                    // It may be one of those that are looked up, and is to be tried before the others.
-                    Some(_) if !is_complete => return Vec::new(),
-                    Some(host) if !reported => {
-                        let words = format!(
-                            "{own} names an exit that is not in this configuration, which is not used: {host}"
-                        );
-                        self.shared.journal.warn(Kind::Session, words);
-                    }
-                    _ => {}
+                let trusted = exits::trusted(connect, known, is_complete, &goaway.exits);
+                // It is to be tried before the others.
+                let Some((mut exits, untrusted)) = trusted else { return Vec::new() };
+                if let Some(host) = untrusted.first().filter(|_| !reported) {
+                    let words = format!(
+                        "{own} names an exit that is not in this configuration, which is not used: {host}"
+                    );
+                    self.shared.journal.warn(Kind::Session, words);
                 }
                 let mut others = self.sorted(known);
                 others.retain(|exit| exits.iter().all(|other| !other.is_at(&exit.host)));
@@ -245,7 +250,7 @@ impl Entry {
                 exits.retain(|exit| !exit.is_at(own));
                 exits
             };
-            match self.first(&config, exits::hosts(&config, connect), arrange, STAGGER).await {
+            match self.first(&config, exits::hosts(&config, connect), None, arrange, STAGGER).await {
                 Ok(session) => return session,
                 Err(problem) if problem.is_empty() => {
                     session.close(0, "there is no other exit");
@@ -283,12 +288,17 @@ struct Refused {
     drains: bool,
 }
 
-/// Connects to an exit, and presents the token.
-async fn establish(shared: Arc<Shared>, config: Arc<Config>, exit: Candidate) -> Result<Running, Refused> {
+/// Connects to an exit, at this address or those of its host, and presents the token.
+async fn establish(
+    shared: Arc<Shared>,
+    config: Arc<Config>,
+    exit: Candidate,
+    at: Option<SocketAddr>,
+) -> Result<Running, Refused> {
     let host = exit.host.clone();
     let refused = |problem, drains| Refused { host: host.clone(), problem, drains };
     let Side::Connect(connect) = &config.side else { return Err(refused("no exit".to_owned(), false)) };
-    let session = open(&shared, &config, &exit).await.map_err(|problem| refused(problem, false))?;
+    let session = open(&shared, &config, &exit, at).await.map_err(|problem| refused(problem, false))?;
     let mut running = start(shared, &config, connect, exit, session);
     let mut state = running.state.subscribe();
     tokio::select! {
@@ -305,9 +315,14 @@ async fn establish(shared: Arc<Shared>, config: Arc<Config>, exit: Candidate) ->
     Ok(running)
 }
 
-async fn open(shared: &Shared, config: &Config, exit: &Candidate) -> Result<Session, String> {
+async fn open(
+    shared: &Shared,
+    config: &Config,
+    exit: &Candidate,
+    at: Option<SocketAddr>,
+) -> Result<Session, String> {
     let request = config.request(&exit.host, exit.pin).ok_or("no exit is configured")?;
-    let mut request = request.map_err(|error| error.to_string())?;
+    let mut request = request.map_err(|error| error.to_string())?.addresses(at);
     if let Some(quotas) = shared.quotas.get() {
         request = request.quotas(quotas.clone());
     }

@@ -138,15 +138,20 @@ fn host_name() -> String {
 
 /// The exits that a draining exit recommends, if the entry's own configuration trusts them: those that it names, and every
 /// host if it identifies the exits by a fingerprint or by an authority of its own. Authorities of the system vouch for
-/// every host, so they do not suffice. Also returns the hosts that are not trusted.
+/// every host, so they do not suffice. Also returns the hosts that are not trusted. `None` while one may still be among those
+/// that are looked up, which has the name of its certificate from there.
 pub(crate) fn trusted(
     connect: &ConnectConfig,
     known: &[Candidate],
+    is_complete: bool,
     redirect: &[String],
-) -> (Vec<Candidate>, Vec<String>) {
+) -> Option<(Vec<Candidate>, Vec<String>)> {
     let (mut trusted, mut others) = (Vec::new(), Vec::new());
     for host in redirect {
         let own = known.iter().find(|candidate| candidate.is_at(host)).cloned();
+        if own.is_none() && !is_complete {
+            return None;
+        }
         let by_key = matches!(connect.trust, TrustConfig::Pin(_) | TrustConfig::Ca(_));
         let new = || by_key.then(|| Candidate { host: host.clone(), server_name: None, pin: None });
         match own.or_else(new) {
@@ -154,7 +159,7 @@ pub(crate) fn trusted(
             None => others.push(host.clone()),
         }
     }
-    (trusted, others)
+    Some((trusted, others))
 }
 
 /// The exits that are known to drain. They are tried last.
@@ -240,7 +245,9 @@ mod tests {
         let to = vec!["a:1".parse().expect("is right"), "b:1".parse().expect("is right")];
         let redirect = ["B:1".to_owned(), "evil:1".to_owned()];
         let hosts = |trust| {
-            let (trusted, others) = trusted(&ConnectConfig::new(to.clone(), trust), &own, &redirect);
+            let connect = ConnectConfig::new(to.clone(), trust);
+            assert_eq!(trusted(&connect, &own, false, &redirect), None, "one of them may be looked up");
+            let (trusted, others) = trusted(&connect, &own, true, &redirect).expect("all are known");
             (trusted.into_iter().map(|one| one.host).collect::<Vec<_>>(), others)
         };
         let pin = Fingerprint([7; 32]);
