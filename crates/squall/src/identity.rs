@@ -89,12 +89,19 @@ impl Identity {
             loaded => return loaded,
         }
         let identity = Self::self_signed(name)?;
-        let created = identity.part(file).and_then(|part| Ok(part.persist_noclobber(file)?));
-        match created {
-            Ok(_) => Ok(identity),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(file),
-            Err(source) => Err(IdentityError::File { path: file.to_owned(), source }),
+        let failed = |source| IdentityError::File { path: file.to_owned(), source };
+        let Err(refused) = identity.part(file).map_err(failed)?.persist_noclobber(file) else {
+            return Ok(identity);
+        };
+        if refused.error.kind() == io::ErrorKind::AlreadyExists {
+            match Self::load(file) {
+                Err(IdentityError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                loaded => return loaded,
+            }
         }
+        // A link to nothing is there, or the file system cannot keep a file from being replaced.
+        refused.file.persist(file).map_err(|error| failed(error.error))?;
+        Ok(identity)
     }
 
     /// Writes chain and key to a PEM file, which only its owner may read. A file there is replaced.
@@ -212,6 +219,17 @@ mod tests {
         assert!(there.is_file() && there.permissions().mode() & 0o077 == 0, "others may read the key");
         assert_eq!(fs::read_to_string(&other).expect("is there"), "of somebody else");
         [file, other].iter().for_each(|file| fs::remove_file(file).expect("is removed"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_nothing_is_replaced() {
+        let file = scratch("dangling.pem");
+        std::os::unix::fs::symlink(scratch("nothing"), &file).expect("is linked");
+        let made = Identity::load_or_create(&file, "localhost").expect("is made");
+        assert!(fs::symlink_metadata(&file).expect("is there").is_file());
+        assert_eq!(Identity::load(&file).expect("is there").fingerprint(), made.fingerprint());
+        fs::remove_file(&file).expect("is removed");
     }
 
     #[test]
