@@ -54,13 +54,13 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
             }
         }
     };
-    tokio::select! {
-        () = stopped => {}
-        why = tunnel.failed() => anyhow::bail!("the tunnel cannot continue: {why}"),
-        () = serve => {}
-    }
+    let failed = tokio::select! {
+        () = stopped => None,
+        why = tunnel.failed() => Some(why),
+        () = serve => None,
+    };
     tunnel.stop().await;
-    Ok(())
+    failed.map_or(Ok(()), |why| Err(anyhow::anyhow!("the tunnel cannot continue: {why}")))
 }
 
 /// Waits for a second signal. The first one may have come at this time, or is still to come where the drain was begun over the control
