@@ -318,7 +318,7 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
 }
 
 #[test]
-fn an_earlier_entry_has_the_flow_back_when_a_later_one_gives_it_up() {
+fn an_earlier_entry_has_the_flow_back_when_a_later_one_withdraws_it() {
     within(async || {
         // From the entries to the exit, and the other way round.
         for enters_at_the_exit in [false, true] {
@@ -344,7 +344,7 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_gives_it_up() {
                 until(&earlier, "without the flow", |status| !status.flows[0].attached).await;
             }
             later.reload(entry_config(&exit, Vec::new())).expect("is taken");
-            until(&exit, "given up", |status| !enters_at_the_exit || count(status, "has no out end") == 1)
+            until(&exit, "withdrawn", |status| !enters_at_the_exit || count(status, "has no out end") == 1)
                 .await;
             attached(&earlier).await;
             attached(&exit).await;

@@ -302,7 +302,7 @@ impl SessionFlows {
         shared.registry.get(&self.name_here(&offer.name)).filter(|flow| is_here(&flow.config()))
     }
 
-    /// Whether another session gave up a flow that both ends of this one want it to carry.
+    /// Whether another session withdrew from a flow that both ends of this one want it to carry.
     pub(super) fn may_have_more(&self, shared: &Shared) -> bool {
         let lost = |(name, channel): (&String, &u16)| {
             let flow = self.accepted.contains(channel).then(|| shared.registry.get(name)).flatten();

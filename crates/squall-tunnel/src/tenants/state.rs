@@ -72,7 +72,7 @@ impl Usage {
         if period < NOT_SET {
             return false;
         }
-        // Of a damaged file: what was used is of this period, for want of a better one.
+        // Of a damaged file: what was used is of this period, for lack of a better one.
         if !self.period.is_empty() && first_day(&self.period).is_none() {
             period.clone_into(&mut self.period);
             return false;
