@@ -7,11 +7,11 @@ mod corpus;
 pub mod foreign;
 mod help;
 pub mod network;
+mod probe;
 mod processors;
 pub mod program;
 mod real_time;
 mod unjudged;
-mod wakeups;
 
 pub use corpus::replay;
 pub use help::check_help;

@@ -1,10 +1,10 @@
 //! Tests that measure durations on a machine that others may keep busy.
 //!
 //! A late packet on a busy machine proves nothing, so a duration is measured again there. Nothing else is: wrong content, a
-//! missing event, a broken bound fails at once, on any machine. Two measurements, neither of which the code under test can
+//! missing event, a broken bound fails at once, on any machine. Three measurements, none of which the code under test can
 //! move, prove that a machine is busy: the processor time of programs that this one has not started, together with what the
-//! host of a virtual machine withholds ("steal"); and the delay of a thread that only sleeps and has a higher priority than
-//! everything that is tested.
+//! host of a virtual machine withholds ("steal"); and, of a thread with a higher priority than everything that is tested, how
+//! late it is woken and how much longer the same computation takes at times.
 
 use std::{
     any::Any,
@@ -13,7 +13,11 @@ use std::{
     time::Duration,
 };
 
-use crate::{processors::Others, unjudged, wakeups::Wakeups};
+use crate::{
+    probe::{Found, Probe},
+    processors::Others,
+    unjudged,
+};
 
 /// Attempts at a measurement that a busy machine spoils.
 const ATTEMPTS: u32 = 4;
@@ -21,12 +25,14 @@ const ATTEMPTS: u32 = 4;
 /// Others take at most this share of all processors on a quiet machine: daemons.
 const ALONE: f64 = 0.1;
 
-/// A quiet machine wakes a thread within this, but once in [`WAKEUPS`] times. A virtual machine of a quiet host takes
+/// A quiet machine wakes a thread within this, but once in [`Found::SAMPLES`] times. A virtual machine of a quiet host takes
 /// 0.1 ms, and the strictest test wants 99 of 100 packets late by less than this.
 const PROMPT: Duration = Duration::from_micros(300);
 
-/// Four times as many as packets of which one may be late, as the two are not late at the same moments.
-const WAKEUPS: usize = 400;
+/// A quiet machine takes less than this many times as long for a computation as usual, but once in
+/// [`Found::SAMPLES`] times. What shares a core with it may halve its speed; a host that slowed its processors down for
+/// a tenth of a second every 1.5 s made it ten times as long.
+const EVEN: f64 = 3.0;
 
 /// Measurements do not share the machine with each other.
 static ALONE_HERE: Mutex<()> = Mutex::new(());
@@ -59,8 +65,8 @@ pub fn too_late(words: String) -> ! {
 /// Runs a test that measures durations with [`assert_duration`](crate::assert_duration), one test of a program at a time.
 ///
 /// A failed measurement is made again, up to four times, while the machine is proved busy: other programs take more than a
-/// tenth of the processors, or one of 400 wake-ups is late by more than 0.3 ms (measured only where the system grants the
-/// priority for it). If all four fail so, the measurement is excused and [recorded](crate::skipped); the answer is then no,
+/// tenth of the processors; one of 400 wake-ups is late by more than 0.3 ms; or one of 400 equal computations takes more than
+/// three times as long as usual (the latter two only where the system grants the priority for it). If all four fail so, the measurement is excused and [recorded](crate::skipped); the answer is then no,
 /// else yes.
 ///
 /// # Panics
@@ -69,9 +75,9 @@ pub fn too_late(words: String) -> ! {
 pub fn in_real_time(test: impl Fn()) -> bool {
     let _alone = ALONE_HERE.lock().unwrap_or_else(PoisonError::into_inner);
     let attempt = || {
-        let (others, wakeups) = (Others::watch(), Wakeups::watch());
+        let (others, probe) = (Others::watch(), Probe::begin());
         let outcome = catch_unwind(AssertUnwindSafe(&test));
-        (outcome, busy(others.and_then(|others| others.share()), wakeups.one_of(WAKEUPS)))
+        (outcome, busy(others.and_then(|others| others.share()), probe.end()))
     };
     match judge(attempt) {
         Ok(()) => true,
@@ -83,13 +89,17 @@ pub fn in_real_time(test: impl Fn()) -> bool {
     }
 }
 
-/// Why durations prove nothing here, if they do not: the share of the processors that others take, and the delay of wake-ups.
-fn busy(others: Option<f64>, late: Option<Duration>) -> Option<String> {
+/// Why durations prove nothing here, if they do not: the share of the processors that others take, and what the probe found.
+fn busy(others: Option<f64>, found: Option<Found>) -> Option<String> {
     if let Some(others) = others.filter(|others| *others > ALONE) {
         return Some(format!("other programs took {:.0} % of the processors", others * 100.0));
     }
-    let late = late.filter(|late| *late > PROMPT)?;
-    Some(format!("one of {WAKEUPS} wake-ups was late by {:.1} ms", late.as_secs_f64() * 1e3))
+    let Found { late, slow } = found?;
+    if late > PROMPT {
+        let late = late.as_secs_f64() * 1e3;
+        return Some(format!("one of {} wake-ups was late by {late:.1} ms", Found::SAMPLES));
+    }
+    (slow > EVEN).then(|| format!("one of {} computations took {slow:.1} times as long", Found::SAMPLES))
 }
 
 type Failure = Box<dyn Any + Send>;
@@ -178,14 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_busy_by_its_processors_or_by_its_wakeups() {
-        let micros = |n| Some(Duration::from_micros(n));
-        assert_eq!(busy(Some(0.1), micros(300)), None);
+    fn a_machine_is_busy_by_its_processors_or_by_what_the_probe_found() {
+        let found = |micros, slow| Some(Found { late: Duration::from_micros(micros), slow });
+        assert_eq!(busy(Some(0.1), found(300, 3.0)), None);
         assert_eq!(busy(None, None), None, "what is not measured excuses nothing");
-        assert_eq!(busy(Some(0.5), micros(100)).as_deref(), BUSY);
+        assert_eq!(busy(Some(0.5), found(100, 1.0)).as_deref(), BUSY);
         assert_eq!(
-            busy(Some(0.02), micros(1_744)).as_deref(),
+            busy(Some(0.02), found(1_744, 1.0)).as_deref(),
             Some("one of 400 wake-ups was late by 1.7 ms")
+        );
+        assert_eq!(
+            busy(Some(0.02), found(100, 9.82)).as_deref(),
+            Some("one of 400 computations took 9.8 times as long")
         );
     }
 }
