@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub(crate) mod tenants;
+
 use std::{
     net::{SocketAddr, UdpSocket},
     path::Path,
