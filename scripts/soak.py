@@ -24,6 +24,9 @@ EVERY = 20  # seconds from one fault to the next
 LATENCY = 0.3  # seconds
 SETTLED = 60  # seconds after the start of a program from which its memory counts
 GROWN_KB, GROWN_SHARE = 2048, 0.10  # to fail, both must be exceeded
+# What the first parity that a program computes adds within a second, once: its tables, 9 MiB, and 5 MiB or more for a moment,
+# which the allocator keeps. It is needed when a retransmission would come too late.
+FIRST_PARITY_KB = range(9 * 1024, 20 * 1024)
 FREEZE = 0.3  # seconds
 PROMPT = 0.9  # share of the scrapes that a machine makes which is not busy
 
@@ -269,8 +272,8 @@ def seen(faults, begin, arrivals, made):
 
 
 def growth(end, samples):
-    """Lines about memory and processor time of an end by minute, and what is wrong with them."""
-    lines, wrong = [], []
+    """Rows about memory and processor time of an end by minute, remarks, and what is wrong with them."""
+    lines, remarks, wrong = [], [], []
     by_minute = {}
     for at, started, memory, cpu, descriptors in samples:
         by_minute.setdefault(int(at // 60), []).append((started, memory, cpu, descriptors))
@@ -285,9 +288,14 @@ def growth(end, samples):
         if len(own) < 120:
             continue
         early, late = max(s[2] for s in own[:30]), max(s[2] for s in own[-30:])
+        steps = [(after[2] - before[2], after[0]) for before, after in zip(own, own[1:])]
+        step, at = max(steps)
+        if step in FIRST_PARITY_KB and late - early > GROWN_KB:
+            remarks.append(f"the {end} grew by {step} kB within a second, after {at:.0f} s: taken for its first parity")
+            early += step
         if late - early > GROWN_KB and late - early > GROWN_SHARE * early:
             wrong.append(f"the {end} grew from {early} to {late} kB")
-    return lines, wrong
+    return lines, remarks, wrong
 
 
 def report(seconds, shell):
@@ -317,16 +325,18 @@ def report(seconds, shell):
             words = f"{kind}: the video stopped for {gap * 1000:.0f} ms"
             wrong.append(words) if is_valid else print(f"excused on a busy machine: {words}")
     print("\n| end | minute | memory, MB | processor | descriptors |\n| --- | --- | --- | --- | --- |")
+    remarks = []
     for end, own in ends.items():
-        lines, grown = growth(end, own["samples"])
+        lines, some, grown = growth(end, own["samples"])
         print("\n".join(lines))
+        remarks += some
         wrong += grown + own["wrong"]
         log = pathlib.Path(f"{end}.log").read_text()
         wrong += [f"the {end}: {line}" for line in log.splitlines() if "panicked" in line]
         reloads, asked = log.count("was reloaded"), sum(kind == "both ends reload their file" for _, kind in faults)
         if reloads != asked:
             wrong.append(f"the {end} reloaded {reloads} times, not {asked}")
-    print("\nscrapes: " + ", ".join(
+    print("\n" + "".join(f"{remark}\n" for remark in remarks) + "scrapes: " + ", ".join(
         f"{own['scraped']} of the {end}, {own['unanswered']} without an answer" for end, own in ends.items()))
     if not is_valid:
         print(f"the machine was busy: {prompt:.0%} of the scrapes were made, the emulation was "
