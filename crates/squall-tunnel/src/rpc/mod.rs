@@ -18,9 +18,13 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink},
@@ -45,6 +49,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longest time for an answer to be read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest time that other processes which start may keep the folder of the socket locked.
+const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Bytes of a request that is too long that are read before the connection is closed.
 const MAX_DISCARDED: u64 = 1 << 20;
@@ -91,20 +98,18 @@ pub(crate) async fn serve(config: &ControlConfig, shared: Arc<Shared>) -> Result
 /// Binds a socket that is never open to others: it gets its name last, once it has its mode, in a folder that only this user
 /// can enter. The socket of a process that is gone is replaced.
 async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
-    let stale = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == NotFound => None,
+    // Under a name that is too long, clients could not connect.
+    SocketAddr::from_pathname(path)?;
+    let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _turn = take_turn(beside).await?;
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == NotFound => {}
         Err(error) => return Err(error),
         Ok(file) if !file.file_type().is_socket() => {
             return Err(io::Error::new(AlreadyExists, "a file that is no socket is there"));
         }
-        Ok(file) => {
-            check_gone(path).await?;
-            Some(file.ino())
-        }
-    };
-    // Under a name that is too long, clients could not connect.
-    SocketAddr::from_pathname(path)?;
-    let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok(_) => check_gone(path).await?,
+    }
     let mut private = tempfile::Builder::new();
     private.prefix(".").permissions(fs::Permissions::from_mode(0o700));
     let private = private.tempdir_in(beside)?;
@@ -112,24 +117,27 @@ async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
     let new = beside.join(private.path().file_name().unwrap_or_default()).join("s");
     let listener = Listener::bind(&new)?;
     fs::set_permissions(&new, fs::Permissions::from_mode(mode))?;
-    if let Some(stale) = stale {
-        remove(path, stale, &new.with_file_name("stale"))?;
-    }
-    // Unlike a rename it replaces nothing: another process may have been as quick.
-    fs::hard_link(&new, path)
-        .map_err(|error| if error.kind() == AlreadyExists { is_used() } else { error })?;
+    fs::rename(&new, path)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// Removes the socket of a process that is gone, by moving it to a folder that goes. One that another process has put there
-/// meanwhile stays.
-fn remove(path: &Path, inode: u64, moved: &Path) -> io::Result<()> {
-    match fs::rename(path, moved) {
-        Ok(()) if fs::symlink_metadata(moved)?.ino() == inode => Ok(()),
-        Ok(()) => fs::hard_link(moved, path).and(Err(is_used())),
-        Err(error) if error.kind() == NotFound => Ok(()),
-        Err(error) => Err(error),
+/// The lock of a folder: of processes that start at once, one at a time looks for a socket there and replaces it. `None`
+/// where the folder has no locks or may not be read.
+async fn take_turn(folder: &Path) -> io::Result<Option<fs::File>> {
+    let Ok(file) = fs::File::open(folder) else { return Ok(None) };
+    let begin = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) if begin.elapsed() < TURN_TIMEOUT => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Err(Errno::WOULDBLOCK) => {
+                return Err(io::Error::new(WouldBlock, "another process keeps its folder locked"));
+            }
+            Err(_) => return Ok(None),
+        }
     }
 }
 
@@ -282,6 +290,14 @@ mod tests {
             assert_eq!(won.len(), 1, "in round {round}");
             Stream::connect(&path).expect("it answers");
         }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_stays_locked_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("is made");
+        let _other = take_turn(folder.path()).await.expect("is free").expect("has locks");
+        let error = listen(&folder.path().join("c.sock"), 0o600).await.expect_err("is locked").to_string();
+        assert_eq!(error, "another process keeps its folder locked");
     }
 
     #[tokio::test]
