@@ -27,13 +27,13 @@ fn promises(page: &str) -> Vec<(usize, Vec<(&str, &str)>)> {
         .collect()
 }
 
-/// Whether a file has a test of that name: a function, in plain Rust or within `proptest!`, behind `#[test]`.
+/// Whether a file has a test of that name: a function, in plain Rust or within `proptest!`, behind `#[test]` or `#[tokio::test]`.
 fn has_test(text: &str, name: &str) -> bool {
     let mut after_attribute = false;
     for line in text.lines().map(str::trim) {
-        if line == "#[test]" {
+        if ["#[test]", "#[tokio::test]"].contains(&line) {
             after_attribute = true;
-        } else if let Some(rest) = line.strip_prefix("fn ") {
+        } else if let Some(rest) = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ") {
             if after_attribute && rest.split('(').next() == Some(name) {
                 return true;
             }
