@@ -288,7 +288,7 @@ def growth(end, samples):
         if len(own) < 120:
             continue
         early, late = max(s[2] for s in own[:30]), max(s[2] for s in own[-30:])
-        steps = [(after[2] - before[2], after[0]) for before, after in zip(own, own[1:])]
+        steps = [(after[2] - before[2], after[0]) for before, after in zip(own[29:], own[30:])]
         step, at = max(steps)
         if step in FIRST_PARITY_KB and late - early > GROWN_KB:
             remarks.append(f"the {end} grew by {step} kB within a second, after {at:.0f} s: taken for its first parity")
