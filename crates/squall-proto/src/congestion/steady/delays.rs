@@ -21,6 +21,10 @@ const SLOT: Micros = 100_000;
 /// Excess of own delays that needs no dip, in microseconds. A link that grants its rate in bursts delays single packets by
 /// more: in a fade that is no reason to keep as much in flight.
 const MOST_UNTESTED: i64 = 50_000;
+/// Time in microseconds for which the result of a dip holds, unless a packet that met no queue of ours …
+const TESTED: Micros = 30_000_000;
+/// … is late by this share of it again.
+const SEEN_AGAIN: f64 = 0.8;
 /// Reports after a packet that met no queue of ours whose packets met none either: with ten, what a burst adds is counted.
 const FREE_REPORTS: u8 = 2;
 /// Shortest time over which the smallest delay of a round is taken, in microseconds.
@@ -59,7 +63,7 @@ impl Delays {
         self.largest.add(now, delay, MEMORY);
         self.recent.add(now, delay, (smoothed_rtt as Micros).max(SHORTEST_ROUND));
         if self.free > 0 {
-            self.own.add(now, delay);
+            self.own.add(now, delay, self.smallest());
         }
         // Acknowledgements come over the quickest path: when that falls silent, the round trips of all others grow.
         let empty = (now.saturating_sub(arrival.sent) as i64 - (delay - self.smallest())).max(0) as f64;
@@ -129,7 +133,7 @@ struct Own {
 }
 
 impl Own {
-    fn add(&mut self, now: Micros, delay: i64) {
+    fn add(&mut self, now: Micros, delay: i64, smallest: i64) {
         let number = now / SLOT;
         match self.slots.back_mut() {
             Some((last, sum, count)) if *last == number => (*sum, *count) = (*sum + delay, *count + 1),
@@ -138,7 +142,12 @@ impl Own {
         while self.slots.front().is_some_and(|(number, ..)| (number + 1) * SLOT + MEMORY < now) {
             self.slots.pop_front();
         }
-        self.tested = self.tested.filter(|(at, _)| now < at + MEMORY);
+        if let Some((at, tested)) = &mut self.tested
+            && (delay - smallest) as f64 > SEEN_AGAIN * (*tested - smallest) as f64
+        {
+            *at = now;
+        }
+        self.tested = self.tested.filter(|(at, _)| now < at + TESTED);
         let mut means: Vec<i64> = self.slots.iter().map(|(_, sum, count)| sum / count).collect();
         let middle = means.len() / 2;
         self.median = Some(*means.select_nth_unstable(middle).1);

@@ -457,6 +457,10 @@ impl Controller for Steady {
         (self.capacity > 0.0 && self.phase != Phase::Start).then_some((8.0 * self.capacity) as u64)
     }
 
+    fn queue(&self) -> Option<Micros> {
+        Some(self.delays.standing().max(0.0) as Micros)
+    }
+
     fn pacing_rate(&self) -> Option<u64> {
         match self.phase {
             Phase::Alone if self.loss.window().is_finite() => {

@@ -85,6 +85,7 @@ impl Steady {
         } else if stands && fallen < UNMOVED * explained && self.sharing == 1.0 {
             self.delays.set_own(now);
             self.bottom = self.at_present(queue);
+            self.before.window = self.before.window.max(self.calm());
             self.phase = Phase::Restore { rounds: RESTORE_ROUNDS - 1 };
         } else if stands && fallen < OWNED * explained {
             if !beside {
@@ -131,6 +132,9 @@ impl Steady {
         let has_grown = self.present() > 1.5 * self.before.rate && queue < 1.3 * self.before.queue;
         if has_grown && self.in_flight < self.calm() {
             self.lift(queue, self.window(), true);
+        } else if has_grown && self.sharing == 1.0 {
+            self.delays.set_own(now);
+            self.go_alone(now);
         } else if has_grown || again && !self.is_own(queue) {
             self.loss = LossBound::at(now, self.in_flight as f64);
             self.go_beside(now, queue, false);
