@@ -22,7 +22,7 @@ const SLOT: Micros = 100_000;
 /// more: in a fade that is no reason to keep as much in flight.
 const MOST_UNTESTED: i64 = 50_000;
 /// Time in microseconds for which the result of a dip holds, unless a packet that met no queue of ours …
-const TESTED: Micros = 30_000_000;
+const TESTED: Micros = MEMORY;
 /// … is late by this share of it again.
 const SEEN_AGAIN: f64 = 0.8;
 /// Reports after a packet that met no queue of ours whose packets met none either: with ten, what a burst adds is counted.

@@ -132,9 +132,6 @@ impl Steady {
         let has_grown = self.present() > 1.5 * self.before.rate && queue < 1.3 * self.before.queue;
         if has_grown && self.in_flight < self.calm() {
             self.lift(queue, self.window(), true);
-        } else if has_grown && self.sharing == 1.0 {
-            self.delays.set_own(now);
-            self.go_alone(now);
         } else if has_grown || again && !self.is_own(queue) {
             self.loss = LossBound::at(now, self.in_flight as f64);
             self.go_beside(now, queue, false);
