@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use squall_net::{Arrival, ConfigError, Direction, LinkState, Network, PathConfig};
+use squall_net::{Arrival, ConfigError, Direction, Ecn, LinkState, Network, PathConfig};
 use squall_proto::{
     ClientTls, Config, Endpoint, Event, NetPath, QuotaShare, RateLimit, Role, ServerTls, Session, SessionId,
     Target, TlsError, Transmit,
@@ -103,6 +103,24 @@ pub struct World {
     ports: Vec<u16>,
     /// Takes the packets that leave.
     buf: Vec<u8>,
+}
+
+/// The ECN field of a packet that leaves.
+fn marks(codepoint: Option<squall_proto::Ecn>) -> Ecn {
+    match codepoint {
+        None => Ecn::NotCapable,
+        Some(squall_proto::Ecn::Ce) => Ecn::Congestion,
+        Some(squall_proto::Ecn::Ect0 | squall_proto::Ecn::Ect1) => Ecn::Capable,
+    }
+}
+
+/// What a socket reports of a packet that arrived.
+fn codepoint(ecn: Ecn) -> Option<squall_proto::Ecn> {
+    match ecn {
+        Ecn::NotCapable => None,
+        Ecn::Capable => Some(squall_proto::Ecn::Ect0),
+        Ecn::Congestion => Some(squall_proto::Ecn::Ce),
+    }
 }
 
 struct Node {
@@ -506,7 +524,7 @@ impl World {
                 Some((_, Monotonic::Stops)) => 0,
             };
             if node.arrived.len() < room {
-                node.arrived.push_back(Datagram { path, ecn: None, data });
+                node.arrived.push_back(Datagram { path, ecn: codepoint(arrival.ecn), data });
             }
         }
     }
@@ -544,11 +562,12 @@ impl World {
         for packet in data.chunks(transmit.segment_size.unwrap_or(data.len()).max(1)) {
             let long_header = packet[0] & 0x80 != 0;
             let size = if long_header { LONG_HEADER_SIZE } else { packet.len() };
-            let _ = self.network.send(
+            let _ = self.network.send_marked(
                 self.now - self.origin,
                 path,
                 direction,
                 size + UDP_OVERHEAD,
+                marks(transmit.ecn),
                 BytesMut::from(packet),
             );
         }

@@ -10,6 +10,7 @@ use super::queue::CodelConfig;
 pub(crate) struct Codel {
     target: Nanos,
     interval: Nanos,
+    ecn: bool,
     /// When the delay will have been above the target for an interval; `None` while it is below.
     first_above: Option<Nanos>,
     dropping: bool,
@@ -26,6 +27,7 @@ impl Codel {
         Self {
             target: nanos(config.target.micros()),
             interval: nanos(config.interval.micros()),
+            ecn: config.ecn,
             first_above: None,
             dropping: false,
             next_drop: 0,
@@ -35,11 +37,13 @@ impl Codel {
     }
 
     /// Takes the next packet to send, dropping those that the control law condemns. `pop` takes the packet at
-    /// the head with the time it entered and the bytes left behind it; `drop` gets the condemned.
+    /// the head with the time it entered and the bytes left behind it; `drop` gets the condemned, unless `mark` has marked
+    /// one: then it is sent, and the next is due as if it had been dropped.
     pub(crate) fn dequeue<P>(
         &mut self,
         now: Nanos,
         mut pop: impl FnMut() -> Option<(P, Nanos, u64)>,
+        mut mark: impl FnMut(&mut P) -> bool,
         mut drop: impl FnMut(P),
     ) -> Option<P> {
         let (mut packet, mut late) = self.judge(now, pop());
@@ -48,8 +52,12 @@ impl Codel {
                 self.dropping = false;
             }
             while self.dropping && now >= self.next_drop {
-                packet.into_iter().for_each(&mut drop);
                 self.count += 1;
+                if self.ecn && packet.as_mut().is_some_and(&mut mark) {
+                    self.next_drop = self.control_law(self.next_drop);
+                    break;
+                }
+                packet.into_iter().for_each(&mut drop);
                 (packet, late) = self.judge(now, pop());
                 if late {
                     self.next_drop = self.control_law(self.next_drop);
@@ -58,8 +66,10 @@ impl Codel {
                 }
             }
         } else if late {
-            packet.into_iter().for_each(&mut drop);
-            packet = self.judge(now, pop()).0;
+            if !(self.ecn && packet.as_mut().is_some_and(&mut mark)) {
+                packet.into_iter().for_each(&mut drop);
+                packet = self.judge(now, pop()).0;
+            }
             self.start_dropping(now);
         }
         packet

@@ -18,7 +18,7 @@ pub enum ConfigError {
     },
     /// The text has a key that a link (or path) does not have.
     #[error(
-        "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, corrupt, mtu, \
+        "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, corrupt, ecn, mtu, \
          queue, policer, outage and delay_first; a path also name, metered, bottleneck, and up. and down. before a link's key)"
     )]
     Key(String),
@@ -70,7 +70,9 @@ pub enum ConfigError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
     /// It changes nothing.
-    #[error("event at {at}: it changes nothing (give rate, delay, loss, mtu, outage or, for a path, rebind)")]
+    #[error(
+        "event at {at}: it changes nothing (give rate, delay, loss, ecn, mtu, outage or, for a path, rebind)"
+    )]
     Nothing {
         /// Its time.
         at: Span,

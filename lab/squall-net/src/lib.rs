@@ -16,6 +16,7 @@ mod codel;
 pub mod config;
 mod damage;
 mod delay;
+mod ecn;
 mod error;
 mod form;
 #[cfg(any(test, fuzzing))]
@@ -41,6 +42,7 @@ pub use crate::{
     config::{Direction, LinkConfig, PathConfig, PathEvent},
     damage::Damage,
     delay::{DelayConfig, JitterConfig, JitterShape},
+    ecn::{Ecn, EcnTreatment},
     error::{ConfigError, EventError},
     link::{Delivery, Link, LinkState, PushOutcome},
     live::{Inbox, Live, LiveReport, Outcome, PathReport, PathSnapshot, Ports, SlipReport},

@@ -24,6 +24,8 @@ pub enum DropReason {
     Mtu,
     /// It exceeds what the policer lets pass.
     Policer,
+    /// The link drops packets whose sender uses ECN.
+    Ecn,
 }
 
 /// A number of packets and the bytes in them.
@@ -70,12 +72,15 @@ pub struct Drops {
     /// Policers.
     #[serde(default, skip_serializing_if = "Count::is_zero")]
     pub policer: Count,
+    /// Packets whose sender uses ECN, on a link that drops them.
+    #[serde(default, skip_serializing_if = "Count::is_zero")]
+    pub ecn: Count,
 }
 
 impl Drops {
     /// All reasons together.
     pub fn total(&self) -> Count {
-        self.queue + self.codel + self.loss + self.outage + self.mtu + self.policer
+        self.queue + self.codel + self.loss + self.outage + self.mtu + self.policer + self.ecn
     }
 
     fn of(&mut self, reason: DropReason) -> &mut Count {
@@ -86,6 +91,7 @@ impl Drops {
             DropReason::Outage => &mut self.outage,
             DropReason::Mtu => &mut self.mtu,
             DropReason::Policer => &mut self.policer,
+            DropReason::Ecn => &mut self.ecn,
         }
     }
 }

@@ -8,6 +8,7 @@ use squall_units::{Micros, Size};
 use crate::{
     config::{Direction, LinkConfig, PathConfig},
     damage::Damage,
+    ecn::Ecn,
     error::ConfigError,
     link::{Delivery, Link, LinkState, PushOutcome},
     log::{LinkStats, Record},
@@ -81,6 +82,8 @@ pub struct Arrival<T> {
     pub sent_at: Micros,
     /// How long it waited in queues.
     pub queueing: Micros,
+    /// Its ECN field at the end of the way.
+    pub ecn: Ecn,
     /// What the way did to its bytes, if anything: [`Damage::apply`].
     pub damage: Option<Damage>,
 }
@@ -144,7 +147,8 @@ impl<T: Clone> Network<T> {
         Ok(network)
     }
 
-    /// Sends a packet of `size` bytes (IP size) into a path. The outcome says whether the first queue took it.
+    /// Sends a packet of `size` bytes (IP size) into a path, from a sender that does not use ECN. The outcome says
+    /// whether the first queue took it.
     ///
     /// # Panics
     ///
@@ -157,26 +161,51 @@ impl<T: Clone> Network<T> {
         size: usize,
         item: T,
     ) -> PushOutcome {
+        self.send_marked(now, path, direction, size, Ecn::NotCapable, item)
+    }
+
+    /// The same with this ECN field.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such path.
+    pub fn send_marked(
+        &mut self,
+        now: Micros,
+        path: usize,
+        direction: Direction,
+        size: usize,
+        ecn: Ecn,
+        item: T,
+    ) -> PushOutcome {
         let link = slot(path, direction);
         if let Some(trunk) = self.links[link].trunk {
-            return self.send_shared(now, link, trunk, size, item);
+            return self.send_shared(now, link, trunk, size, ecn, item);
         }
         let route = &mut self.links[link];
-        let outcome = route.link.push(now, size, Sent { item, sent_at: now, queueing: 0 });
+        let outcome = route.link.push_marked(now, size, ecn, Sent { item, sent_at: now, queueing: 0 });
         self.due[link] = route.link.poll_timeout().unwrap_or(IDLE);
         outcome
     }
 
-    fn send_shared(&mut self, now: Micros, link: usize, trunk: usize, size: usize, item: T) -> PushOutcome {
+    fn send_shared(
+        &mut self,
+        now: Micros,
+        link: usize,
+        trunk: usize,
+        size: usize,
+        ecn: Ecn,
+        item: T,
+    ) -> PushOutcome {
         self.settle(trunk, now);
         let own = &mut self.links[link].link;
         // A path that is down takes nothing from the shared queue.
-        let refused = own.refuses(now, size);
+        let refused = own.refuses(now, size, ecn);
         self.due[link] = own.poll_timeout().unwrap_or(IDLE);
         if refused {
-            return own.push(now, size, Sent { item, sent_at: now, queueing: 0 });
+            return own.push_marked(now, size, ecn, Sent { item, sent_at: now, queueing: 0 });
         }
-        let outcome = self.trunks[trunk].push(now, size, Shared { link, item });
+        let outcome = self.trunks[trunk].push_marked(now, size, ecn, Shared { link, item });
         self.due[self.links.len() + trunk] = self.trunks[trunk].poll_timeout().unwrap_or(IDLE);
         outcome
     }
@@ -234,10 +263,10 @@ impl<T: Clone> Network<T> {
     /// Moves what has left a shared serialiser to the links it is for.
     fn forward(&mut self, trunk: usize, at: Micros) {
         while let Some(delivery) = self.trunks[trunk].poll(at) {
-            let Delivery { item: Shared { link, item }, size, sent_at, queueing, .. } = delivery;
+            let Delivery { item: Shared { link, item }, size, sent_at, queueing, ecn, .. } = delivery;
             let own = &mut self.links[link].link;
             // What the link refuses (an outage that began meanwhile) is in its statistics.
-            let _ = own.push(at, size, Sent { item, sent_at, queueing });
+            let _ = own.push_marked(at, size, ecn, Sent { item, sent_at, queueing });
             self.due[link] = own.poll_timeout().unwrap_or(IDLE);
         }
         self.due[self.links.len() + trunk] = self.trunks[trunk].poll_timeout().unwrap_or(IDLE);
@@ -336,11 +365,12 @@ fn mix(seed: u64, slot: usize) -> u64 {
 }
 
 fn arrival<T>(link: usize, delivery: Delivery<Sent<T>>) -> Arrival<T> {
-    let Delivery { item: Sent { item, sent_at, queueing }, size, arrived_at, queueing: own, damage, .. } =
-        delivery;
+    let Delivery {
+        item: Sent { item, sent_at, queueing }, size, arrived_at, queueing: own, ecn, damage, ..
+    } = delivery;
     let direction = if link.is_multiple_of(2) { Direction::Up } else { Direction::Down };
     let queueing = queueing + own;
-    Arrival { path: link / 2, direction, item, size, at: arrived_at, sent_at, queueing, damage }
+    Arrival { path: link / 2, direction, item, size, at: arrived_at, sent_at, queueing, ecn, damage }
 }
 
 fn rebinds(paths: &[PathConfig]) -> Vec<(Micros, usize)> {
@@ -384,7 +414,8 @@ fn split(config: LinkConfig) -> (LinkConfig, LinkConfig) {
     (own.rate, own.queue) = (RateConfig::Unlimited, QueueConfig::default());
     shared.events = config.events.clone();
     for event in &mut shared.events {
-        (event.delay, event.loss, event.mtu, event.outage) = (None, None, None, None);
+        (event.delay, event.loss, event.ecn) = (None, None, None);
+        (event.mtu, event.outage) = (None, None);
     }
     shared.events.retain(|event| event.rate.is_some());
     for event in &mut own.events {
@@ -392,7 +423,8 @@ fn split(config: LinkConfig) -> (LinkConfig, LinkConfig) {
         event.over = event.over.filter(|_| event.delay.is_some());
     }
     let is_own = |event: &LinkEvent| {
-        event.delay.is_some() || event.loss.is_some() || event.mtu.is_some() || event.outage.is_some()
+        let moves = event.delay.is_some() || event.loss.is_some();
+        moves || event.ecn.is_some() || event.mtu.is_some() || event.outage.is_some()
     };
     own.events.retain(is_own);
     (shared, own)

@@ -18,7 +18,7 @@ use crate::{
 /// rate that changes), but at least 30 kB; without a limit if the rate is unlimited.
 ///
 /// In files: `"75kB"`, `"50packets"`, `"infinite"`, `"default"`, `"head:75kB"`, `"codel"`, `"codel:200kB"`, or
-/// `{ bytes = "75kB", packets = 50, drop = "head", codel = { target = "5ms", interval = "100ms" } }`.
+/// `{ bytes = "75kB", packets = 50, drop = "head", codel = { target = "5ms", interval = "100ms", ecn = true } }`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueConfig {
     /// How much the queue holds.
@@ -66,11 +66,14 @@ pub struct CodelConfig {
     /// How long the delay may be above the target before the first drop: a worst-case round trip. Default
     /// 100 ms.
     pub interval: Span,
+    /// Whether it marks packets whose sender uses ECN, instead of dropping them (RFC 8289 §3). Default: no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ecn: bool,
 }
 
 impl Default for CodelConfig {
     fn default() -> Self {
-        Self { target: Span::from_millis(5), interval: Span::from_millis(100) }
+        Self { target: Span::from_millis(5), interval: Span::from_millis(100), ecn: false }
     }
 }
 
@@ -181,6 +184,8 @@ pub(crate) trait Queued {
     fn bytes(&self) -> u64;
     /// When it entered.
     fn entered(&self) -> Nanos;
+    /// Marks it with CE; returns whether its sender uses ECN.
+    fn mark(&mut self) -> bool;
 }
 
 /// Packets waiting for the serialiser.
@@ -230,6 +235,7 @@ impl<P: Queued> Queue<P> {
                 let entered = packet.entered();
                 Some((packet, entered, self.bytes))
             },
+            P::mark,
             dropped,
         );
         self.codel = Some(codel);

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use squall_units::{Rate, Size, Span};
 
 use crate::{
+    ecn::EcnTreatment,
     error::EventError,
     loss::LossConfig,
     time::{NEVER, Nanos, nanos},
@@ -25,6 +26,8 @@ pub struct LinkEvent {
     pub over: Option<Span>,
     /// The loss from now on.
     pub loss: Option<LossConfig>,
+    /// What happens to packets whose sender uses ECN from now on.
+    pub ecn: Option<EcnTreatment>,
     /// The largest packet from now on, within the bounds of [`LinkConfig::mtu`](crate::LinkConfig::mtu). What is
     /// waiting or under way arrives.
     pub mtu: Option<Size>,
@@ -50,6 +53,7 @@ pub(crate) enum Change {
     Rate { to: Rate, over: Nanos },
     Delay { to: Span, over: Nanos },
     Loss(LossConfig),
+    Ecn(EcnTreatment),
     Mtu(u32),
     OutageStart,
     OutageEnd,
@@ -84,10 +88,11 @@ impl Script {
 }
 
 fn add(changes: &mut Vec<(Nanos, Change)>, event: &LinkEvent) -> Result<(), EventError> {
-    let LinkEvent { at, rate, delay, over, loss, mtu, outage } = event;
+    let LinkEvent { at, rate, delay, over, loss, ecn, mtu, outage } = event;
     let at = *at;
     let start = nanos(at.micros());
-    if rate.is_none() && delay.is_none() && loss.is_none() && mtu.is_none() && outage.is_none() {
+    let moves = rate.is_some() || delay.is_some() || loss.is_some();
+    if !moves && ecn.is_none() && mtu.is_none() && outage.is_none() {
         return Err(EventError::Nothing { at });
     }
     if over.is_some() && rate.is_none() && delay.is_none() {
@@ -105,6 +110,9 @@ fn add(changes: &mut Vec<(Nanos, Change)>, event: &LinkEvent) -> Result<(), Even
             return Err(EventError::LossFile { at });
         }
         changes.push((start, Change::Loss(loss.clone())));
+    }
+    if let Some(ecn) = *ecn {
+        changes.push((start, Change::Ecn(ecn)));
     }
     if let Some(mtu) = *mtu {
         let bytes = u16::try_from(mtu.bytes()).ok().filter(|bytes| *bytes > 0);

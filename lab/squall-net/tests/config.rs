@@ -1,8 +1,8 @@
 //! Paths as they are written in files and on command lines.
 
 use squall_net::{
-    CodelConfig, DelayConfig, Direction, DropEnd, GilbertElliott, JitterConfig, JitterShape, Limit,
-    LinkConfig, LinkEvent, LossConfig, OutageMode, PathConfig, QueueConfig, RateConfig,
+    CodelConfig, DelayConfig, Direction, DropEnd, EcnTreatment, GilbertElliott, JitterConfig, JitterShape,
+    Limit, LinkConfig, LinkEvent, LossConfig, OutageMode, PathConfig, QueueConfig, RateConfig,
     series::{CsvSource, Series},
 };
 use squall_units::{Rate, Ratio, Span};
@@ -65,12 +65,13 @@ fn every_field_of_a_link_is_read() {
         loss = { to_bad = "1%", to_good = 0.2 }
         duplicate = "0.5%"
         corrupt = "0.1%"
+        ecn = "mark"
         mtu = "1400B"
-        queue = { bytes = "75kB", packets = 40, drop = "head", codel = { target = "10ms" } }
+        queue = { bytes = "75kB", packets = 40, drop = "head", codel = { target = "10ms", ecn = true } }
         policer = "20mbps:50kB"
         outage = "hold"
         delay_first = true
-        events = [{ at = "1s", loss = "2%/5", mtu = "1300B" }]
+        events = [{ at = "1s", loss = "2%/5", ecn = "drop", mtu = "1300B" }]
         "#,
     )
     .unwrap();
@@ -89,11 +90,12 @@ fn every_field_of_a_link_is_read() {
         }),
         duplicate: ratio("0.5%"),
         corrupt: ratio("0.1%"),
+        ecn: EcnTreatment::Mark,
         mtu: size("1400B"),
         queue: QueueConfig {
             limit: Limit::At { bytes: Some(size("75kB")), packets: Some(40) },
             drop: DropEnd::Head,
-            codel: Some(CodelConfig { target: at(10), ..CodelConfig::default() }),
+            codel: Some(CodelConfig { target: at(10), ecn: true, ..CodelConfig::default() }),
         },
         policer: Some("20mbps:50kB".parse().unwrap()),
         outage: OutageMode::Hold,
@@ -101,6 +103,7 @@ fn every_field_of_a_link_is_read() {
         events: vec![LinkEvent {
             at: at(1_000),
             loss: Some("2%/5".parse().unwrap()),
+            ecn: Some(EcnTreatment::Drop),
             mtu: Some(size("1300B")),
             ..LinkEvent::default()
         }],

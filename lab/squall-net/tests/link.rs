@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use squall_net::{
-    Delivery, DropReason, Link, LinkConfig, LinkEvent, OutageMode, PushOutcome, RateConfig,
+    Delivery, DropReason, Ecn, EcnTreatment, Link, LinkConfig, LinkEvent, OutageMode, PushOutcome,
+    RateConfig,
     log::{Event, MahimahiLog},
 };
 use squall_trace::mahimahi::Trace;
@@ -122,6 +123,39 @@ fn codel_leaves_a_short_burst_alone() {
         let _ = link.push(0, 1_500, item);
     }
     assert_eq!(drain(&mut link).len(), 50, "fifty milliseconds are less than an interval");
+}
+
+#[test]
+fn codel_marks_packets_whose_sender_uses_ecn_instead_of_dropping_them() {
+    let run = |ecn: Ecn| {
+        let queue = "rate = '10mbps'\nqueue = { infinite = true, codel = { ecn = true } }";
+        let mut link = Link::new(&toml::from_str(queue).unwrap(), 1).unwrap();
+        for number in 0..3_000 {
+            let _ = link.push_marked(number * 1_000, 1_500, ecn, number);
+        }
+        let marked = drain(&mut link).iter().filter(|one| one.ecn == Ecn::Congestion).count();
+        (marked as u64, link.stats().dropped.codel.packets)
+    };
+    let (marked, dropped) = run(Ecn::Capable);
+    assert!(marked > 30 && dropped == 0, "{marked} marked, {dropped} dropped");
+    let (marked, dropped) = run(Ecn::NotCapable);
+    assert!(marked == 0 && dropped > 30, "{marked} marked, {dropped} dropped");
+}
+
+#[test]
+fn a_router_may_treat_ecn_wrongly_from_some_time_on() {
+    let treated = |ecn: Ecn, treatment: EcnTreatment| {
+        let mut link = with_events("", vec![LinkEvent { ecn: Some(treatment), ..at(10) }]);
+        let _ = (link.push_marked(0, 1_500, ecn, 0), link.push_marked(20_000, 1_500, ecn, 1));
+        drain(&mut link).iter().map(|one| one.ecn).collect::<Vec<_>>()
+    };
+    let capable = |treatment| treated(Ecn::Capable, treatment);
+    assert_eq!(capable(EcnTreatment::Pass), [Ecn::Capable, Ecn::Capable]);
+    assert_eq!(capable(EcnTreatment::Mark), [Ecn::Capable, Ecn::Congestion]);
+    assert_eq!(capable(EcnTreatment::Clear), [Ecn::Capable, Ecn::NotCapable]);
+    assert_eq!(capable(EcnTreatment::Drop), [Ecn::Capable]);
+    assert_eq!(treated(Ecn::NotCapable, EcnTreatment::Drop), [Ecn::NotCapable; 2]);
+    assert_eq!(treated(Ecn::NotCapable, EcnTreatment::Mark), [Ecn::NotCapable; 2]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use self::patch::LinkPatch;
 pub use self::path::{Direction, PathConfig, PathEvent};
 use crate::{
     delay::{DelayConfig, JitterConfig, bandwidth_delay_bytes},
+    ecn::EcnTreatment,
     error::{ConfigError, EventError},
     loss::LossConfig,
     policer::PolicerConfig,
@@ -24,8 +25,8 @@ use crate::{
 /// One direction of a link.
 ///
 /// In TOML every field may be left out; as text it is `rate=20mbps,delay=15ms,queue=100kB,loss=0.1%`, with the
-/// keys `rate`, `mahimahi` (a trace file), `delay`, `jitter`, `reorder`, `loss`, `duplicate`, `corrupt`, `mtu`,
-/// `queue`, `policer`, `outage` and `delay_first`.
+/// keys `rate`, `mahimahi` (a trace file), `delay`, `jitter`, `reorder`, `loss`, `duplicate`, `corrupt`, `ecn`,
+/// `mtu`, `queue`, `policer`, `outage` and `delay_first`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "LinkPatch")]
 pub struct LinkConfig {
@@ -41,6 +42,8 @@ pub struct LinkConfig {
     pub duplicate: Ratio,
     /// Share of packets that arrive [damaged](crate::Damage). Default: none.
     pub corrupt: Ratio,
+    /// What happens to packets whose sender uses ECN. Default: they pass.
+    pub ecn: EcnTreatment,
     /// Largest packet (IP size); larger ones are dropped. Default 1500 bytes, at most 65,535. A mahimahi trace
     /// takes no more than 1500.
     pub mtu: Size,
@@ -66,6 +69,7 @@ impl Default for LinkConfig {
             loss: LossConfig::default(),
             duplicate: Ratio::ZERO,
             corrupt: Ratio::ZERO,
+            ecn: EcnTreatment::default(),
             mtu: Size::from_bytes(DEFAULT_MTU),
             queue: QueueConfig::default(),
             policer: None,

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     delay::{DelayConfig, JitterConfig},
+    ecn::EcnTreatment,
     error::ConfigError,
     form::{self, TextOrTable},
     loss::LossConfig,
@@ -98,6 +99,8 @@ pub struct PathEvent {
     pub over: Option<Span>,
     /// As [`LinkEvent::loss`].
     pub loss: Option<LossConfig>,
+    /// As [`LinkEvent::ecn`].
+    pub ecn: Option<EcnTreatment>,
     /// As [`LinkEvent::mtu`].
     pub mtu: Option<Size>,
     /// As [`LinkEvent::outage`].
@@ -112,8 +115,8 @@ impl PathEvent {
     /// The part of the event that concerns links, if there is one or if the event is empty (which a link then
     /// refuses).
     fn for_link(&self) -> Option<LinkEvent> {
-        let Self { at, rate, delay, over, loss, mtu, outage, rebind, .. } = self.clone();
-        let event = LinkEvent { at, rate, delay, over, loss, mtu, outage };
+        let Self { at, rate, delay, over, loss, ecn, mtu, outage, rebind, .. } = self.clone();
+        let event = LinkEvent { at, rate, delay, over, loss, ecn, mtu, outage };
         let only_rebind = rebind && event == LinkEvent { at, ..LinkEvent::default() };
         (!only_rebind).then_some(event)
     }
@@ -158,6 +161,7 @@ struct PathTable {
     loss: Option<LossConfig>,
     duplicate: Option<Ratio>,
     corrupt: Option<Ratio>,
+    ecn: Option<EcnTreatment>,
     mtu: Option<Size>,
     queue: Option<QueueConfig>,
     policer: Option<PolicerConfig>,
@@ -174,6 +178,7 @@ impl From<PathTable> for PathConfig {
             loss: table.loss,
             duplicate: table.duplicate,
             corrupt: table.corrupt,
+            ecn: table.ecn,
             mtu: table.mtu,
             queue: table.queue,
             policer: table.policer,

@@ -55,6 +55,7 @@ impl<T: Clone> Link<T> {
                 self.delay = Delay::Ramp { from, to, start: at, end: at.saturating_add(over) };
             }
             Some(Change::Loss(loss)) => self.loss.change(&loss),
+            Some(Change::Ecn(ecn)) => self.ecn = ecn,
             Some(Change::Mtu(mtu)) => self.mtu = mtu.min(self.mtu_bound),
             Some(Change::OutageStart) => self.enter_outage(at),
             Some(Change::OutageEnd) => self.leave_outage(at),

@@ -13,6 +13,7 @@ use crate::{
     config::LinkConfig,
     damage::Damage,
     delay::{Delay, Jitter, Line},
+    ecn::{Ecn, EcnTreatment},
     error::ConfigError,
     log::{Count, DropReason, Ledger, LinkStats, Record},
     loss::Loss,
@@ -37,6 +38,7 @@ use crate::{
 pub struct Link<T> {
     now: Nanos,
     pushes: u64,
+    ecn: EcnTreatment,
     mtu: u32,
     /// What a change cannot exceed.
     mtu_bound: u32,
@@ -97,6 +99,8 @@ pub struct Delivery<T> {
     pub arrived_at: Micros,
     /// How long it waited in the queue before its first byte was sent.
     pub queueing: Micros,
+    /// Its ECN field at the end of the link.
+    pub ecn: Ecn,
     /// What the way did to its bytes, if anything.
     pub damage: Option<Damage>,
 }
@@ -149,6 +153,7 @@ struct Packet<T> {
     sent_at: Micros,
     entered: Nanos,
     waited: Nanos,
+    ecn: Ecn,
     damage: Option<Damage>,
 }
 
@@ -159,6 +164,14 @@ impl<T> Queued for Packet<T> {
 
     fn entered(&self) -> Nanos {
         self.entered
+    }
+
+    fn mark(&mut self) -> bool {
+        let is_capable = self.ecn != Ecn::NotCapable;
+        if is_capable {
+            self.ecn = Ecn::Congestion;
+        }
+        is_capable
     }
 }
 
@@ -176,6 +189,7 @@ impl<T: Clone> Link<T> {
         Ok(Self {
             now: 0,
             pushes: 0,
+            ecn: config.ecn,
             mtu: config.effective_mtu(),
             mtu_bound: config.mtu_bound(),
             policer: config.policer.map(Policer::new),
@@ -207,8 +221,14 @@ impl<T: Clone> Link<T> {
         })
     }
 
-    /// Gives the link a packet of `size` bytes (IP size: a UDP payload and 28 bytes of IPv4 and UDP headers).
+    /// Gives the link a packet of `size` bytes (IP size: a UDP payload and 28 bytes of IPv4 and UDP headers), from a
+    /// sender that does not use ECN.
     pub fn push(&mut self, now: Micros, size: usize, item: T) -> PushOutcome {
+        self.push_marked(now, size, Ecn::NotCapable, item)
+    }
+
+    /// The same with this ECN field.
+    pub fn push_marked(&mut self, now: Micros, size: usize, ecn: Ecn, item: T) -> PushOutcome {
         self.advance(now);
         let now = now.max(micros_before(self.now));
         let (number, at) = (self.pushes, self.now);
@@ -216,14 +236,24 @@ impl<T: Clone> Link<T> {
         // Saturates far above the largest MTU, so that such a packet is dropped below.
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.ledger.pushed(at, number, size);
-        if let Some(reason) = self.refusal(size).or_else(|| self.police(size)) {
+        if let Some(reason) = self.refusal(size, ecn).or_else(|| self.police(size)) {
             self.ledger.dropped(at, number, size, reason);
             return PushOutcome::Dropped(reason);
         }
+        let ecn = self.ecn.apply(ecn).unwrap_or_default();
         let header = if matches!(self.server, Server::Opportunities(_)) { TUN_HEADER as u32 } else { 0 };
         let queue_size = size + header;
-        let packet =
-            Packet { item, number, size, queue_size, sent_at: now, entered: at, waited: 0, damage: None };
+        let packet = Packet {
+            item,
+            number,
+            size,
+            queue_size,
+            sent_at: now,
+            entered: at,
+            waited: 0,
+            ecn,
+            damage: None,
+        };
         if self.delay_first {
             self.fly(at, packet);
             return PushOutcome::Queued;
@@ -232,16 +262,18 @@ impl<T: Clone> Link<T> {
     }
 
     /// Whether a packet of this size pushed now would be refused at the door.
-    pub(crate) fn refuses(&mut self, now: Micros, size: usize) -> bool {
+    pub(crate) fn refuses(&mut self, now: Micros, size: usize, ecn: Ecn) -> bool {
         self.advance(now);
-        u32::try_from(size).map_or(true, |size| self.refusal(size).is_some())
+        u32::try_from(size).map_or(true, |size| self.refusal(size, ecn).is_some())
     }
 
-    fn refusal(&self, size: u32) -> Option<DropReason> {
+    fn refusal(&self, size: u32, ecn: Ecn) -> Option<DropReason> {
         if size > self.mtu {
             Some(DropReason::Mtu)
         } else if self.outages > 0 && self.outage_mode == OutageMode::Drop {
             Some(DropReason::Outage)
+        } else if self.ecn.apply(ecn).is_none() {
+            Some(DropReason::Ecn)
         } else {
             None
         }

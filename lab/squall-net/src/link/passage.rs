@@ -192,7 +192,7 @@ impl<T: Clone> Link<T> {
     }
 
     fn arrive(&mut self, at: Nanos, packet: Packet<T>) {
-        let Packet { item, number, size, sent_at, waited, damage, .. } = packet;
+        let Packet { item, number, size, sent_at, waited, ecn, damage, .. } = packet;
         self.ledger.delivered(at, number, size);
         if self.latest.is_some_and(|latest| number < latest) {
             self.ledger.stats.reordered += 1;
@@ -205,6 +205,7 @@ impl<T: Clone> Link<T> {
             sent_at,
             arrived_at: micros_after(at),
             queueing: waited / 1_000,
+            ecn,
             damage,
         });
     }
