@@ -200,7 +200,7 @@ impl Endpoint {
             Incoming::Packet(handle, event) => {
                 let Some(key) = self.by_handle.get(handle) else { return };
                 if let Some(session) = self.sessions.get_mut(&key) {
-                    session.on_packet(now, net, event);
+                    session.on_packet(now, net, ecn, event);
                     self.after(now, key);
                 }
             }
@@ -208,6 +208,9 @@ impl Endpoint {
                 let key = self.new_key();
                 self.by_handle.insert(conn.handle(), key);
                 let place = SessionPlace::new(&self.tally, !proven);
+                if ecn.is_none() {
+                    conn.on_unmarked(net);
+                }
                 let session = Session::new(&self.config, self.epoch, now, *conn, false, place);
                 self.sessions.insert(key, session);
                 self.newcomers.enter(now, key, net.remote.ip());

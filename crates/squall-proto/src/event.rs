@@ -214,6 +214,11 @@ pub enum PathChange {
     },
     /// The peer's address changed (NAT rebinding).
     Rebound(NetPath),
+    /// Its packets leave without ECN from now on (RFC 3168).
+    EcnOff {
+        /// Why.
+        why: &'static str,
+    },
     /// It could not be opened, or is gone.
     Down,
 }

@@ -6,11 +6,11 @@ use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
-    Channel, CloseReason, Event, Missed, NetPath, Priority, Received,
+    Channel, CloseReason, Event, Missed, NetPath, PathChange, Priority, Received,
     inbox::{InboxError, InboxEvent},
     outbox::Ending,
     path::{Control, Delay, InFlight, Level, Packet, Payload, Reported, Sample, WRAP},
-    steering::{Fate, PacketEvent, QuicEvent},
+    steering::{Ecn, Fate, PacketEvent, QuicEvent},
     wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, TICK, WireError},
 };
 
@@ -43,13 +43,16 @@ enum BadPeer {
 
 impl Session {
     /// Takes in a packet that came over `net`.
-    pub(crate) fn on_packet(&mut self, now: Instant, net: NetPath, event: PacketEvent) {
+    pub(crate) fn on_packet(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, event: PacketEvent) {
         let at = self.micros(now);
         if !self.receives_at(at, net.local) {
             return;
         }
         let _span = self.span.clone().entered();
         self.conn.on_event(event);
+        if ecn.is_none() {
+            self.conn.on_unmarked(net);
+        }
         let path = self.arrival_path(at, net);
         self.duties.flush();
         // Before the fates: a refusal comes with the acknowledgement, and must count first.
@@ -156,12 +159,27 @@ impl Session {
             }
             self.on_fates(at, id, &fates);
             self.refresh_path(at, id);
+            self.report_findings(id);
             fates.clear();
             // Hand the memory back: this runs for every packet that arrives.
             let mut ledger = ledger.lock();
             if ledger.fates.is_empty() {
                 ledger.fates = fates;
             }
+        }
+    }
+
+    /// Reports what acknowledgements and losses have shown of a path.
+    fn report_findings(&mut self, id: PathId) {
+        let path = &self.conn.paths[id];
+        if !path.life.is_up() {
+            return;
+        }
+        let mut ledger = path.quic.ledger.lock();
+        let unmarked = ledger.marks.take_news();
+        drop(ledger);
+        if let Some(unmarked) = unmarked {
+            self.path_event(id, PathChange::EcnOff { why: unmarked.words() });
         }
     }
 

@@ -20,7 +20,7 @@ use noq_proto::{
 };
 use squall_sched::Micros;
 
-use super::{cubic::Cubic, media::Media, tolerant::Tolerance};
+use super::{cubic::Cubic, marks::Marks, media::Media, tolerant::Tolerance};
 use crate::{
     Config, CongestionControl,
     congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
@@ -78,6 +78,8 @@ pub(crate) struct Entries {
     /// Set by the session: congestion signals of packets below this number are an outage's, and kept
     /// from the controller inside.
     pub(crate) forgive_below: u64,
+    /// ECN of the path.
+    pub(crate) marks: Marks,
     /// Congestion events that were passed on.
     pub(crate) congestion_events: u64,
     /// Congestion events that noq found out to have been mere reordering.
@@ -162,16 +164,24 @@ impl Controller for SteeringController {
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.ledger.lock().sent.push(Departure { packet: pn, bytes });
+        {
+            let mut entries = self.ledger.lock();
+            entries.sent.push(Departure { packet: pn, bytes });
+            entries.marks.on_sent(now);
+        }
         self.inner.on_packet_sent(now, bytes, pn);
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _: bool, rtt: &RttEstimator) {
-        let app_limited = {
+        let (app_limited, revokes_marks) = {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: true, at: now });
-            !entries.window_limited
+            let window = entries.window;
+            (!entries.window_limited, entries.marks.on_ack(now, rtt.get(), rtt.min(), window))
         };
+        if revokes_marks {
+            self.inner.on_spurious_congestion_event();
+        }
         if let Some(tolerance) = &mut self.tolerance {
             tolerance.on_ack(now, sent);
         }
@@ -179,7 +189,11 @@ impl Controller for SteeringController {
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, largest: Option<u64>) {
-        let app_limited = !self.ledger.lock().window_limited;
+        let app_limited = {
+            let mut entries = self.ledger.lock();
+            entries.marks.on_end_acks();
+            !entries.window_limited
+        };
         if !app_limited {
             self.inner.on_cwnd_limited();
         }
@@ -196,8 +210,12 @@ impl Controller for SteeringController {
         lost_bytes: u64,
         largest_lost_pn: u64,
     ) {
-        if largest_lost_pn < self.ledger.lock().forgive_below {
-            return;
+        {
+            let mut entries = self.ledger.lock();
+            let counts = !is_ecn || entries.marks.on_mark();
+            if largest_lost_pn < entries.forgive_below || !counts {
+                return;
+            }
         }
         if self.tolerance.as_mut().is_none_or(|tolerance| tolerance.passes_on(persistent, is_ecn)) {
             self.inner.on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);

@@ -13,6 +13,7 @@ mod cubic;
 mod hello;
 mod ids;
 mod listener;
+mod marks;
 mod media;
 mod paths;
 mod places;
@@ -486,9 +487,9 @@ impl<P, S: Entry> Connection<P, S> {
         self.counters(path).map_or(0, |counters| ip_bytes(net, &counters))
     }
 
-    /// Number of the path over which packets between these addresses run: the latest of several, as the peer may have closed the others.
+    /// Number of the path over which packets between these addresses run.
     pub(crate) fn number_of(&self, net: NetPath) -> Option<u32> {
-        self.all_paths().filter(|path| path.net == net).map(|path| path.number).max()
+        self.path_between(net).map(|path| path.number)
     }
 
     /// Reads the addresses of all paths again, after a packet or a timer of noq; returns the admitted paths that moved. One whose new
@@ -526,15 +527,33 @@ impl<P, S: Entry> Connection<P, S> {
         let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
         let transmit = self.inner.poll_transmit(self.clock.of_quic(now), max, buf)?;
         self.attribute();
+        let local = transmit.src_ip.unwrap_or_else(|| self.local_of(transmit.destination));
+        let net = NetPath { local, remote: transmit.destination };
+        let may_mark = transmit.ecn.is_some() && self.may_mark(net, now);
         Some(Transmit {
-            path: NetPath {
-                local: transmit.src_ip.unwrap_or_else(|| self.local_of(transmit.destination)),
-                remote: transmit.destination,
-            },
+            path: net,
             size: transmit.size,
             segment_size: transmit.segment_size,
-            ecn: transmit.ecn,
+            ecn: transmit.ecn.filter(|_| may_mark),
         })
+    }
+
+    /// Whether packets between these addresses may be marked as ECT now. noq takes part as long as it has marks to report.
+    fn may_mark(&self, net: NetPath, now: Instant) -> bool {
+        let Some(path) = self.path_between(net) else { return true };
+        path.ledger.lock().marks.may_mark(self.clock.of_quic(now))
+    }
+
+    /// A packet without ECN has arrived.
+    pub(crate) fn on_unmarked(&self, net: NetPath) {
+        if let Some(path) = self.path_between(net) {
+            path.ledger.lock().marks.on_unmarked();
+        }
+    }
+
+    /// The path between these addresses: the latest of several, as the peer may have closed the others.
+    fn path_between(&self, net: NetPath) -> Option<&QuicPath> {
+        self.all_paths().filter(|path| path.net == net).max_by_key(|path| path.number)
     }
 
     fn local_of(&self, remote: SocketAddr) -> IpAddr {

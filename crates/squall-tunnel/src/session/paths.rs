@@ -148,6 +148,10 @@ impl Paths {
         let info = session.path_stats().into_iter().find(|info| info.id == path);
         let name = info.as_ref().map_or_else(|| format!("path {}", path.0), |info| self.name(info));
         let state = info.map_or_else(|| "closed".to_owned(), |info| state(&info.stats));
+        if let PathChange::EcnOff { why } = change {
+            // Once in the life of a path, so that no other change need displace it.
+            return journal.info(Kind::Path, format!("{name}: ECN is off: {why}"));
+        }
         let is_warning =
             matches!(change, PathChange::Suspected { .. } | PathChange::Narrow | PathChange::Down);
         let words = match change {

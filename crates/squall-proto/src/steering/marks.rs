@@ -1,0 +1,255 @@
+//! Explicit congestion notification (ECN, RFC 3168) on one path: whether packets leave marked as ECT, and whether the CE marks
+//! that the peer reports count.
+//!
+//! noq marks the packets of a path until an ACK shows that counts do not match (RFC 9000 §13.4.2). Two kinds of faulty networks
+//! remain:
+//!
+//! - Marked packets are dropped. No ACK comes, and nothing ends the marking. So packets leave unmarked once marked ones have
+//!   been unanswered for [`UNANSWERED`], as at the end of the testing period of RFC 9000 A.4. A side whose own marks are
+//!   unproven also stops when an unmarked packet arrives: its peer may have found out already, or cannot report marks.
+//! - All packets are marked as CE. Marks say nothing then ([`IMPLAUSIBLE`]): packets leave unmarked, and marks are ignored. Those
+//!   from before the first packet that was not marked are withheld from the controller.
+//!
+//! Marking ends for good on a path: the ACK of the first unmarked packet has a count too small, whereupon noq stops marking, too.
+//! A path that is opened again is tested again.
+
+use std::time::{Duration, Instant};
+
+/// Time after which marked packets without an answer are taken for lost because of their marks: a little less than the probe
+/// timeout before there is a sample of the round trip, 333 ms and four times the half of it (RFC 9002 §6.2.2), so that
+/// the first retransmission of a handshake is unmarked.
+const UNANSWERED: Duration = Duration::from_millis(900);
+
+/// Acknowledged packets, all in acknowledgements that report marks, after which the marks are implausible …
+const IMPLAUSIBLE: u64 = 100;
+/// … if so many round trips have passed since: the time in which an answer to marks shortens the queue that caused them.
+const ROUNDS: u32 = 4;
+/// A round trip this much above the smallest, or an eighth above it, is without a queue.
+const NO_QUEUE: Duration = Duration::from_millis(5);
+/// The share of the window that the marks have taken, whatever the queue is: they do not depend on what this path sends.
+const FALLEN: u64 = 4;
+
+/// Why packets of a path leave unmarked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmarked {
+    /// Marked packets were not answered.
+    Unanswered,
+    /// The peer's packets arrive unmarked.
+    Peer,
+    /// Every packet was marked with CE, with and without congestion.
+    AllCongestion,
+}
+
+impl Unmarked {
+    /// The reason as a log has it.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Unanswered => "marked packets have no answer",
+            Self::Peer => "the packets of the peer arrive without ECN",
+            Self::AllCongestion => "all packets are reported as marked by congestion, whatever is sent",
+        }
+    }
+}
+
+/// ECN of one path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    off: Option<Unmarked>,
+    /// `off` has not been reported.
+    is_news: bool,
+    /// A marked packet was acknowledged.
+    proven: bool,
+    /// When the oldest marked packet left since the last acknowledgement.
+    unanswered: Option<Instant>,
+    /// A packet was acknowledged that no router had marked.
+    passed: bool,
+    rtt: Duration,
+    min_rtt: Duration,
+    batch: Batch,
+    run: Option<Run>,
+}
+
+/// Packets that one ACK frame acknowledges.
+#[derive(Clone, Copy, Debug, Default)]
+struct Batch {
+    packets: u64,
+    is_marked: bool,
+    is_complete: bool,
+}
+
+/// Batches in a row that report marks.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    since: Instant,
+    packets: u64,
+    /// Window of the controller at its beginning.
+    window: u64,
+}
+
+impl Marks {
+    /// Whether packets that leave now may be marked.
+    pub(super) fn may_mark(&mut self, now: Instant) -> bool {
+        let patience = UNANSWERED.max(2 * self.rtt);
+        if self.unanswered.is_some_and(|since| now.saturating_duration_since(since) >= patience) {
+            self.stop(Unmarked::Unanswered);
+        }
+        self.off.is_none()
+    }
+
+    /// Why marking has ended, once.
+    pub(crate) fn take_news(&mut self) -> Option<Unmarked> {
+        self.off.filter(|_| std::mem::take(&mut self.is_news))
+    }
+
+    /// A packet leaves that asks for an acknowledgement.
+    pub(super) fn on_sent(&mut self, now: Instant) {
+        self.unanswered.get_or_insert(now);
+    }
+
+    /// An unmarked packet of the peer's has arrived on the path.
+    pub(super) fn on_unmarked(&mut self) {
+        if !self.proven {
+            self.stop(Unmarked::Peer);
+        }
+    }
+
+    /// A packet is acknowledged; `window` is the controller's. Returns whether marks that were answered before have turned out
+    /// to be no congestion.
+    pub(super) fn on_ack(&mut self, now: Instant, rtt: Duration, min_rtt: Duration, window: u64) -> bool {
+        (self.rtt, self.min_rtt) = (rtt, min_rtt);
+        self.unanswered = None;
+        self.proven = true;
+        let batch = std::mem::take(&mut self.batch);
+        if !batch.is_complete {
+            self.batch = Batch { packets: batch.packets + 1, ..batch };
+            return false;
+        }
+        self.batch.packets = 1;
+        self.on_batch(now, batch, window)
+    }
+
+    /// All packets of the batch have been acknowledged.
+    pub(super) fn on_end_acks(&mut self) {
+        self.batch.is_complete = true;
+    }
+
+    /// The batch reports marks. Returns whether they count.
+    pub(super) fn on_mark(&mut self) -> bool {
+        self.batch.is_marked = true;
+        self.passed && self.off.is_none()
+    }
+
+    fn on_batch(&mut self, now: Instant, batch: Batch, window: u64) -> bool {
+        if self.off.is_some() {
+            return false;
+        }
+        if !batch.is_marked {
+            self.passed = true;
+            self.run = None;
+            return false;
+        }
+        let run = self.run.get_or_insert(Run { since: now, packets: 0, window });
+        run.packets += batch.packets;
+        let run = *run;
+        let is_long = now.saturating_duration_since(run.since) >= ROUNDS * self.rtt;
+        let has_no_queue = self.rtt <= self.min_rtt + NO_QUEUE.max(self.min_rtt / 8);
+        let has_fallen = window <= run.window / FALLEN;
+        if run.packets < IMPLAUSIBLE || !is_long || !(has_no_queue || has_fallen || !self.passed) {
+            return false;
+        }
+        self.stop(Unmarked::AllCongestion);
+        self.passed
+    }
+
+    fn stop(&mut self, why: Unmarked) {
+        if self.off.is_none() {
+            (self.off, self.is_news) = (Some(why), true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(40);
+
+    /// Acknowledges batches of ten packets, one each quarter of a round trip, of which `marked` says which report marks.
+    /// Returns after how many packets marking ended, if it did, and how many batches with marks counted.
+    fn run(queue: Duration, batches: usize, marked: impl Fn(usize) -> bool) -> (Option<usize>, usize) {
+        let (mut marks, mut now, mut counted) = (Marks::default(), Instant::now(), 0);
+        for batch in 0..batches {
+            for _ in 0..10 {
+                marks.on_ack(now, RTT + queue, RTT, 100_000);
+            }
+            marks.on_end_acks();
+            if marked(batch) {
+                counted += usize::from(marks.on_mark());
+            }
+            if marks.off.is_some() {
+                return (Some(10 * batch), counted);
+            }
+            now += RTT / 4;
+        }
+        (None, counted)
+    }
+
+    #[test]
+    fn marks_on_all_packets_from_the_start_never_count() {
+        assert_eq!(run(Duration::ZERO, 1_000, |_| true), (Some(170), 0));
+        assert_eq!(run(RTT, 1_000, |_| true), (Some(330), 0), "with a queue, too");
+    }
+
+    #[test]
+    fn marks_with_a_queue_count() {
+        assert_eq!(run(RTT, 1_000, |batch| batch > 0), (None, 999));
+        assert_eq!(
+            run(Duration::ZERO, 1_000, |batch| batch % 10 > 0),
+            (None, 900),
+            "some packets pass unmarked"
+        );
+    }
+
+    #[test]
+    fn marks_on_all_packets_end_the_marking_where_no_queue_is() {
+        let (after, counted) = run(Duration::ZERO, 1_000, |batch| batch > 50);
+        assert!(after.is_some_and(|packets| (610..700).contains(&packets)), "{after:?}");
+        assert!(counted < 20, "{counted}");
+    }
+
+    #[test]
+    fn marks_that_do_not_follow_the_window_end_the_marking() {
+        let (mut marks, mut now, mut window) = (Marks::default(), Instant::now(), 100_000);
+        let mut revoked = false;
+        for batch in 0..100 {
+            revoked |= (0..10).any(|_| marks.on_ack(now, 2 * RTT, RTT, window));
+            marks.on_end_acks();
+            if batch > 0 && marks.on_mark() {
+                window = window * 9 / 10;
+            }
+            now += RTT / 4;
+        }
+        assert!(revoked && marks.take_news() == Some(Unmarked::AllCongestion) && window > 1_000, "{window}");
+        assert_eq!(marks.take_news(), None, "it is reported once");
+    }
+
+    #[test]
+    fn unanswered_packets_leave_without_marks() {
+        let start = Instant::now();
+        let mut marks = Marks::default();
+        marks.on_sent(start);
+        assert!(marks.may_mark(start + Duration::from_millis(899)));
+        assert!(!marks.may_mark(start + Duration::from_millis(999)));
+        marks.on_ack(start + Duration::from_secs(1), RTT, RTT, 1);
+        assert!(!marks.may_mark(start + Duration::from_secs(1)), "it ends for good");
+        let mut marks = Marks::default();
+        marks.on_sent(start);
+        marks.on_ack(start + RTT, RTT, RTT, 1);
+        assert!(marks.may_mark(start + Duration::from_secs(9)), "an idle path is not a silent one");
+        marks.on_unmarked();
+        assert!(marks.may_mark(start + Duration::from_secs(9)), "its own marks are known to arrive");
+        let mut marks = Marks::default();
+        marks.on_unmarked();
+        assert!(!marks.may_mark(start));
+    }
+}

@@ -1,0 +1,125 @@
+//! Networks that treat ECN wrongly: routers that mark every packet with CE, or drop those whose sender uses ECN. And one that
+//! uses it as it is meant.
+
+mod stage;
+
+use squall_lab::world::Side;
+use squall_net::Direction;
+use squall_proto::{Block, Config, CongestionControl, PathChange, sched::PathId};
+use squall_units::Micros;
+
+use stage::Stage;
+
+const SECOND: Micros = 1_000_000;
+
+/// 20 Mbps with 20 ms, and with 30 ms.
+const WIFI: &str = "name='wifi'\nrate='20mbps'\ndelay='20ms'\n";
+const LTE: &str = "name='lte'\nrate='20mbps'\ndelay='30ms'\n";
+
+/// What a side receives of a transfer over the paths from 4 to 14 s, in Mbps, both paths together and apart.
+fn transfer(paths: &[&str], seed: u64) -> [f64; 2] {
+    let mut stage = Stage::plain(paths, seed);
+    stage.run_until(SECOND);
+    let rates = stage.saturate(Side::Server, 14 * SECOND, SECOND / 4);
+    [0, 1]
+        .map(|path| rates[16..].iter().map(|rate| rate[path]).sum::<f64>() / (rates.len() - 16) as f64 / 1e6)
+}
+
+#[test]
+fn a_router_that_marks_everything_costs_nothing() {
+    for treatment in ["ecn='mark'", "events=[{at='5s', ecn='mark'}]"] {
+        let marked = format!("{WIFI}{treatment}");
+        for seed in [1, 2, 3] {
+            let [plain, _] = transfer(&[WIFI], seed);
+            let [alone, _] = transfer(&[&marked], seed);
+            let [one, other] = transfer(&[&marked, LTE], seed);
+            println!(
+                "{treatment}: {alone:.1} of {plain:.1} Mbps; beside another link {one:.1} and {other:.1}"
+            );
+            assert!(plain > 18.0 && alone > 0.97 * plain, "{treatment}: {alone} of {plain} Mbps");
+            assert!(one > 17.0 && other > 17.0, "{treatment}: {one} and {other} Mbps");
+        }
+    }
+}
+
+#[test]
+fn a_stream_arrives_in_time_where_everything_is_marked() {
+    for treatment in ["ecn='mark'", "events=[{at='5s', ecn='mark'}]"] {
+        let mut stage = Stage::connected(&[&format!("{WIFI}{treatment}")], 7);
+        let mut sent = 0;
+        while stage.world.now() < 12 * SECOND {
+            // 60 frames a second, 15 Mbps.
+            let frame =
+                Block::new(vec![1; 31_250]).deadline(std::time::Duration::from_millis(150)).unreliable();
+            stage.send(Side::Server, frame);
+            sent += 1;
+            stage.run_for(16_667);
+        }
+        stage.run_for(SECOND);
+        let arrived = stage.received(Side::Client).count();
+        println!("{treatment}: {arrived} of {sent} frames");
+        assert!(100 * arrived >= 99 * sent, "{treatment}: {arrived} of {sent} frames");
+        let changes = stage.path_changes(Side::Server, PathId(0));
+        let off = changes.iter().filter(|(_, change)| matches!(change, PathChange::EcnOff { .. })).count();
+        assert_eq!(off, 1, "{treatment}: it is reported once: {changes:?}");
+    }
+}
+
+/// When the client is connected and has this many paths up.
+fn up_within(paths: &[&str], wanted: usize) -> Option<Micros> {
+    let mut stage = Stage::unconnected(paths, 5, Config::default(), Config::default());
+    for step in 1..=100 {
+        stage.run_until(step * 50_000);
+        let up = |id| {
+            let changes = stage.path_changes(Side::Client, PathId(id as u8));
+            changes.iter().any(|(_, change)| matches!(change, PathChange::Up(_)))
+        };
+        if stage.world.is_connected() && (0..wanted).filter(|id| up(*id)).count() == wanted {
+            return Some(stage.world.now());
+        }
+    }
+    None
+}
+
+#[test]
+fn a_session_begins_where_marked_packets_are_dropped() {
+    for treatment in ["ecn='drop'", "up={ecn='drop'}", "down={ecn='drop'}"] {
+        let dropping = format!("{WIFI}{treatment}");
+        let alone = up_within(&[&dropping], 1);
+        let both = up_within(&[&dropping, LTE], 2);
+        let other = up_within(&[LTE, &dropping], 2);
+        println!("{treatment}: {alone:?}; beside another link {both:?}, {other:?}");
+        assert!(alone.is_some_and(|at| at <= 2 * SECOND), "{treatment}: {alone:?}");
+        assert!(
+            [both, other].into_iter().flatten().filter(|at| *at <= 4 * SECOND).count() == 2,
+            "{treatment}"
+        );
+    }
+}
+
+#[test]
+fn a_link_that_drops_marked_packets_is_used() {
+    for treatment in ["ecn='drop'", "events=[{at='3s', ecn='drop'}]"] {
+        let [one, other] = transfer(&[&format!("{WIFI}{treatment}"), LTE], 9);
+        println!("{treatment}: {one:.1} and {other:.1} Mbps");
+        assert!(one > 15.0 && other > 17.0, "{treatment}: {one} and {other} Mbps");
+    }
+}
+
+#[test]
+fn a_queue_that_marks_is_listened_to() {
+    let marking = format!("{WIFI}queue={{bytes='1MB', codel={{ecn=true}}}}");
+    for congestion in [CongestionControl::Cubic, CongestionControl::Steady] {
+        let config = Config { congestion, ..stage::plain() };
+        let mut stage = Stage::with(&[&marking], 3, config.clone(), config);
+        let rates = stage.saturate(Side::Server, 14 * SECOND, SECOND / 4);
+        let rate = rates[16..].iter().map(|rate| rate[0]).sum::<f64>() / (rates.len() - 16) as f64 / 1e6;
+        let stats = stage.world.network.stats(0, Direction::Down);
+        let marks = stage.path_stats(Side::Server)[0].congestion_events;
+        println!("{congestion}: {rate:.1} Mbps, {marks} marks answered, {:?} dropped", stats.dropped.total());
+        assert!(rate > 16.0, "{congestion}: {rate} Mbps");
+        assert_eq!(stats.dropped.codel.packets, 0, "{congestion}: it is marked instead");
+        assert!(congestion != CongestionControl::Cubic || marks > 10, "{congestion}: {marks} marks");
+        assert_eq!(stats.dropped.queue.packets, 0, "{congestion}: the marks keep the queue short");
+    }
+}
