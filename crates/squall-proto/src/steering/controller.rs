@@ -20,7 +20,7 @@ use noq_proto::{
 };
 use squall_sched::Micros;
 
-use super::{cubic::Cubic, marks::Marks, media::Media, tolerant::Tolerance};
+use super::{cubic::Cubic, marks::Marks, media::Media, mtu::Sizes, tolerant::Tolerance};
 use crate::{
     Config, CongestionControl,
     congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
@@ -78,6 +78,8 @@ pub(crate) struct Entries {
     /// Set by the session: congestion signals of packets below this number are an outage's, and kept
     /// from the controller inside.
     pub(crate) forgive_below: u64,
+    /// Sizes of its packets.
+    pub(crate) sizes: Sizes,
     /// ECN of the path.
     pub(crate) marks: Marks,
     /// Congestion events that were passed on.
@@ -168,6 +170,7 @@ impl Controller for SteeringController {
             let mut entries = self.ledger.lock();
             entries.sent.push(Departure { packet: pn, bytes });
             entries.marks.on_sent(now);
+            entries.sizes.on_sent(pn);
         }
         self.inner.on_packet_sent(now, bytes, pn);
     }
@@ -176,6 +179,7 @@ impl Controller for SteeringController {
         let (app_limited, revokes_marks) = {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: true, at: now });
+            entries.sizes.on_ack(pn);
             let window = entries.window;
             (!entries.window_limited, entries.marks.on_ack(now, rtt.get(), rtt.min(), window))
         };
@@ -228,6 +232,7 @@ impl Controller for SteeringController {
         let forgiven = {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: false, at: now });
+            entries.sizes.on_loss(now, lost_bytes);
             pn < entries.forgive_below
         };
         if !forgiven {
@@ -248,6 +253,7 @@ impl Controller for SteeringController {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.ledger.changes.fetch_add(1, Ordering::Relaxed);
+        self.ledger.lock().sizes.on_mtu(new_mtu);
         self.inner.on_mtu_update(new_mtu);
         self.refresh();
     }
@@ -357,6 +363,7 @@ impl ControllerFactory for Controllers {
         };
         let ledger = Ledger { media, changes: self.changes.clone(), ..Ledger::default() };
         ledger.open(true);
+        ledger.lock().sizes = Sizes::new(current_mtu);
         let tolerance = (self.control == CongestionControl::CubicTolerant).then(|| Tolerance::new(now));
         Box::new(SteeringController::new(inner, ledger, tolerance))
     }

@@ -15,6 +15,7 @@ mod ids;
 mod listener;
 mod marks;
 mod media;
+mod mtu;
 mod paths;
 mod places;
 mod queue;
