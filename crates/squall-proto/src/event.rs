@@ -219,13 +219,6 @@ pub enum PathChange {
         /// Why.
         why: &'static str,
     },
-    /// Its packets have fewer bytes, as larger ones were lost. The size is searched for again at once.
-    MtuFell {
-        /// The largest UDP payload before, in bytes.
-        from: u16,
-        /// The largest now.
-        to: u16,
-    },
     /// It could not be opened, or is gone.
     Down,
 }

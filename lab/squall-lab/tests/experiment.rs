@@ -322,7 +322,7 @@ fn mistakes_are_reported_with_their_line() {
         "\"path.a.rate\" = \"8mbps\"",
         "\"path.a.rat\" = \"8mbps\"",
         "path.a.rat\"",
-        "`duplicate`, `corrupt`, `mtu`, `queue`, `policer`, `outage`, `delay_first`",
+        "`duplicate`, `corrupt`, `ecn`, `mtu`, `queue`, `policer`, `outage`, `delay_first`",
     );
     refused("scheduler = \"minrtt\"", "scheduler = \"rr\"", "= \"rr\"", "the experiment does not run \"rr\"");
     refused("best = \"highest\"", "best = \"tallest\"", "tallest", "expected `highest` or `lowest`");

@@ -176,13 +176,10 @@ impl Session {
             return;
         }
         let mut ledger = path.quic.ledger.lock();
-        let (unmarked, fall) = (ledger.marks.take_news(), ledger.sizes.take_fall());
+        let unmarked = ledger.marks.take_news();
         drop(ledger);
         if let Some(unmarked) = unmarked {
             self.path_event(id, PathChange::EcnOff { why: unmarked.words() });
-        }
-        if let Some((from, to)) = fall {
-            self.path_event(id, PathChange::MtuFell { from, to });
         }
     }
 

@@ -20,7 +20,7 @@ use noq_proto::{
 };
 use squall_sched::Micros;
 
-use super::{cubic::Cubic, marks::Marks, media::Media, mtu::Sizes, tolerant::Tolerance};
+use super::{cubic::Cubic, marks::Marks, media::Media, tolerant::Tolerance};
 use crate::{
     Config, CongestionControl,
     congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
@@ -68,8 +68,6 @@ pub(crate) struct Entries {
     pub(crate) pacing_rate: Option<u64>,
     /// What the path carries, as the controller inside estimates it, in bits per second.
     pub(crate) capacity: Option<u64>,
-    /// Queue of our own that stands on the path, in microseconds, if the controller inside estimates it.
-    pub(crate) queue: Option<Micros>,
     /// Whether the controller inside is in slow start.
     pub(crate) slow_start: bool,
     /// Set by the session: the window is the limit, so acknowledgements may open it. Not so at the start: the handshake is
@@ -78,8 +76,6 @@ pub(crate) struct Entries {
     /// Set by the session: congestion signals of packets below this number are an outage's, and kept
     /// from the controller inside.
     pub(crate) forgive_below: u64,
-    /// Sizes of its packets.
-    pub(crate) sizes: Sizes,
     /// ECN of the path.
     pub(crate) marks: Marks,
     /// Congestion events that were passed on.
@@ -93,12 +89,11 @@ impl Ledger {
     /// one from now on with `is_step`. Times are noq's.
     pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32, is_step: bool) {
         if let Some(media) = &self.media {
-            let estimate = media.on_arrival(now, packet, sent, delay, is_step);
+            let (window, pacing_rate, capacity) = media.on_arrival(now, packet, sent, delay, is_step);
             let mut entries = self.lock();
-            entries.window = estimate.window;
-            entries.pacing_rate = estimate.pacing_rate;
-            entries.capacity = estimate.capacity;
-            entries.queue = estimate.queue;
+            entries.window = window;
+            entries.pacing_rate = pacing_rate;
+            entries.capacity = capacity;
         }
     }
 
@@ -170,7 +165,6 @@ impl Controller for SteeringController {
             let mut entries = self.ledger.lock();
             entries.sent.push(Departure { packet: pn, bytes });
             entries.marks.on_sent(now);
-            entries.sizes.on_sent(pn);
         }
         self.inner.on_packet_sent(now, bytes, pn);
     }
@@ -179,7 +173,6 @@ impl Controller for SteeringController {
         let (app_limited, revokes_marks) = {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: true, at: now });
-            entries.sizes.on_ack(pn);
             let window = entries.window;
             (!entries.window_limited, entries.marks.on_ack(now, rtt.get(), rtt.min(), window))
         };
@@ -232,7 +225,6 @@ impl Controller for SteeringController {
         let forgiven = {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: false, at: now });
-            entries.sizes.on_loss(now, lost_bytes);
             pn < entries.forgive_below
         };
         if !forgiven {
@@ -253,7 +245,6 @@ impl Controller for SteeringController {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.ledger.changes.fetch_add(1, Ordering::Relaxed);
-        self.ledger.lock().sizes.on_mtu(new_mtu);
         self.inner.on_mtu_update(new_mtu);
         self.refresh();
     }
@@ -363,7 +354,6 @@ impl ControllerFactory for Controllers {
         };
         let ledger = Ledger { media, changes: self.changes.clone(), ..Ledger::default() };
         ledger.open(true);
-        ledger.lock().sizes = Sizes::new(current_mtu);
         let tolerance = (self.control == CongestionControl::CubicTolerant).then(|| Tolerance::new(now));
         Box::new(SteeringController::new(inner, ledger, tolerance))
     }

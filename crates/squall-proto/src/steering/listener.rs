@@ -17,7 +17,6 @@ use super::{
     ClientTls, Clock, Connection, Ecn, Entry, ServerTls, Transmit,
     controller::Controllers,
     ids::{ServerIds, WorkerIds},
-    mtu,
 };
 use crate::{Config, ConnectError, NetPath, newcomers::Admission, worker::Worker};
 
@@ -222,7 +221,6 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
         // overtaken by a few others on a jittery link is not declared lost for it.
         .packet_threshold(config.packet_threshold)
         .time_threshold(config.time_threshold)
-        .mtu_discovery_config(Some(mtu::discovery()))
         .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
         .datagram_send_buffer_size(SEND_BUFFER)
         .enable_segmentation_offload(true)

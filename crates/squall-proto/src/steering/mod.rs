@@ -15,7 +15,6 @@ mod ids;
 mod listener;
 mod marks;
 mod media;
-mod mtu;
 mod paths;
 mod places;
 mod queue;

@@ -1,24 +1,8 @@
 //! What is queued inside noq, and what becomes of it: it leaves in a packet, or is dropped.
 
-use std::time::Instant;
-
 use bytes::Bytes;
-use squall_sched::PathId;
 
 use super::{Connection, Departure, Entry, QuicPath, Sent, places};
-use crate::wire;
-
-/// Bytes that noq reserves for the frame of a datagram, when it says how large one may be.
-const MAX_FRAME_OVERHEAD: usize = 9;
-
-/// Bytes of a packet beside its frames at most: flags, a connection id, a packet number, the tag of the cipher (RFC 9000
-/// §17.3.1, RFC 9001 §5.3).
-const MAX_OVERHEAD: usize = 1 + 20 + 4 + 16;
-
-/// Bytes of a DATAGRAM frame beside its content: type and length (RFC 9221 §4).
-fn frame_overhead(len: usize) -> usize {
-    1 + crate::varint::len(len as u64)
-}
 
 impl<P, S: Entry> Connection<P, S> {
     /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
@@ -32,30 +16,6 @@ impl<P, S: Entry> Connection<P, S> {
                 Ok(())
             }
             Err(_) => Err(payload),
-        }
-    }
-
-    /// Whether large packets of the path are filled ([`mtu`](super::mtu)).
-    pub(crate) fn is_filling(&self, id: PathId, now: Instant) -> bool {
-        self.paths[id].quic().ledger.lock().sizes.is_filling(self.clock.of_quic(now))
-    }
-
-    /// Fills the packet of a datagram of `len` bytes, which was queued just now and is the first of its packet, up to the MTU of
-    /// its path, if it is a large one. The padding is a datagram of its own, with this meaning.
-    pub(crate) fn fill(&mut self, id: PathId, len: usize, payload: P) {
-        let smallest = self.all_paths().map(|path| path.ledger.lock().sizes.mtu()).min().unwrap_or(0);
-        let overhead = usize::from(smallest).checked_sub(self.max_datagram() + MAX_FRAME_OVERHEAD);
-        let Some(overhead) = overhead.filter(|overhead| (4..=MAX_OVERHEAD).contains(overhead)) else {
-            return;
-        };
-        let used = frame_overhead(len) + len;
-        let missing = self.paths[id].quic().ledger.lock().sizes.missing(overhead, used);
-        // The frame of the padding has a type and a length, of one or two bytes.
-        let padding = missing.and_then(|missing| missing.checked_sub(if missing < 0x42 { 2 } else { 3 }));
-        let exact = padding.filter(|padding| missing == Some(frame_overhead(*padding) + padding));
-        if let Some(datagram) = exact.and_then(wire::padding) {
-            // It fits, as no datagram is larger that fills a packet.
-            let _ = self.queue(datagram.into(), payload);
         }
     }
 

@@ -33,7 +33,6 @@ use crate::varint;
 /// Channels a session may use; a channel number is below this.
 pub const MAX_CHANNELS: u16 = 1024;
 
-const TYPE_PADDING: u64 = 0x00;
 const TYPE_CANCEL: u64 = 0x01;
 const TYPE_REFUSED: u64 = 0x02;
 const TYPE_PATH_ALERT: u64 = 0x03;
@@ -214,23 +213,6 @@ pub(crate) fn encode_padded_probe(id: u64, stamp: Stamp, size: usize, out: &mut 
         write_u24(bytes, stamp.0);
         bytes.resize(body, 0);
     });
-}
-
-/// A datagram of `size` bytes with an item that receivers skip; `None` for one byte, which is not an item.
-pub(crate) fn padding(size: usize) -> Option<Vec<u8>> {
-    let mut datagram = vec![0; size];
-    match size {
-        // Nothing, or a type and a length of 0.
-        0 | 2 => {}
-        1 => return None,
-        _ => {
-            let body = u16::try_from(size - 3).ok().filter(|body| *body < 1 << 14)?;
-            // A length of two bytes, however short the body is (RFC 9000 §16).
-            datagram[0] = TYPE_PADDING as u8;
-            datagram[1..3].copy_from_slice(&(body | 1 << 14).to_be_bytes());
-        }
-    }
-    Some(datagram)
 }
 
 fn check_previous(block: u64, previous: Option<u64>) -> Result<(), WireError> {

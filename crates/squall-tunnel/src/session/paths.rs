@@ -168,9 +168,6 @@ impl Paths {
                 format!("{name}: {kind:?} of the {side} radio, quality 0.{quality:03}")
             }
             PathChange::Rebound(net) => format!("{name}: the peer has moved to {}", net.remote),
-            PathChange::MtuFell { from, to } => {
-                format!("{name}: packets have at most {to} bytes instead of {from}, as larger ones were lost")
-            }
             PathChange::Down => format!("{name} is down"),
             other => format!("{name}: {other:?}"),
         };
