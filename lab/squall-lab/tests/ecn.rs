@@ -27,7 +27,7 @@ fn transfer(paths: &[&str], seed: u64) -> [f64; 2] {
 
 #[test]
 fn a_router_that_marks_everything_costs_nothing() {
-    for treatment in ["ecn='mark'", "events=[{at='5s', ecn='mark'}]"] {
+    for treatment in ["ecn='mark'", "ecn='pass'\nevents=[{at='5s', ecn='mark'}]"] {
         let marked = format!("{WIFI}{treatment}");
         for seed in [1, 2, 3] {
             let [plain, _] = transfer(&[WIFI], seed);
@@ -44,7 +44,7 @@ fn a_router_that_marks_everything_costs_nothing() {
 
 #[test]
 fn a_stream_arrives_in_time_where_everything_is_marked() {
-    for treatment in ["ecn='mark'", "events=[{at='5s', ecn='mark'}]"] {
+    for treatment in ["ecn='mark'", "ecn='pass'\nevents=[{at='5s', ecn='mark'}]"] {
         let mut stage = Stage::connected(&[&format!("{WIFI}{treatment}")], 7);
         let mut sent = 0;
         while stage.world.now() < 12 * SECOND {
@@ -83,7 +83,7 @@ fn up_within(paths: &[&str], wanted: usize) -> Option<Micros> {
 
 #[test]
 fn a_session_begins_where_marked_packets_are_dropped() {
-    for treatment in ["ecn='drop'", "up={ecn='drop'}", "down={ecn='drop'}"] {
+    for treatment in ["ecn='drop'", "ecn='pass'\nup={ecn='drop'}", "ecn='pass'\ndown={ecn='drop'}"] {
         let dropping = format!("{WIFI}{treatment}");
         let alone = up_within(&[&dropping], 1);
         let both = up_within(&[&dropping, LTE], 2);
@@ -99,7 +99,7 @@ fn a_session_begins_where_marked_packets_are_dropped() {
 
 #[test]
 fn a_link_that_drops_marked_packets_is_used() {
-    for treatment in ["ecn='drop'", "events=[{at='3s', ecn='drop'}]"] {
+    for treatment in ["ecn='drop'", "ecn='pass'\nevents=[{at='3s', ecn='drop'}]"] {
         let [one, other] = transfer(&[&format!("{WIFI}{treatment}"), LTE], 9);
         println!("{treatment}: {one:.1} and {other:.1} Mbps");
         assert!(one > 15.0 && other > 17.0, "{treatment}: {one} and {other} Mbps");
@@ -108,7 +108,7 @@ fn a_link_that_drops_marked_packets_is_used() {
 
 #[test]
 fn a_queue_that_marks_is_listened_to() {
-    let marking = format!("{WIFI}queue={{bytes='1MB', codel={{ecn=true}}}}");
+    let marking = format!("{WIFI}ecn='pass'\nqueue={{bytes='1MB', codel={{ecn=true}}}}");
     for congestion in [CongestionControl::Cubic, CongestionControl::Steady] {
         let config = Config { congestion, ..stage::plain() };
         let mut stage = Stage::with(&[&marking], 3, config.clone(), config);

@@ -559,7 +559,8 @@ fn every_path_that_died_is_opened_again_the_first_one_too() {
         // The last try may have been just before its end, and the next comes after twice as long.
         stage.run_for(40_000_000);
         let changes = stage.path_changes(Side::Client, PathId(dead as u8));
-        assert!(matches!(changes.last(), Some((_, PathChange::Up(_)))), "{changes:?}");
+        let last = changes.iter().rev().find(|(_, change)| !matches!(change, PathChange::EcnOff { .. }));
+        assert!(matches!(last, Some((_, PathChange::Up(_)))), "{changes:?}");
         assert!(stage.closings().is_empty());
     }
 }

@@ -21,13 +21,13 @@ pub enum Ecn {
 #[serde(rename_all = "lowercase")]
 pub enum EcnTreatment {
     /// Passes them as they are.
-    #[default]
     Pass,
     /// Sets CE on all of them.
     Mark,
     /// Drops them.
     Drop,
-    /// Sets Not-ECT on all of them.
+    /// Sets Not-ECT on all of them, as many networks do.
+    #[default]
     Clear,
 }
 

@@ -128,7 +128,7 @@ fn codel_leaves_a_short_burst_alone() {
 #[test]
 fn codel_marks_packets_whose_sender_uses_ecn_instead_of_dropping_them() {
     let run = |ecn: Ecn| {
-        let queue = "rate = '10mbps'\nqueue = { infinite = true, codel = { ecn = true } }";
+        let queue = "rate = '10mbps'\necn = 'pass'\nqueue = { infinite = true, codel = { ecn = true } }";
         let mut link = Link::new(&toml::from_str(queue).unwrap(), 1).unwrap();
         for number in 0..3_000 {
             let _ = link.push_marked(number * 1_000, 1_500, ecn, number);
@@ -145,7 +145,7 @@ fn codel_marks_packets_whose_sender_uses_ecn_instead_of_dropping_them() {
 #[test]
 fn a_router_may_treat_ecn_wrongly_from_some_time_on() {
     let treated = |ecn: Ecn, treatment: EcnTreatment| {
-        let mut link = with_events("", vec![LinkEvent { ecn: Some(treatment), ..at(10) }]);
+        let mut link = with_events("ecn=pass", vec![LinkEvent { ecn: Some(treatment), ..at(10) }]);
         let _ = (link.push_marked(0, 1_500, ecn, 0), link.push_marked(20_000, 1_500, ecn, 1));
         drain(&mut link).iter().map(|one| one.ecn).collect::<Vec<_>>()
     };

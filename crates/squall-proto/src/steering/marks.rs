@@ -163,7 +163,8 @@ impl Marks {
 
     fn stop(&mut self, why: Unmarked) {
         if self.off.is_none() {
-            (self.off, self.is_news) = (Some(why), true);
+            // Networks that clear the field are common, and do no harm.
+            (self.off, self.is_news) = (Some(why), why != Unmarked::Peer);
         }
     }
 }
