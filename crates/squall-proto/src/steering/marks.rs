@@ -22,7 +22,7 @@ const UNANSWERED: Duration = Duration::from_millis(900);
 
 /// Acknowledged packets, all in acknowledgements that report marks, after which the marks are implausible …
 const IMPLAUSIBLE: u64 = 100;
-/// … if so many round trips have passed since: the time in which an answer to marks shortens the queue that caused them.
+/// … if this many round trips have passed since: the time in which an answer to marks shortens the queue that caused them.
 const ROUNDS: u32 = 4;
 /// A round trip this much above the smallest, or an eighth above it, is without a queue.
 const NO_QUEUE: Duration = Duration::from_millis(5);
