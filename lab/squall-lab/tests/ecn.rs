@@ -3,9 +3,14 @@
 
 mod stage;
 
-use squall_lab::world::Side;
+use std::sync::Arc;
+
+use squall_lab::{Batch, RunResult, Scenario, world::Side};
 use squall_net::Direction;
-use squall_proto::{Block, Config, CongestionControl, PathChange, sched::PathId};
+use squall_proto::{
+    Block, Config, CongestionControl, PathChange,
+    sched::{PathId, Registry},
+};
 use squall_units::Micros;
 
 use stage::Stage;
@@ -25,6 +30,16 @@ fn transfer(paths: &[&str], seed: u64) -> [f64; 2] {
         .map(|path| rates[16..].iter().map(|rate| rate[path]).sum::<f64>() / (rates.len() - 16) as f64 / 1e6)
 }
 
+/// A scenario with a transfer over a path.
+fn bulk(congestion: &str, path: &str, seconds: u64) -> RunResult {
+    let text = format!(
+        "name='marks'\nduration='{seconds}s'\nseeds=[1]\nschedulers=['minrtt']\ncongestion='{congestion}'\n\
+         [[path]]\n{path}[[flow]]\nname='bulk'\nkind='bulk'\n"
+    );
+    let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs").swap_remove(0)
+}
+
 #[test]
 fn a_router_that_marks_everything_costs_nothing() {
     for treatment in ["ecn='mark'", "ecn='pass'\nevents=[{at='5s', ecn='mark'}]"] {
@@ -39,6 +54,25 @@ fn a_router_that_marks_everything_costs_nothing() {
             assert!(plain > 18.0 && alone > 0.97 * plain, "{treatment}: {alone} of {plain} Mbps");
             assert!(one > 17.0 && other > 17.0, "{treatment}: {one} and {other} Mbps");
         }
+    }
+}
+
+/// Delay that varies hides that no queue stands, and marks from the first packet of a transfer keep its window from growing. The other links
+/// are thin and long.
+#[test]
+fn a_router_that_marks_everything_costs_nothing_where_the_delay_varies() {
+    let links = [
+        "rate='20mbps'\ndelay='20ms'\njitter='10ms'",
+        "rate='500kbps'\ndelay='20ms'",
+        "rate='20mbps'\ndelay='150ms'",
+    ];
+    for link in links {
+        let carried = |ecn: &str| {
+            bulk("steady", &format!("name='link'\n{link}\necn='{ecn}'\n"), 20).flows[0].goodput_bps as f64
+        };
+        let (plain, marked) = (carried("pass"), carried("mark"));
+        println!("{link:?}: {:.2} of {:.2} Mbps", marked / 1e6, plain / 1e6);
+        assert!(marked > 0.9 * plain, "{link}: {marked} of {plain} bit/s");
     }
 }
 
@@ -63,6 +97,16 @@ fn a_stream_arrives_in_time_where_everything_is_marked() {
         let off = changes.iter().filter(|(_, change)| matches!(change, PathChange::EcnOff { .. })).count();
         assert_eq!(off, 1, "{treatment}: it is reported once: {changes:?}");
     }
+}
+
+#[test]
+fn a_scenario_has_ecn_where_its_path_passes_it() {
+    let lost = |ecn: &str| {
+        let path = format!("{WIFI}{ecn}\nqueue={{bytes='1MB', codel={{ecn=true}}}}\n");
+        bulk("cubic", &path, 10).paths[0].totals.lost_packets
+    };
+    assert_eq!(lost("ecn='pass'"), 0, "CoDel marks");
+    assert!(lost("") > 0, "without the field it drops");
 }
 
 /// When the client is connected and has this many paths up.

@@ -159,7 +159,7 @@ impl Session {
             }
             self.on_fates(at, id, &fates);
             self.refresh_path(at, id);
-            self.report_findings(id);
+            self.report_ecn(id);
             fates.clear();
             // Hand the memory back: this runs for every packet that arrives.
             let mut ledger = ledger.lock();
@@ -169,17 +169,15 @@ impl Session {
         }
     }
 
-    /// Reports what acknowledgements and losses have shown of a path.
-    fn report_findings(&mut self, id: PathId) {
+    /// Reports the end of ECN on a path, once it is up.
+    fn report_ecn(&mut self, id: PathId) {
         let path = &self.conn.paths[id];
         if !path.life.is_up() {
             return;
         }
-        let mut ledger = path.quic.ledger.lock();
-        let unmarked = ledger.marks.take_news();
-        drop(ledger);
-        if let Some(unmarked) = unmarked {
-            self.path_event(id, PathChange::EcnOff { why: unmarked.words() });
+        let news = path.quic.ledger.lock().marks.take_news();
+        if let Some(why) = news {
+            self.path_event(id, PathChange::EcnOff { why });
         }
     }
 

@@ -26,37 +26,18 @@ const IMPLAUSIBLE: u64 = 100;
 const ROUNDS: u32 = 4;
 /// A round trip this much above the smallest, or an eighth above it, is without a queue.
 const NO_QUEUE: Duration = Duration::from_millis(5);
-/// The share of the window that the marks have taken, whatever the queue is: they do not depend on what this path sends.
+/// Marks that go on when the window is a fraction of what it was, one in this many, do not depend on what the path sends …
 const FALLEN: u64 = 4;
-
-/// Why packets of a path leave unmarked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unmarked {
-    /// Marked packets were not answered.
-    Unanswered,
-    /// The peer's packets arrive unmarked.
-    Peer,
-    /// Every packet was marked with CE, with and without congestion.
-    AllCongestion,
-}
-
-impl Unmarked {
-    /// The reason as a log has it.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Unanswered => "marked packets have no answer",
-            Self::Peer => "the packets of the peer arrive without ECN",
-            Self::AllCongestion => "all packets are reported as marked by congestion, whatever is sent",
-        }
-    }
-}
+/// … nor do those that have kept it at six packets since the transfer began; in bytes.
+const SMALL: u64 = 9_000;
 
 /// ECN of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
-    off: Option<Unmarked>,
-    /// `off` has not been reported.
-    is_news: bool,
+    /// Packets leave unmarked for good.
+    is_off: bool,
+    /// Why, until that is reported. Networks that clear the field are common and do no harm: they are not.
+    news: Option<&'static str>,
     /// A marked packet was acknowledged.
     proven: bool,
     /// When the oldest marked packet left since the last acknowledgement.
@@ -91,14 +72,14 @@ impl Marks {
     pub(super) fn may_mark(&mut self, now: Instant) -> bool {
         let patience = UNANSWERED.max(2 * self.rtt);
         if self.unanswered.is_some_and(|since| now.saturating_duration_since(since) >= patience) {
-            self.stop(Unmarked::Unanswered);
+            self.stop("marked packets have no answer");
         }
-        self.off.is_none()
+        !self.is_off
     }
 
     /// Why marking has ended, once.
-    pub(crate) fn take_news(&mut self) -> Option<Unmarked> {
-        self.off.filter(|_| std::mem::take(&mut self.is_news))
+    pub(crate) fn take_news(&mut self) -> Option<&'static str> {
+        self.news.take()
     }
 
     /// A packet leaves that asks for an acknowledgement.
@@ -108,9 +89,7 @@ impl Marks {
 
     /// An unmarked packet of the peer's has arrived on the path.
     pub(super) fn on_unmarked(&mut self) {
-        if !self.proven {
-            self.stop(Unmarked::Peer);
-        }
+        self.is_off |= !self.proven;
     }
 
     /// A packet is acknowledged; `window` is the controller's. Returns whether marks that were answered before have turned out
@@ -136,11 +115,11 @@ impl Marks {
     /// The batch reports marks. Returns whether they count.
     pub(super) fn on_mark(&mut self) -> bool {
         self.batch.is_marked = true;
-        self.passed && self.off.is_none()
+        self.passed && !self.is_off
     }
 
     fn on_batch(&mut self, now: Instant, batch: Batch, window: u64) -> bool {
-        if self.off.is_some() {
+        if self.is_off {
             return false;
         }
         if !batch.is_marked {
@@ -153,18 +132,17 @@ impl Marks {
         let run = *run;
         let is_long = now.saturating_duration_since(run.since) >= ROUNDS * self.rtt;
         let has_no_queue = self.rtt <= self.min_rtt + NO_QUEUE.max(self.min_rtt / 8);
-        let has_fallen = window <= run.window / FALLEN;
+        let has_fallen = window <= (run.window / FALLEN).max(SMALL);
         if run.packets < IMPLAUSIBLE || !is_long || !(has_no_queue || has_fallen || !self.passed) {
             return false;
         }
-        self.stop(Unmarked::AllCongestion);
+        self.stop("all packets are reported as marked by congestion, whatever is sent");
         self.passed
     }
 
-    fn stop(&mut self, why: Unmarked) {
-        if self.off.is_none() {
-            // Networks that clear the field are common, and do no harm.
-            (self.off, self.is_news) = (Some(why), why != Unmarked::Peer);
+    fn stop(&mut self, why: &'static str) {
+        if !std::mem::replace(&mut self.is_off, true) {
+            self.news = Some(why);
         }
     }
 }
@@ -187,7 +165,7 @@ mod tests {
             if marked(batch) {
                 counted += usize::from(marks.on_mark());
             }
-            if marks.off.is_some() {
+            if marks.is_off {
                 return (Some(10 * batch), counted);
             }
             now += RTT / 4;
@@ -230,7 +208,7 @@ mod tests {
             }
             now += RTT / 4;
         }
-        assert!(revoked && marks.take_news() == Some(Unmarked::AllCongestion) && window > 1_000, "{window}");
+        assert!(revoked && marks.take_news().is_some() && window > 1_000, "{window}");
         assert_eq!(marks.take_news(), None, "it is reported once");
     }
 
@@ -251,6 +229,6 @@ mod tests {
         assert!(marks.may_mark(start + Duration::from_secs(9)), "its own marks are known to arrive");
         let mut marks = Marks::default();
         marks.on_unmarked();
-        assert!(!marks.may_mark(start));
+        assert_eq!((marks.may_mark(start), marks.take_news()), (false, None));
     }
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::{sync::Arc, time::Duration};
 
-use squall_net::{DelayConfig, Direction, LinkConfig, PathConfig};
+use squall_net::{DelayConfig, Direction, EcnTreatment, LinkConfig, PathConfig};
 use squall_proto::{Config, RateLimit, sched::Registry};
 use squall_units::{Micros, Size};
 
@@ -152,7 +152,10 @@ fn make(folder: Option<PathBuf>) -> Result<Option<PathBuf>, RunError> {
 fn calm(path: &PathConfig) -> PathConfig {
     let link = |direction| {
         let link = path.link(direction);
-        LinkConfig { delay: DelayConfig::Fixed(link.delay.initial()), mtu: link.mtu, ..LinkConfig::default() }
+        // A router that treats ECN wrongly begins with the run; where the field is lost nothing brings it back.
+        let ecn = if link.ecn == EcnTreatment::Clear { link.ecn } else { EcnTreatment::Pass };
+        let delay = DelayConfig::Fixed(link.delay.initial());
+        LinkConfig { delay, ecn, mtu: link.mtu, ..LinkConfig::default() }
     };
     PathConfig {
         up: link(Direction::Up),

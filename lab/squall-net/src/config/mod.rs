@@ -42,7 +42,8 @@ pub struct LinkConfig {
     pub duplicate: Ratio,
     /// Share of packets that arrive [damaged](crate::Damage). Default: none.
     pub corrupt: Ratio,
-    /// What happens to packets whose sender uses ECN. Default: they pass.
+    /// What happens to packets whose sender uses ECN. Default: they lose the field, as acknowledgements that count marks
+    /// are larger.
     pub ecn: EcnTreatment,
     /// Largest packet (IP size); larger ones are dropped. Default 1500 bytes, at most 65,535. A mahimahi trace
     /// takes no more than 1500.
