@@ -197,8 +197,7 @@ fn the_name_of_a_tenant_gives_nothing_without_its_token() {
 }
 
 async fn verdict_of(exit: &Tunnel, token: &str, name: &str) -> u8 {
-    let session = stranger(exit).await;
-    hello(&session, token).await.expect("is accepted");
+    let session = accepted(exit, token).await;
     offer(&session, &[name]).await;
     let answer = message(&session, 3).await.expect("answers");
     session.close(0, "done");
@@ -211,6 +210,13 @@ async fn stranger(exit: &Tunnel) -> Session {
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
         .interfaces(Interfaces::Local(vec!["127.0.0.1".parse().expect("is an address")]));
     squall::connect(request, squall::Config::default()).await.expect("connects")
+}
+
+/// A session that the exit has accepted.
+async fn accepted(exit: &Tunnel, token: &str) -> Session {
+    let session = stranger(exit).await;
+    hello(&session, token).await.expect("is accepted");
+    session
 }
 
 async fn say(session: &Session, message: Vec<u8>) {
@@ -254,10 +260,12 @@ fn a_flow_that_moves_between_sessions_of_a_tenant_disturbs_no_other() {
             exit_of(folder.path(), "", &format!("{}{b}", table("a", "", &socket())))
         };
         let exit = Tunnel::start(with("1s")).await.expect("starts");
-        let (victim, first, second) = (stranger(&exit).await, stranger(&exit).await, stranger(&exit).await);
-        for (session, token) in [(&victim, "b"), (&first, "a"), (&second, "a")] {
-            hello(session, &format!("the token of {token}")).await.expect("is accepted");
-        }
+        // The later session of a tenant takes a flow, so each is there before the next one comes.
+        let [victim, first, second] = [
+            accepted(&exit, "the token of b").await,
+            accepted(&exit, "the token of a").await,
+            accepted(&exit, "the token of a").await,
+        ];
         let offered = message(&victim, 2).await.expect("offers");
         assert_eq!(offered, b"\x02\0\0\0\x01\x01\0\x01\0\x0f\x42\x40\x03cam");
         for _ in 0..20 {
