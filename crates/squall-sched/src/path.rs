@@ -103,6 +103,9 @@ pub struct PathView {
     pub rate_grows: bool,
     /// Whether nothing has shown yet what the path carries, to a controller that estimates it.
     pub is_unmeasured: bool,
+    /// Queue of the session's own packets that stands on the path: how much longer the quickest packet of the last round trip
+    /// took than one without a queue. `None` if the controller does not tell a queue from the delay of the path itself.
+    pub queue: Option<Micros>,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,
     /// Whether bytes on this path cost money.
@@ -207,6 +210,7 @@ impl PathView {
             opens_in: 0,
             rate_grows: false,
             is_unmeasured: false,
+            queue: None,
         }
     }
 }

@@ -179,3 +179,9 @@ fn limits_dark() {
     run_limit("dark-12mbps-150ms");
     run_limit("dark-references");
 }
+
+#[test]
+fn limits_delays() {
+    run_limit("jitter");
+    run_limit("satellite");
+}

@@ -96,6 +96,12 @@ pub trait Controller: fmt::Debug + Send {
         None
     }
 
+    /// Queue of our own that stands on the path at present, in microseconds, if the controller tells it from the delay of the
+    /// path itself.
+    fn queue(&self) -> Option<Micros> {
+        None
+    }
+
     /// Rate at which packets leave, in bits per second; `None` leaves it to the window over the RTT.
     fn pacing_rate(&self) -> Option<u64>;
 }

@@ -80,6 +80,8 @@ pub(crate) struct Path {
     pub(crate) slow_start: bool,
     /// What the path carries as the controller estimates it, in bits per second.
     pub(crate) capacity: Option<u64>,
+    /// Queue of our own that stands on it, in microseconds, if the controller estimates it.
+    pub(crate) queue: Option<Micros>,
     /// What that is going to be.
     pub(crate) forecast: Forecast,
     /// Packets acknowledged when the forecast was made last.
@@ -127,6 +129,7 @@ impl Path {
             window: 0,
             slow_start: false,
             capacity: None,
+            queue: None,
             forecast: Forecast::default(),
             forecast_at: 0,
             latest_sent: None,
@@ -300,6 +303,7 @@ impl Path {
             rate,
             rate_grows: self.slow_start,
             is_unmeasured: false,
+            queue: self.queue,
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

@@ -232,7 +232,7 @@ impl Session {
         let packet = self.packet_size();
         let path = &mut self.conn.paths[id];
         let ledger = path.quic.ledger.lock();
-        (path.window, path.capacity) = (ledger.window, ledger.capacity);
+        (path.window, path.capacity, path.queue) = (ledger.window, ledger.capacity, ledger.queue);
         path.slow_start = ledger.slow_start;
         let rate = ledger.pacing_rate;
         drop(ledger);

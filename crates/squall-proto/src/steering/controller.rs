@@ -68,6 +68,8 @@ pub(crate) struct Entries {
     pub(crate) pacing_rate: Option<u64>,
     /// What the path carries, as the controller inside estimates it, in bits per second.
     pub(crate) capacity: Option<u64>,
+    /// Queue of our own that stands on the path, in microseconds, if the controller inside estimates it.
+    pub(crate) queue: Option<Micros>,
     /// Whether the controller inside is in slow start.
     pub(crate) slow_start: bool,
     /// Set by the session: the window is the limit, so acknowledgements may open it. Not so at the start: the handshake is
@@ -89,11 +91,12 @@ impl Ledger {
     /// one from now on with `is_step`. Times are noq's.
     pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32, is_step: bool) {
         if let Some(media) = &self.media {
-            let (window, pacing_rate, capacity) = media.on_arrival(now, packet, sent, delay, is_step);
+            let estimate = media.on_arrival(now, packet, sent, delay, is_step);
             let mut entries = self.lock();
-            entries.window = window;
-            entries.pacing_rate = pacing_rate;
-            entries.capacity = capacity;
+            entries.window = estimate.window;
+            entries.pacing_rate = estimate.pacing_rate;
+            entries.capacity = estimate.capacity;
+            entries.queue = estimate.queue;
         }
     }
 

@@ -23,6 +23,19 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Media(Arc<Shared>);
 
+/// What a controller makes of an arrival.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Estimate {
+    /// Bytes that may be in flight.
+    pub(super) window: u64,
+    /// In bytes per second.
+    pub(super) pacing_rate: Option<u64>,
+    /// What the path carries, in bits per second.
+    pub(super) capacity: Option<u64>,
+    /// Queue of our own, in microseconds.
+    pub(super) queue: Option<Micros>,
+}
+
 /// What clones, and the ledger of the path, share.
 #[derive(Debug)]
 struct Shared {
@@ -66,8 +79,7 @@ impl Media {
         Self(Arc::new(Shared { epoch, initial_window: INITIAL_PACKETS * u64::from(mtu), state }))
     }
 
-    /// The peer has reported the delay of a packet, in ticks. Returns the window in bytes, the pacing rate in bytes per second,
-    /// and what the path carries in bits per second.
+    /// The peer has reported the delay of a packet, in ticks. Returns what the controller makes of it.
     pub(super) fn on_arrival(
         &self,
         now: Instant,
@@ -75,7 +87,7 @@ impl Media {
         sent: Instant,
         delay: u32,
         is_step: bool,
-    ) -> (u64, Option<u64>, Option<u64>) {
+    ) -> Estimate {
         let (now, sent) = (self.micros(now), self.micros(sent));
         let mut state = self.state();
         if is_step {
@@ -83,7 +95,12 @@ impl Media {
         }
         let delay = state.clock.micros(delay);
         state.controller.on_arrival(now, Arrival { packet, sent, at: sent as i64 + delay });
-        (state.controller.window(), state.pacing_rate(), state.controller.capacity())
+        Estimate {
+            window: state.controller.window(),
+            pacing_rate: state.pacing_rate(),
+            capacity: state.controller.capacity(),
+            queue: state.controller.queue(),
+        }
     }
 
     /// Data waits for the path's pacer or window.

@@ -4,8 +4,8 @@
 //! plan by delays that their own traffic made. Controllers that keep a rate (C4) hold it too long where a
 //! radio fades. This one keeps in flight no more than arrives within a bounded delay at the present rate.
 //!
-//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the round trip `R` without the queue and the jitter `J` of the
-//! path itself,
+//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the mean round trip `R` of a path without excess delay, and the
+//! excess delay `J` of the path itself (`delays.rs`),
 //!
 //! ```text
 //! W = r · (R + J + T)          T = 30 ms · (10 Mbps / r)^0.1, half of it for a queue that stands for longer than a second
@@ -23,11 +23,14 @@
 //! than a tenth of all is lost. All other losses are the medium's, and change nothing. An ECN mark is congestion in any case.
 //!
 //! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for three
-//! rounds. If the queue falls as the missing bytes explain, it was ours. If not, others keep it, and a delay bound would
-//! leave them everything: CUBIC alone governs then, and dips find out whether the others are gone, the first ones each eight
+//! rounds. If the queue falls as the missing bytes explain, it was ours. If it falls by less, others keep it, and a delay bound
+//! would leave them everything: CUBIC alone governs then, and dips find out whether the others are gone, the first ones each eight
 //! seconds, later ones after half as long as the others have been there, up to 16 seconds. A flow that others have squeezed to a
 //! few packets cannot test this way, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
 //! the queue does not, the link was not its own.
+//!
+//! **Is it a queue at all?** If the delay does not follow the flight, as much as before is sent again. A path that only delays
+//! carries what it carried, and no later: the delay is then a part of `J` for ten seconds.
 //!
 //! A radio that loses its rate during a dip leaves the queue as high as others do. On the way back it shows: the queue of a
 //! link that is all ours grows by all that is in flight again. So does a queue that doubles while the rate halves.
@@ -35,14 +38,15 @@
 //! **Paths that share a bottleneck** are detected by delays that go up and down together (`group.rs`). Where CUBIC governs, `n` of them
 //! grow as slowly as takes one flow's share.
 //!
-//! **Jitter.** `J` is the mean excess delay of the first packets after a pause, and of those in a dip: they met no queue of
-//! ours.
+//! **Jitter.** `J` is the median over ten seconds of what packets are late that met no queue of ours, up to 50 ms, or the delay
+//! that a dip has shown, without a bound.
 //!
 //! **Start.** Up to three times what the window has delivered may be in flight, and no more than arrives in `R + 2·T` at the present
 //! rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no longer grows.
 //!
 //! Findings, and what was tried and left out: `docs/congestion.md`.
 
+mod delays;
 mod group;
 mod loss;
 #[cfg(test)]
@@ -52,21 +56,19 @@ mod rate;
 #[cfg(test)]
 mod tests;
 
-use std::{cell::Cell, collections::VecDeque};
+use std::cell::Cell;
 
 use squall_sched::Micros;
 
 pub use self::group::Group;
 use self::{
+    delays::Delays,
     group::Member,
     loss::{LossBound, Losses},
     others::{Before, DIP},
     rate::ArrivalRate,
 };
-use super::{
-    Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW,
-    minimum::{Maximum, Minimum},
-};
+use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, minimum::Maximum};
 
 /// Smallest window in packets: fewer give no report for each of the receiver's pairs, and a rate that is measured over
 /// pairs alone stays where it is.
@@ -75,8 +77,6 @@ const MIN_WINDOW: u64 = 6;
 const MIN_WINDOW_QUEUED: u64 = 2;
 /// Microseconds over which extremes are taken, as BBR has it for the round trip: routes change more rarely.
 const MEMORY: Micros = 10_000_000;
-/// Round trips of which the smallest counts, as acknowledgements wait for one another.
-const ROUND_TRIPS: Micros = 5;
 /// The target is as configured at this rate, in bytes per second, and falls slowly with it: at high rates the same delay is
 /// many more packets than a scheduler or a burst has use for.
 const TARGET_RATE: f64 = 1.25e6;
@@ -103,17 +103,6 @@ const FIRST_PACKETS: u64 = 20;
 const FLAT_ROUNDS: u8 = 12;
 /// After a dip the queue says nothing of what stood before, for this long in microseconds.
 const AFTER_DIP: Micros = 500_000;
-/// Packets after a pause of this many microseconds measure the path's own jitter …
-const PAUSE: Micros = 10_000;
-/// … this many of them.
-const FREE_PACKETS: u64 = 10;
-/// Pauses that are remembered at most; their packets are long lost then.
-const MAX_PAUSES: usize = 100;
-/// Weight of a new delay in the jitter.
-const JITTER_WEIGHT: f64 = 1.0 / 16.0;
-/// No delay counts as more jitter, in microseconds: one of an outage would open the window for seconds.
-const MAX_JITTER: f64 = 50_000.0;
-
 /// What can be set of Steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyConfig {
@@ -139,6 +128,8 @@ enum Phase {
     Alone,
     /// Half a pipe is in flight, for `rounds` more, to learn whose queue it is.
     Dip { rounds: u8, beside: bool },
+    /// As much is in flight as before a dip, for `rounds` more, to learn whether the path alone delays.
+    Restore { rounds: u8 },
     /// Twice as much is in flight, for `rounds` more, to learn the same; `again` if it has been twice as much already.
     Lift { rounds: u8, again: bool },
     /// The loss bound: others keep a queue.
@@ -156,6 +147,8 @@ pub struct Steady {
     /// The round, about a round trip, ends when this packet arrives: the first that left after it began.
     round_end: u64,
     before: Before,
+    /// At the end of the dip before a restoration.
+    bottom: Before,
     /// Rounds in which it must still show that others are there, and rounds in a row with a short queue beside them.
     unconfirmed: u8,
     short: u8,
@@ -166,18 +159,8 @@ pub struct Steady {
     rate: ArrivalRate,
     /// What the path carries in bytes per second: the present rate, smoothed while the path is used up.
     capacity: f64,
-    rtts: Minimum,
     smoothed_rtt: f64,
-    /// One-way delays in microseconds, up to the clock's offset: the latest, the extremes of [`MEMORY`], and the smallest of
-    /// a round trip.
-    delay: i64,
-    smallest: Minimum,
-    largest: Maximum,
-    recent: Minimum,
-    /// Mean excess delay of packets that met no queue of ours, in microseconds.
-    jitter: f64,
-    /// First packets after pauses, of those whose arrival is open.
-    pauses: VecDeque<u64>,
+    delays: Delays,
     /// Rounds in a row in which a queue stood beyond the target.
     standing: u8,
     /// Rounds in a row without a queue.
@@ -198,7 +181,6 @@ pub struct Steady {
     calm: Maximum,
     /// When data last waited for the window or the pacer.
     waited: Option<Micros>,
-    sent_at: Micros,
     /// Number of the packet that leaves next.
     next: u64,
     /// Losses of packets below this have been answered.
@@ -247,27 +229,9 @@ impl Steady {
         self.waited.is_some_and(|at| now < at + (2.0 * self.smoothed_rtt) as Micros)
     }
 
-    /// Round trip without the queue, in microseconds: the smallest of late.
-    fn rtt(&self) -> f64 {
-        self.rtts.get().unwrap_or(0) as f64
-    }
-
     /// Bytes per second at present; nothing before there is a rate.
     fn present(&self) -> f64 {
         self.rate.get().unwrap_or(0.0)
-    }
-
-    /// Smallest queueing delay of the last round trip, in microseconds.
-    fn queue(&self) -> f64 {
-        (self.recent.get().unwrap_or(0) - self.smallest.get().unwrap_or(0)) as f64
-    }
-
-    /// Whether the latest packet met a queue: longer than 3 ms, which jitter is, and near to the deepest of late, where
-    /// packets are dropped.
-    fn met_queue(&self) -> bool {
-        let base = self.smallest.get().unwrap_or(self.delay);
-        let deepest = (self.largest.get().unwrap_or(self.delay) - base) as f64;
-        (self.delay - base) as f64 > (0.5 * deepest).max(3e3)
     }
 
     /// `T` at a rate, in microseconds.
@@ -278,40 +242,21 @@ impl Steady {
     fn delay_bound(&self) -> f64 {
         let Some(rate) = self.rate.get() else { return f64::INFINITY };
         let target = self.target(rate);
-        let growth = (FIRST_ROOM * 2f64.powi(self.free)).min(MOST_ROOM) * self.rtt();
-        let room = if self.queue() < target / 3.0 { target.max(growth) } else { target };
-        rate * (self.rtt() + self.jitter + room) / 1e6
+        let growth = (FIRST_ROOM * 2f64.powi(self.free)).min(MOST_ROOM) * self.delays.round_trip();
+        let room = if self.delays.standing() < target / 3.0 { target.max(growth) } else { target };
+        rate * (self.delays.round_trip() + room) / 1e6
     }
 
     /// At the start the present rate is a guess, which the bytes that it has carried keep within bounds.
     fn start_bound(&self) -> u64 {
-        let delay = self.rtt() + 2.0 * self.config.target as f64;
+        let delay = self.delays.round_trip() + 2.0 * self.config.target as f64;
         let present = (self.present() * delay / 1e6) as u64;
         present.clamp(self.started / 2, 3 * self.started) + INITIAL_PACKETS * self.mtu
     }
 
     fn min_window(&self) -> u64 {
-        let stands = |rate| self.phase == Phase::Alone && self.queue() > self.target(rate);
+        let stands = |rate| self.phase == Phase::Alone && self.delays.standing() > self.target(rate);
         self.mtu * if self.rate.get().is_some_and(stands) { MIN_WINDOW_QUEUED } else { MIN_WINDOW }
-    }
-
-    fn measure_delay(&mut self, now: Micros, arrival: Arrival) {
-        let delay = arrival.delay();
-        self.delay = delay;
-        self.smallest.add(now, delay, MEMORY);
-        self.largest.add(now, delay, MEMORY);
-        let round_trip = (self.smoothed_rtt as Micros).max(30_000);
-        self.recent.add(now, delay, round_trip);
-        // Acknowledgements come over the quickest path: when that falls silent, the round trips of all others grow.
-        let empty = now.saturating_sub(arrival.sent) as i64 - (delay - self.smallest.get().unwrap_or(delay));
-        self.rtts.add(now, empty.max(0), ROUND_TRIPS * round_trip);
-        while self.pauses.front().is_some_and(|first| first + FREE_PACKETS <= arrival.packet) {
-            self.pauses.pop_front();
-        }
-        if self.pauses.front().is_some_and(|first| *first <= arrival.packet) {
-            let excess = (delay - self.recent.get().unwrap_or(delay)) as f64;
-            self.jitter += JITTER_WEIGHT * (excess.clamp(0.0, MAX_JITTER) - self.jitter);
-        }
     }
 
     fn measure_capacity(&mut self, now: Micros) {
@@ -328,7 +273,7 @@ impl Steady {
     fn end_round(&mut self, now: Micros) {
         self.round_end = self.next;
         self.sharing = self.member.sharing();
-        let queue = (self.delay - self.smallest.get().unwrap_or(self.delay)) as f64;
+        let queue = self.delays.queue();
         let limited = self.is_limited(now);
         let target = self.rate.get().map_or(self.config.target as f64, |rate| self.target(rate));
         self.note_queue(now, queue, target, limited);
@@ -337,6 +282,8 @@ impl Steady {
             Phase::Alone => self.look_for_others(now, queue, target, limited),
             Phase::Dip { rounds: 0, beside } => self.judge_dip(now, queue, target, beside),
             Phase::Dip { rounds, beside } => self.phase = Phase::Dip { rounds: rounds - 1, beside },
+            Phase::Restore { rounds: 0 } => self.judge_restored(now, queue, target),
+            Phase::Restore { rounds } => self.phase = Phase::Restore { rounds: rounds - 1 },
             Phase::Lift { rounds: 0, again } => self.judge_lift(now, queue, again),
             Phase::Lift { rounds, again } => self.phase = Phase::Lift { rounds: rounds - 1, again },
             Phase::Beside => {
@@ -353,7 +300,7 @@ impl Steady {
     }
 
     fn note_queue(&mut self, now: Micros, queue: f64, target: f64, limited: bool) {
-        let is_empty = queue < target / 3.0;
+        let is_empty = queue - self.delays.jitter() < target / 3.0;
         if !limited || is_empty {
             self.empty = now;
         }
@@ -363,7 +310,7 @@ impl Steady {
         }
         let over = (now - self.stands_since).saturating_sub(BURST) as f64 / 1e6;
         self.share = 1.0 - (1.0 - STANDING_SHARE) * over.min(1.0);
-        if queue <= target + self.jitter {
+        if queue <= target + self.delays.jitter() {
             self.calm.add(now, self.in_flight as i64, MEMORY);
         }
         self.free = if limited && is_empty { (self.free + 1).min(DOUBLINGS) } else { 0 };
@@ -395,7 +342,7 @@ impl Steady {
                 self.losses.on_answer();
                 self.loss.cut(now, in_flight, self.mtu);
             }
-            Phase::Dip { .. } | Phase::Lift { .. } => return,
+            Phase::Dip { .. } | Phase::Lift { .. } | Phase::Restore { .. } => return,
         }
         self.answered = self.next;
     }
@@ -411,14 +358,6 @@ impl Controller for Steady {
     fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
         let pacing = self.pacing_rate().map_or(1e6, |rate| rate as f64 / 8.0);
         self.rate.on_sent(now, packet, bytes as f64 * 1e6 / pacing);
-        let after_pause = now > self.sent_at + PAUSE && !self.is_limited(now);
-        if after_pause || matches!(self.phase, Phase::Dip { rounds: 0..=1, .. }) {
-            if self.pauses.len() > MAX_PAUSES {
-                self.pauses.pop_front();
-            }
-            self.pauses.push_back(packet);
-        }
-        self.sent_at = now;
         self.next = packet + 1;
         self.in_flight += bytes;
     }
@@ -439,7 +378,7 @@ impl Controller for Steady {
             self.started += bytes;
         }
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        self.losses.on_packet(self.met_queue(), false);
+        self.losses.on_packet(self.delays.met_queue(), false);
         if self.newest.is_none_or(|(newest, _)| packet > newest) {
             self.newest = Some((packet, sent));
         }
@@ -458,22 +397,23 @@ impl Controller for Steady {
     }
 
     fn on_arrival(&mut self, now: Micros, arrival: Arrival) {
-        self.rate.on_arrival(arrival, self.jitter);
+        self.rate.on_arrival(arrival, self.delays.jitter());
         self.measure_capacity(now);
-        self.measure_delay(now, arrival);
+        self.delays.add(now, arrival, self.smoothed_rtt);
+        self.delays.set_shared(self.sharing > 1.0 && self.loss.window().is_finite());
         self.member.add(arrival.sent, arrival.delay());
         if arrival.packet >= self.round_end {
             self.end_round(now);
         }
-        let queue = (self.rtt() / 8.0).clamp(12e3, 25e3);
+        let queue = (self.delays.round_trip() / 8.0).clamp(12e3, 25e3);
         let known = self.delivered > FIRST_PACKETS * self.mtu;
-        if self.phase == Phase::Start && known && self.is_limited(now) && self.queue() > queue {
+        if self.phase == Phase::Start && known && self.is_limited(now) && self.delays.standing() > queue {
             self.go_alone(now);
         }
     }
 
     fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64) {
-        let met_queue = self.met_queue();
+        let met_queue = self.delays.met_queue();
         self.losses.on_packet(met_queue, true);
         if self.losses.is_congestion(met_queue) {
             self.answer(now, packet);
@@ -503,8 +443,11 @@ impl Controller for Steady {
             Phase::Start => self.start_bound(),
             Phase::Alone => self.delay_bound().min(self.loss.window()) as u64,
             // What is left out halves the rate. If that falls further, the others take it.
-            Phase::Dip { .. } => (DIP * self.present().max(DIP * self.before.rate) * self.rtt() / 1e6) as u64,
+            Phase::Dip { .. } => {
+                (DIP * self.present().max(DIP * self.before.rate) * self.delays.round_trip() / 1e6) as u64
+            }
             Phase::Lift { .. } => 2 * self.before.window,
+            Phase::Restore { .. } => (self.delay_bound() as u64).max(self.before.window),
             Phase::Beside => self.loss.window() as u64,
         };
         window.clamp(self.min_window(), MAX_WINDOW)
@@ -512,6 +455,10 @@ impl Controller for Steady {
 
     fn capacity(&self) -> Option<u64> {
         (self.capacity > 0.0 && self.phase != Phase::Start).then_some((8.0 * self.capacity) as u64)
+    }
+
+    fn queue(&self) -> Option<Micros> {
+        Some(self.delays.standing().max(0.0) as Micros)
     }
 
     fn pacing_rate(&self) -> Option<u64> {

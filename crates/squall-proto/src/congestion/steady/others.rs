@@ -18,6 +18,14 @@ const CONFIRM_ROUNDS: u8 = 4;
 const OWN: f64 = 0.8;
 /// Rounds in a row with a queue within the target after which others are gone: they would fill it.
 const SHORT_ROUNDS: u8 = 8;
+/// Share of what the missing bytes explain by which a queue falls at least that is all ours, …
+const OWNED: f64 = 0.5;
+/// … and below which the delay has not followed the flight at all.
+const UNMOVED: f64 = 0.2;
+/// Rounds with as much in flight as before a dip: one until its packets arrive, one until the delay shows it, one to measure.
+const RESTORE_ROUNDS: u8 = 3;
+/// Share of the rate before a dip that a path carries again which only delays.
+const RESTORED: f64 = 0.7;
 /// Time without an empty queue that calls for one …
 const OVERDUE: Micros = 8_000_000;
 /// … half of the time for which others have been there, up to this, as each dip gives something away …
@@ -40,16 +48,22 @@ pub(super) struct Before {
 impl Steady {
     /// Calls for a dip if a queue stands, or none was seen to be empty for long: then its owner is unknown.
     pub(super) fn look_for_others(&mut self, now: Micros, queue: f64, target: f64, limited: bool) {
-        let stands = limited && queue > target + self.jitter + NOTABLE.max(target / 2.0);
+        let stands = limited && queue > target + self.delays.jitter() + NOTABLE.max(target / 2.0);
+        if stands && self.standing == 0 {
+            self.before = self.at_present(queue);
+        }
         self.standing = if stands { self.standing + 1 } else { 0 };
-        if self.standing >= STANDING_ROUNDS || self.is_overdue(now) {
+        if self.standing >= STANDING_ROUNDS {
+            // The window has fallen since the queue was first seen: that is a part of the test.
+            self.phase = Phase::Dip { rounds: DIP_ROUNDS - 1, beside: false };
+        } else if self.is_overdue(now) {
             self.dip(queue, false);
         }
     }
 
     pub(super) fn is_overdue(&self, now: Micros) -> bool {
         let beside = if self.phase == Phase::Beside { (now - self.beside_since) / 2 } else { 0 };
-        let least = (OVERDUE_ROUND_TRIPS * self.rtt()) as Micros;
+        let least = (OVERDUE_ROUND_TRIPS * self.delays.round_trip()) as Micros;
         now > self.empty + OVERDUE.max(beside.min(OVERDUE_BESIDE)).max(least)
     }
 
@@ -64,18 +78,46 @@ impl Steady {
         let (before, window) = (self.before, self.window());
         let has_left_out = before.window > 2 * window;
         let explained = before.window.saturating_sub(window) as f64 * 1e6 / before.rate.max(1.0);
-        if queue > target + self.jitter && !has_left_out {
+        let fallen = before.queue - queue;
+        let stands = queue > target + self.delays.jitter();
+        if stands && !has_left_out {
             self.lift(queue, window.max(before.window), false);
-        } else if queue > target + self.jitter && before.queue - queue < 0.5 * explained {
+        } else if stands && fallen < UNMOVED * explained && self.sharing == 1.0 {
+            self.delays.set_own(now);
+            self.bottom = self.at_present(queue);
+            self.before.window = self.before.window.max(self.calm());
+            self.phase = Phase::Restore { rounds: RESTORE_ROUNDS - 1 };
+        } else if stands && fallen < OWNED * explained {
             if !beside {
                 self.loss = LossBound::at(now, self.in_flight.max(self.calm()) as f64);
             }
             self.go_beside(now, queue, beside);
         } else {
+            if self.sharing == 1.0 {
+                self.delays.set_own(now);
+            }
             if beside {
                 self.loss = LossBound::default();
             }
             self.go_alone(now);
+        }
+    }
+
+    /// Judges a path whose delay did not follow the flight, after as much is in flight as before: one that only delays
+    /// carries as much as then, and no later. A link that lost its rate in the dip queues what it is given, and others keep
+    /// what they took.
+    pub(super) fn judge_restored(&mut self, now: Micros, queue: f64, target: f64) {
+        let more = self.in_flight.saturating_sub(self.bottom.window) as f64 * 1e6;
+        let is_own = queue - self.bottom.queue > target.max(OWN * more / self.present().max(1.0));
+        if !is_own && self.present() > RESTORED * self.before.rate {
+            return self.go_alone(now);
+        }
+        self.delays.forget_own();
+        if is_own {
+            self.go_alone(now);
+        } else {
+            self.loss = LossBound::at(now, self.in_flight.max(self.calm()) as f64);
+            self.go_beside(now, queue, false);
         }
     }
 

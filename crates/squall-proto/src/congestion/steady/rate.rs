@@ -19,6 +19,8 @@ const OUTAGE: f64 = 200_000.0;
 const HIDDEN: Micros = 1_000_000;
 /// … if the application used this share of it. An encoder that follows a forecast stays below the rate.
 const USED: f64 = 1.0 / 3.0;
+/// How much more slowly packets arrive than they left if the path is the limit.
+const SLOWER: f64 = 1.1;
 /// Shortest time in microseconds between two arrivals: the resolution of the stamps.
 const RESOLUTION: f64 = 8.0;
 /// Bounds of the rate in bytes per second: 8 kbps to 10 Gbps.
@@ -49,6 +51,26 @@ pub(super) struct ArrivalRate {
     hidden: Option<(Micros, f64)>,
     /// The rate was taken for more since then: such gaps do not lower it again.
     is_lifted: bool,
+    paused: Paused,
+}
+
+/// Gaps that hold a pause of the application: they are its rate, not the path's, unless packets arrive more slowly than they
+/// left.
+#[derive(Debug, Default)]
+struct Paused {
+    /// Means of the times between departures and between arrivals, in microseconds.
+    left: f64,
+    arrived: f64,
+}
+
+impl Paused {
+    /// Adds a gap. Returns whether packets arrive more slowly than they left.
+    fn add(&mut self, left: f64, arrived: f64) -> bool {
+        let keep = 1.0 - 1.0 / PACKETS;
+        self.left = keep * self.left + left;
+        self.arrived = keep * self.arrived + arrived;
+        self.arrived > SLOWER * self.left
+    }
 }
 
 impl ArrivalRate {
@@ -66,6 +88,7 @@ impl ArrivalRate {
             pauses: Silences::default(),
             hidden: None,
             is_lifted: false,
+            paused: Paused::default(),
         }
     }
 
@@ -128,7 +151,9 @@ impl ArrivalRate {
         } else {
             self.hide(arrival.sent, bytes);
         }
-        if shows || !self.is_lifted && (silence == 0.0 || !is_faster) {
+        let is_slower =
+            !shows && self.paused.add((arrival.sent - last.sent) as f64, (arrival.at - last.at) as f64);
+        if shows || !self.is_lifted && is_slower && (silence == 0.0 || !is_faster) {
             self.add(bytes, time, jitter);
         }
     }

@@ -146,8 +146,12 @@ impl Arrivals {
     }
 }
 
-/// Whether no more is in flight than a round trip and [`FILLED`] bring.
+/// Whether no more is in flight than a round trip and [`FILLED`] bring, or no queue stands: if the rate is taken for too
+/// little, only a flight beyond it can show that.
 fn is_calm(path: &PathView) -> bool {
+    if path.queue == Some(0) {
+        return true;
+    }
     let bits = path.rate.saturating_mul(path.back.saturating_mul(2).saturating_add(FILLED));
     path.in_flight.saturating_mul(8_000_000) <= bits
 }

@@ -1,0 +1,72 @@
+//! Links whose delay varies without any queue of ours: Steady carries at least what CUBIC does.
+//!
+//! In order, nothing is lost, and at most four fifths of the rate are offered: whatever comes too late, the controller has kept
+//! back.
+
+use std::sync::Arc;
+
+use squall_lab::{Batch, Scenario};
+use squall_proto::sched::Registry;
+
+/// Points that chance takes.
+const NOISE: f64 = 0.02;
+
+/// Share of the frames of a stream that are in time with each scheduler.
+fn in_time(congestion: &str, schedulers: &str, path: &str, mbps: f64, deadline_ms: u64) -> Vec<f64> {
+    let text = format!(
+        "name = \"delay\"\nduration = \"30s\"\nseeds = [1]\nschedulers = [{schedulers}]\ncongestion = \"{congestion}\"\n\
+         [[path]]\nname = \"radio\"\nqueue = \"1MB\"\n{path}\n\
+         [[flow]]\nname = \"camera\"\nkind = \"video\"\ndirection = \"up\"\nfps = 30\nbitrate = \"{:.0}kbps\"\n\
+         keyframe_interval = \"2s\"\nkey_ratio = 4.0\ndeadline = \"{deadline_ms}ms\"\n",
+        1e3 * mbps
+    );
+    let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+    let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
+    runs.iter().map(|run| run.flows[0].total.in_time_ratio().expect("frames were due")).collect()
+}
+
+/// Runs a cell with both controllers; returns what is wrong with it.
+fn cell(name: &str, path: &str, mbps: f64, deadline_ms: u64) -> Option<String> {
+    let cubic = in_time("cubic", "\"minrtt\"", path, mbps, deadline_ms)[0];
+    let ours = in_time("steady", "\"squall\", \"minrtt\"", path, mbps, deadline_ms);
+    println!("{name}, {mbps:.1} Mbps: cubic {cubic:.3}, squall and minrtt {ours:.3?}");
+    ours.iter()
+        .any(|ours| *ours < cubic - NOISE)
+        .then(|| format!("{name}, {mbps} Mbps: {ours:?}, cubic {cubic}"))
+}
+
+#[test]
+fn jitter_in_order_costs_no_more_than_with_cubic() {
+    let mut wrong = Vec::new();
+    for (jitter, least) in [
+        ("\"5ms\"", 5),
+        ("\"10ms\"", 10),
+        ("\"15ms\"", 15),
+        ("\"20ms\"", 20),
+        ("{ normal = \"5ms\" }", 10),
+        ("{ normal = \"10ms\" }", 20),
+    ] {
+        for (delay, rate) in [(20_u64, 5.0), (20, 20.0), (60, 20.0), (20, 60.0)] {
+            for load in [0.1, 0.4, 0.7] {
+                let delay = delay.max(least);
+                let path = format!("rate = \"{rate}mbps\"\ndelay = \"{delay}ms\"\njitter = {jitter}");
+                let name = format!("{rate} Mbps, {delay} ms, jitter {jitter}");
+                wrong.extend(cell(&name, &path, load * rate, 500));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_satellite_that_takes_another_way_each_15_s_costs_no_more_than_with_cubic() {
+    let mut wrong = Vec::new();
+    for jitter in [0, 5, 10, 15] {
+        let path = format!(
+            "rate = \"20mbps\"\ndelay = {{ steps = [[\"0s\", \"20ms\"], [\"7s\", \"35ms\"], [\"22s\", \"18ms\"]] }}\n\
+             jitter = \"{jitter}ms\"\nevents = [{{ at = \"7s\", outage = \"120ms\" }}, {{ at = \"22s\", outage = \"250ms\" }}]"
+        );
+        wrong.extend(cell(&format!("jitter {jitter} ms"), &path, 12.0, 500));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
