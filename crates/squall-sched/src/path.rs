@@ -104,8 +104,11 @@ pub struct PathView {
     /// Whether nothing has shown yet what the path carries, to a controller that estimates it.
     pub is_unmeasured: bool,
     /// Queue of the session's own packets that stands on the path: how much longer the quickest packet of the last round trip
-    /// took than one without a queue. `None` if the controller does not tell a queue from the delay of the path itself.
+    /// took than one without a queue. `None` if the controller does not distinguish a queue from the delay of the path itself.
     pub queue: Option<Micros>,
+    /// Time for which the path has held packets, in microseconds, if they are going to arrive together: what is in flight arrives by
+    /// so much sooner than `rate` says.
+    pub held: Micros,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,
     /// Whether bytes on this path cost money.
@@ -123,10 +126,10 @@ impl PathView {
 
     /// When a packet arrives, from now on, that leaves behind what is in flight and `bytes` more, as soon as the window has
     /// room. What is in flight needs its time at the rate of the path, of which half a round trip is the way back of its
-    /// acknowledgements.
+    /// acknowledgements, and what the path has held needs none.
     pub fn arrives_in(&self, bytes: u64) -> Micros {
         let queued = 8_000_000 * (self.in_flight + bytes + u64::from(self.chunk + self.overhead));
-        let drained = queued.checked_div(self.rate).unwrap_or(0).saturating_sub(self.back);
+        let drained = queued.checked_div(self.rate).unwrap_or(0).saturating_sub(self.back + self.held);
         (self.opens_in + self.delay).max(drained)
     }
 
@@ -211,6 +214,7 @@ impl PathView {
             rate_grows: false,
             is_unmeasured: false,
             queue: None,
+            held: 0,
         }
     }
 }

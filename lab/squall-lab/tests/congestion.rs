@@ -301,7 +301,11 @@ fn steady_over_links_of_all_kinds() {
             let (used, waited) = used_and_waited(&transfer(&link, seconds), mbps.into(), seconds);
             let wanted = longest_rtt(mbps.into(), base.into());
             println!("| {mbps} Mbps, {base} ms | {:.0} % | {waited:.0} of {wanted:.0} ms |", used * 100.0);
-            assert!(used > 0.9 && waited < 1.25 * wanted, "{used} of the link, {waited} ms");
+            // A receiver collects reports for up to 10 ms, which is a part of the mean round trip.
+            assert!(
+                used > 0.9 && waited < (1.25 * wanted).max(wanted + 20.0),
+                "{used} of the link, {waited} ms"
+            );
         }
     }
     // Least share of the link; late packets pass for lost where they are overtaken.

@@ -570,7 +570,8 @@ fn a_receiver_gives_nothing_up_for_an_outage_long_past() {
     let held = "name='a'\nrate='20mbps'\ndelay='10ms'\nqueue='250kB'\noutage='hold'\nevents=[{at='2s', outage='8s'}]";
     let mut stage = Stage::plain(&[held], 43);
     let block = |kind| Block::new(vec![kind; 20_000]).deadline(Duration::from_millis(200));
-    while stage.world.now() < 10_100_000 {
+    // The link needs a tenth of a second for its queue.
+    while stage.world.now() < 10_300_000 {
         stage.send(Side::Server, block(0));
         stage.run_for(33_333);
     }

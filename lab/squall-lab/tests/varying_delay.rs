@@ -70,3 +70,20 @@ fn a_satellite_that_takes_another_way_each_15_s_costs_no_more_than_with_cubic() 
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn holds_cost_no_more_than_with_cubic() {
+    let mut wrong = Vec::new();
+    // Longer ones, and more load, cost minRTT up to a tenth of its frames: it expires blocks by the delay of the hold.
+    for (length, every, rate, load) in [(100, 1_000, 20.0, 0.6), (300, 2_000, 20.0, 0.6)] {
+        // Each packet of a hold arrives at its end.
+        let holds = (1..30_000 / every).map(|hold| {
+            let (from, delay) = (hold * every, 20 + length);
+            format!("[\"{from}ms\", \"{delay}ms\"], [\"{}ms\", \"20ms\"]", from + length)
+        });
+        let steps = holds.collect::<Vec<_>>().join(", ");
+        let path = format!("rate = \"{rate}mbps\"\ndelay = {{ steps = [[\"0s\", \"20ms\"], {steps}] }}");
+        wrong.extend(cell(&format!("holds of {length} ms"), &path, load * rate, 500 + length));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

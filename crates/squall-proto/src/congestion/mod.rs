@@ -61,8 +61,8 @@ pub trait Controller: fmt::Debug + Send {
     fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64);
 
     /// Whether data waits for the window or the pacer: then the path, not the application, limits the rate. Reported
-    /// whenever nothing more can leave for the moment.
-    fn on_waiting(&mut self, _now: Micros, _waits: bool) {}
+    /// whenever nothing more can leave for the moment. `is_alone`: the session has no other path.
+    fn on_waiting(&mut self, _now: Micros, _waits: bool, _is_alone: bool) {}
 
     /// A packet of `bytes`, sent at `sent`, is acknowledged.
     fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64);
@@ -96,10 +96,15 @@ pub trait Controller: fmt::Debug + Send {
         None
     }
 
-    /// Queue of our own that stands on the path at present, in microseconds, if the controller tells it from the delay of the
+    /// Queue of our own that stands on the path at present, in microseconds, if the controller distinguishes it from the delay of the
     /// path itself.
     fn queue(&self) -> Option<Micros> {
         None
+    }
+
+    /// Time for which the path has held packets in microseconds, while they arrive that much sooner than the rate says; else 0.
+    fn held(&self) -> Micros {
+        0
     }
 
     /// Rate at which packets leave, in bits per second; `None` leaves it to the window over the RTT.

@@ -120,6 +120,8 @@ enum State {
     Readmitted {
         window: u64,
         until: Micros,
+        /// What it delivered first had left before it was suspected: it holds packets, and loses none.
+        held: bool,
     },
 }
 
@@ -458,14 +460,16 @@ impl Life {
         self.only_small = !packet.full_size;
         // What left before was lost with the path, whatever its size.
         (self.full_proven, self.full_lost) = (now, 0);
-        self.state = State::Readmitted { window, until: now + srtt };
+        self.state = State::Readmitted { window, until: now + srtt, held: packet.sent_at < since };
         Change::Readmitted(now - since)
     }
 
     /// The part of the window that may be used.
     pub(crate) fn cap(&self, window: u64) -> u64 {
         match self.state {
-            State::Readmitted { window: resumed, .. } => window.min((resumed / 2).max(MIN_WINDOW)),
+            State::Readmitted { window: resumed, held: false, .. } => {
+                window.min((resumed / 2).max(MIN_WINDOW))
+            }
             _ => window,
         }
     }

@@ -82,6 +82,8 @@ pub(crate) struct Path {
     pub(crate) capacity: Option<u64>,
     /// Queue of our own that stands on it, in microseconds, if the controller estimates it.
     pub(crate) queue: Option<Micros>,
+    /// Time for which it has held packets, in microseconds.
+    pub(crate) held: Micros,
     /// What that is going to be.
     pub(crate) forecast: Forecast,
     /// Packets acknowledged when the forecast was made last.
@@ -130,6 +132,7 @@ impl Path {
             slow_start: false,
             capacity: None,
             queue: None,
+            held: 0,
             forecast: Forecast::default(),
             forecast_at: 0,
             latest_sent: None,
@@ -267,7 +270,7 @@ impl Path {
     fn owd_behind(&self, bytes: u64) -> Option<Micros> {
         let rate = self.within_limit(self.capacity.filter(|rate| *rate > 0)?);
         let time = 8_000_000 * (self.in_flight() + bytes) / rate;
-        Some(time.saturating_sub(self.rtt.min / 2))
+        Some(time.saturating_sub(self.rtt.min / 2 + self.held))
     }
 
     /// For how long the window has no room for a packet, if it has none.
@@ -304,6 +307,7 @@ impl Path {
             rate_grows: self.slow_start,
             is_unmeasured: false,
             queue: self.queue,
+            held: self.held,
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

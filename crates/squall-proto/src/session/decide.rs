@@ -136,13 +136,16 @@ impl Session {
         let carries = |path: &&Path| path.life.is_up() && path.role <= role;
         let is_estimated = self.conn.paths.iter().filter(carries).all(|path| path.capacity.is_some());
         let usable = || self.views.iter().filter(|view| is_estimated && view.usable);
-        let Some(owd) = usable().map(|view| view.owd).min() else { return };
-        let rtt = usable().map(|view| view.srtt).min().unwrap_or(0);
+        // What an only path has held, the next packets need not wait.
+        let Some(held) = usable().map(|view| view.held).min() else { return };
+        let owd = usable().map(|view| view.owd).min().unwrap_or(0).saturating_sub(held);
+        let rtt = usable().map(|view| view.srtt).min().unwrap_or(0).saturating_sub(held);
         let is_beyond = |block: &Block, deadline: Micros| {
             let has_begun = block.unsent_bytes() < block.meta().len;
             let by = deadline.saturating_sub(if has_begun { 0 } else { rtt });
             deadline < now + owd
-                || u64::from(block.unsent_bytes()) > capacity::before(Some(by), now, &self.views)
+                || u64::from(block.unsent_bytes())
+                    > capacity::before(Some(by.saturating_add(held)), now, &self.views)
         };
         let mut front = self.outbox.queue.plain().by_deadline().take(FRONT).peekable();
         let mut late = Vec::new();

@@ -232,7 +232,8 @@ impl Session {
         let packet = self.packet_size();
         let path = &mut self.conn.paths[id];
         let ledger = path.quic.ledger.lock();
-        (path.window, path.capacity, path.queue) = (ledger.window, ledger.capacity, ledger.queue);
+        (path.window, path.capacity) = (ledger.window, ledger.capacity);
+        (path.queue, path.held) = (ledger.queue, ledger.held);
         path.slow_start = ledger.slow_start;
         let rate = ledger.pacing_rate;
         drop(ledger);

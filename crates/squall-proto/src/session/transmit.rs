@@ -338,23 +338,33 @@ impl Session {
                 }
                 return transmit;
             }
-            if !self.decide(out.at) {
-                self.report_waiting(out.now);
+            if !self.decide(out.at) && !self.report_waiting(out.now) {
                 return None;
             }
         }
     }
 
-    /// Reports to the controllers of paths whose pacer or window keeps data waiting.
-    fn report_waiting(&mut self, now: Instant) {
+    /// Reports to the controllers of paths whose pacer or window keeps data waiting. Returns whether that has opened a window:
+    /// the only path may hold what is in flight.
+    fn report_waiting(&mut self, now: Instant) -> bool {
         let packet = self.packet_size();
         let queued = self.outbox.queue.has_work();
-        let now = self.conn.clock().of_quic(now);
+        let quic_now = self.conn.clock().of_quic(now);
+        let only = self.only_path();
         for path in self.conn.paths.iter() {
             let waits =
                 path.waits_for_window() && (!path.committed.is_empty() || (queued && path.is_full(packet)));
-            path.quic.ledger.on_waiting(now, waits);
+            path.quic.ledger.on_waiting(quic_now, waits, only == Some(path.id));
         }
+        let Some(only) = only.filter(|only| self.conn.paths[*only].is_full(packet)) else { return false };
+        self.refresh_path(self.micros(now), only);
+        !self.conn.paths[only].is_full(packet)
+    }
+
+    /// The only path that is up.
+    fn only_path(&self) -> Option<PathId> {
+        let mut up = self.conn.paths.iter().filter(|path| path.life.is_up()).map(|path| path.id);
+        up.next().filter(|_| up.next().is_none())
     }
 
     /// A path with assigned data that its pacer lets go, and how many packets.

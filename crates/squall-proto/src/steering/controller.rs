@@ -20,7 +20,12 @@ use noq_proto::{
 };
 use squall_sched::Micros;
 
-use super::{cubic::Cubic, marks::Marks, media::Media, tolerant::Tolerance};
+use super::{
+    cubic::Cubic,
+    marks::Marks,
+    media::{Estimate, Media},
+    tolerant::Tolerance,
+};
 use crate::{
     Config, CongestionControl,
     congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
@@ -70,6 +75,8 @@ pub(crate) struct Entries {
     pub(crate) capacity: Option<u64>,
     /// Queue of our own that stands on the path, in microseconds, if the controller inside estimates it.
     pub(crate) queue: Option<Micros>,
+    /// Time for which it has held packets, in microseconds, as that controller estimates it.
+    pub(crate) held: Micros,
     /// Whether the controller inside is in slow start.
     pub(crate) slow_start: bool,
     /// Set by the session: the window is the limit, so acknowledgements may open it. Not so at the start: the handshake is
@@ -91,20 +98,24 @@ impl Ledger {
     /// one from now on with `is_step`. Times are noq's.
     pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32, is_step: bool) {
         if let Some(media) = &self.media {
-            let estimate = media.on_arrival(now, packet, sent, delay, is_step);
-            let mut entries = self.lock();
-            entries.window = estimate.window;
-            entries.pacing_rate = estimate.pacing_rate;
-            entries.capacity = estimate.capacity;
-            entries.queue = estimate.queue;
+            self.take(media.on_arrival(now, packet, sent, delay, is_step));
         }
     }
 
-    /// Data waits for the path's pacer or window.
-    pub(crate) fn on_waiting(&self, now: Instant, waits: bool) {
+    /// Whether data waits for the path's pacer or window, and the session has no other path.
+    pub(crate) fn on_waiting(&self, now: Instant, waits: bool, is_alone: bool) {
         if let Some(media) = &self.media {
-            media.on_waiting(now, waits);
+            self.take(media.on_waiting(now, waits, is_alone));
         }
+    }
+
+    fn take(&self, estimate: Estimate) {
+        let mut entries = self.lock();
+        entries.window = estimate.window;
+        entries.pacing_rate = estimate.pacing_rate;
+        entries.capacity = estimate.capacity;
+        entries.queue = estimate.queue;
+        entries.held = estimate.held;
     }
 
     pub(crate) fn open(&self, open: bool) {

@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Media(Arc<Shared>);
 
-/// What a controller makes of an arrival.
+/// What a controller estimates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
     /// Bytes that may be in flight.
@@ -34,6 +34,8 @@ pub(super) struct Estimate {
     pub(super) capacity: Option<u64>,
     /// Queue of our own, in microseconds.
     pub(super) queue: Option<Micros>,
+    /// Time for which the path has held packets, in microseconds.
+    pub(super) held: Micros,
 }
 
 /// What clones, and the ledger of the path, share.
@@ -95,17 +97,14 @@ impl Media {
         }
         let delay = state.clock.micros(delay);
         state.controller.on_arrival(now, Arrival { packet, sent, at: sent as i64 + delay });
-        Estimate {
-            window: state.controller.window(),
-            pacing_rate: state.pacing_rate(),
-            capacity: state.controller.capacity(),
-            queue: state.controller.queue(),
-        }
+        state.estimate()
     }
 
-    /// Data waits for the path's pacer or window.
-    pub(super) fn on_waiting(&self, now: Instant, waits: bool) {
-        self.state().controller.on_waiting(self.micros(now), waits);
+    /// Data waits for the path's pacer or window, or does not. Returns what the controller makes of it.
+    pub(super) fn on_waiting(&self, now: Instant, waits: bool, is_alone: bool) -> Estimate {
+        let mut state = self.state();
+        state.controller.on_waiting(self.micros(now), waits, is_alone);
+        state.estimate()
     }
 
     fn micros(&self, at: Instant) -> Micros {
@@ -119,6 +118,16 @@ impl Media {
 }
 
 impl State {
+    fn estimate(&self) -> Estimate {
+        Estimate {
+            window: self.controller.window(),
+            pacing_rate: self.pacing_rate(),
+            capacity: self.controller.capacity(),
+            queue: self.controller.queue(),
+            held: self.controller.held(),
+        }
+    }
+
     /// Pacing rate in bytes per second.
     fn pacing_rate(&self) -> Option<u64> {
         self.controller.pacing_rate().map(|rate| rate / 8)

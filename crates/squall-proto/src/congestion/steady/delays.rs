@@ -1,21 +1,20 @@
 //! One-way delays of a path, and which part of them is the path's own.
 //!
 //! A radio delays packets by its schedule, retransmissions and handovers, as much as a queue would and whatever is in flight.
-//! The smallest delay says little about such a path. Its *own* delay is that of packets which met no queue of ours: those that
-//! left when the packet before them had arrived, and all of those at the end of a dip.
+//! The smallest delay says little about such a path. Its *own* delay is that of packets which met no queue of ours: the first
+//! ones after a pause in which all before them arrived, and all at the end of a dip.
 
 use std::collections::VecDeque;
 
 use squall_sched::Micros;
 
-use super::{
-    super::{
-        Arrival,
-        minimum::{Maximum, Minimum},
-    },
-    MEMORY,
+use super::super::{
+    Arrival,
+    minimum::{Maximum, Minimum},
 };
 
+/// Microseconds over which extremes are taken, as BBR has it for the round trip: routes change more rarely.
+pub(super) const MEMORY: Micros = 10_000_000;
 /// Microseconds over which own delays are averaged.
 const SLOT: Micros = 100_000;
 /// Excess of own delays that needs no dip, in microseconds. A link that grants its rate in bursts delays single packets by
@@ -25,8 +24,11 @@ const MOST_UNTESTED: i64 = 50_000;
 const TESTED: Micros = MEMORY;
 /// … is late by this share of it again.
 const SEEN_AGAIN: f64 = 0.8;
-/// Reports after a packet that met no queue of ours whose packets met none either: with ten, what a burst adds is counted.
-const FREE_REPORTS: u8 = 2;
+/// Packets of a burst that show the delay of the path: later ones show how fast it is.
+const FIRST_PACKETS: u64 = 8;
+/// Shortest pause between packets that is remembered, in microseconds, and how many are.
+const PAUSE: Micros = 1_000;
+const MAX_PAUSES: usize = 256;
 /// Shortest time over which the smallest delay of a round is taken, in microseconds.
 const SHORTEST_ROUND: Micros = 30_000;
 /// Weight of a new round trip in the mean.
@@ -36,8 +38,14 @@ const WEIGHT: f64 = 1.0 / 16.0;
 #[derive(Debug, Default)]
 pub(super) struct Delays {
     latest: i64,
-    /// When the packet of the latest report left.
-    sent: Micros,
+    /// The packet of the latest report.
+    packet: u64,
+    /// When a packet left last.
+    left: Micros,
+    /// Pauses before packets that were not reported yet.
+    pauses: VecDeque<(u64, Micros)>,
+    /// The first packet after the latest pause, if all before it had arrived by then.
+    first: Option<u64>,
     /// Extremes of [`MEMORY`], and the smallest of a round trip.
     smallest: Minimum,
     largest: Maximum,
@@ -45,30 +53,56 @@ pub(super) struct Delays {
     /// Mean round trip without the excess of the way there. With the smallest instead, a return path that varies closes the
     /// window.
     back: Option<f64>,
-    /// Reports whose packets meet no queue of ours.
-    free: u8,
     /// Paths of the session wait in one queue, which has overflowed: what is late is late for it.
     is_shared: bool,
     own: Own,
 }
 
 impl Delays {
-    /// The peer has reported an arrival; `smoothed_rtt` in microseconds.
-    pub(super) fn add(&mut self, now: Micros, arrival: Arrival, smoothed_rtt: f64) {
+    /// A packet leaves.
+    pub(super) fn on_sent(&mut self, now: Micros, packet: u64) {
+        let pause = now.saturating_sub(self.left);
+        self.left = now;
+        if pause < PAUSE {
+            return;
+        }
+        if self.pauses.len() == MAX_PAUSES {
+            self.pauses.pop_front();
+        }
+        self.pauses.push_back((packet, pause));
+    }
+
+    /// The peer has reported an arrival; `smoothed_rtt`, and the time that a packet `takes` at the present rate, in microseconds.
+    pub(super) fn add(&mut self, now: Micros, arrival: Arrival, smoothed_rtt: f64, takes: f64) {
         let delay = arrival.delay();
-        let has_left = (arrival.sent.saturating_sub(self.sent)) as i64 >= self.latest - self.smallest();
-        self.free = if has_left { FREE_REPORTS } else { self.free.saturating_sub(1) };
-        (self.latest, self.sent) = (delay, arrival.sent);
+        self.find_first(arrival.packet, takes);
+        (self.latest, self.packet) = (delay, arrival.packet);
         self.smallest.add(now, delay, MEMORY);
         self.largest.add(now, delay, MEMORY);
         self.recent.add(now, delay, (smoothed_rtt as Micros).max(SHORTEST_ROUND));
-        if self.free > 0 {
-            self.own.add(now, delay, self.smallest());
+        if let Some(first) = self.first.filter(|first| arrival.packet < first + FIRST_PACKETS) {
+            let own = self.queue() - takes * arrival.packet.saturating_sub(first) as f64;
+            self.own.add(now, self.smallest() + own.max(0.0) as i64, self.smallest());
         }
+        self.own.forget_old(now);
         // Acknowledgements come over the quickest path: when that falls silent, the round trips of all others grow.
         let empty = (now.saturating_sub(arrival.sent) as i64 - (delay - self.smallest())).max(0) as f64;
         let back = self.back.get_or_insert(empty);
         *back += WEIGHT * (empty - *back);
+    }
+
+    /// Finds the first packet of the burst that this one is of, and whether all before it had arrived: those since the last
+    /// report take a packet's time each, and pauses take from what they wait.
+    fn find_first(&mut self, packet: u64, takes: f64) {
+        let (mut before, mut wait) = (self.packet, self.queue());
+        while let Some(&(first, pause)) = self.pauses.front()
+            && first <= packet
+        {
+            self.pauses.pop_front();
+            wait += takes * first.saturating_sub(before + 1) as f64 - pause as f64;
+            self.first = (wait <= 0.0).then_some(first);
+            (before, wait) = (first.saturating_sub(1), wait.max(0.0));
+        }
     }
 
     /// A dip has ended: no queue of ours is left.
@@ -139,18 +173,32 @@ impl Own {
             Some((last, sum, count)) if *last == number => (*sum, *count) = (*sum + delay, *count + 1),
             _ => self.slots.push_back((number, delay, 1)),
         }
-        while self.slots.front().is_some_and(|(number, ..)| (number + 1) * SLOT + MEMORY < now) {
-            self.slots.pop_front();
-        }
         if let Some((at, tested)) = &mut self.tested
             && (delay - smallest) as f64 > SEEN_AGAIN * (*tested - smallest) as f64
         {
             *at = now;
         }
+        self.find_median();
+    }
+
+    /// Forgets what is too old.
+    fn forget_old(&mut self, now: Micros) {
+        let is_old = |slot: Option<&(u64, i64, i64)>| {
+            slot.is_some_and(|(number, ..)| (number + 1) * SLOT + MEMORY < now)
+        };
+        if is_old(self.slots.front()) {
+            while is_old(self.slots.front()) {
+                self.slots.pop_front();
+            }
+            self.find_median();
+        }
         self.tested = self.tested.filter(|(at, _)| now < at + TESTED);
+    }
+
+    fn find_median(&mut self) {
         let mut means: Vec<i64> = self.slots.iter().map(|(_, sum, count)| sum / count).collect();
         let middle = means.len() / 2;
-        self.median = Some(*means.select_nth_unstable(middle).1);
+        self.median = (!means.is_empty()).then(|| *means.select_nth_unstable(middle).1);
     }
 
     fn get(&self, smallest: i64) -> Option<i64> {
@@ -168,7 +216,9 @@ mod tests {
         let mut all = Delays::default();
         for (packet, delay) in (0..).zip(delays) {
             let sent = packet * gap;
-            all.add(sent + delay as Micros + 20_000, Arrival { packet, sent, at: sent as i64 + delay }, 60e3);
+            all.on_sent(sent, packet);
+            let arrival = Arrival { packet, sent, at: sent as i64 + delay };
+            all.add(sent + delay as Micros + 20_000, arrival, 60e3, 500.0);
         }
         all
     }

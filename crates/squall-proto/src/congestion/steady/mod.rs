@@ -39,7 +39,10 @@
 //! grow as slowly as takes one flow's share.
 //!
 //! **Jitter.** `J` is the median over ten seconds of what packets are late that met no queue of ours, up to 50 ms, or the delay
-//! that a dip has shown, without a bound.
+//! that a dip has shown, without a bound. Those are the first packets after a pause in which all before them arrived.
+//!
+//! **Holds.** A path on which nothing arrives while data waits, and which is the only one, is taken to hold what left: for its
+//! length the rate before it counts, and as much more may be in flight (`holds.rs`).
 //!
 //! **Start.** Up to three times what the window has delivered may be in flight, and no more than arrives in `R + 2·T` at the present
 //! rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no longer grows.
@@ -48,6 +51,7 @@
 
 mod delays;
 mod group;
+mod holds;
 mod loss;
 #[cfg(test)]
 mod net;
@@ -62,8 +66,9 @@ use squall_sched::Micros;
 
 pub use self::group::Group;
 use self::{
-    delays::Delays,
+    delays::{Delays, MEMORY},
     group::Member,
+    holds::Holds,
     loss::{LossBound, Losses},
     others::{Before, DIP},
     rate::ArrivalRate,
@@ -75,8 +80,6 @@ use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, minimum::Maximum};
 const MIN_WINDOW: u64 = 6;
 /// The same while a queue stands: on a path of 300 kbps six packets are one of a fifth of a second.
 const MIN_WINDOW_QUEUED: u64 = 2;
-/// Microseconds over which extremes are taken, as BBR has it for the round trip: routes change more rarely.
-const MEMORY: Micros = 10_000_000;
 /// The target is as configured at this rate, in bytes per second, and falls slowly with it: at high rates the same delay is
 /// many more packets than a scheduler or a burst has use for.
 const TARGET_RATE: f64 = 1.25e6;
@@ -103,6 +106,8 @@ const FIRST_PACKETS: u64 = 20;
 const FLAT_ROUNDS: u8 = 12;
 /// After a dip the queue says nothing of what stood before, for this long in microseconds.
 const AFTER_DIP: Micros = 500_000;
+/// Packets in flight that are next to nothing: an acknowledgement, and a report.
+const FEW_PACKETS: u64 = 3;
 /// What can be set of Steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyConfig {
@@ -161,6 +166,7 @@ pub struct Steady {
     capacity: f64,
     smoothed_rtt: f64,
     delays: Delays,
+    holds: Holds,
     /// Rounds in a row in which a queue stood beyond the target.
     standing: u8,
     /// Rounds in a row without a queue.
@@ -241,10 +247,11 @@ impl Steady {
 
     fn delay_bound(&self) -> f64 {
         let Some(rate) = self.rate.get() else { return f64::INFINITY };
+        let rate = self.holds.at_least(rate);
         let target = self.target(rate);
         let growth = (FIRST_ROOM * 2f64.powi(self.free)).min(MOST_ROOM) * self.delays.round_trip();
         let room = if self.delays.standing() < target / 3.0 { target.max(growth) } else { target };
-        rate * (self.delays.round_trip() + room) / 1e6
+        rate * (self.delays.round_trip() + room + self.holds.length()) / 1e6
     }
 
     /// At the start the present rate is a guess, which the bytes that it has carried keep within bounds.
@@ -358,13 +365,18 @@ impl Controller for Steady {
     fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
         let pacing = self.pacing_rate().map_or(1e6, |rate| rate as f64 / 8.0);
         self.rate.on_sent(now, packet, bytes as f64 * 1e6 / pacing);
+        self.delays.on_sent(now, packet);
+        self.holds.on_sent(now, packet, self.in_flight < FEW_PACKETS * self.mtu);
         self.next = packet + 1;
         self.in_flight += bytes;
     }
 
-    fn on_waiting(&mut self, now: Micros, waits: bool) {
+    fn on_waiting(&mut self, now: Micros, waits: bool, is_alone: bool) {
         if waits {
             self.waited = Some(now);
+        }
+        if waits && is_alone {
+            self.holds.on_waiting(now, self.capacity, self.smoothed_rtt);
         }
         self.rate.on_waiting(now, waits);
     }
@@ -399,7 +411,9 @@ impl Controller for Steady {
     fn on_arrival(&mut self, now: Micros, arrival: Arrival) {
         self.rate.on_arrival(arrival, self.delays.jitter());
         self.measure_capacity(now);
-        self.delays.add(now, arrival, self.smoothed_rtt);
+        let takes = self.rate.get().map_or(f64::MAX, |rate| self.mtu as f64 * 1e6 / rate);
+        self.delays.add(now, arrival, self.smoothed_rtt, takes);
+        self.holds.on_arrival(now, arrival, self.next, self.in_flight);
         self.delays.set_shared(self.sharing > 1.0 && self.loss.window().is_finite());
         self.member.add(arrival.sent, arrival.delay());
         if arrival.packet >= self.round_end {
@@ -459,6 +473,10 @@ impl Controller for Steady {
 
     fn queue(&self) -> Option<Micros> {
         Some(self.delays.standing().max(0.0) as Micros)
+    }
+
+    fn held(&self) -> Micros {
+        self.holds.length() as Micros
     }
 
     fn pacing_rate(&self) -> Option<u64> {

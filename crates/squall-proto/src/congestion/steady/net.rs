@@ -197,7 +197,7 @@ impl Flow {
         let has_data = self.backlog > 0;
         let fits = (self.flight.len() as u64 + 1) * MTU <= self.controller.window() && self.credit >= 1.0;
         if !has_data || !fits {
-            self.controller.on_waiting(now, has_data);
+            self.controller.on_waiting(now, has_data, true);
             let window = self.controller.window() as f64;
             let by_window = if self.srtt > 0.0 { 1.25 * window / self.srtt } else { f64::INFINITY };
             let rate = self.controller.pacing_rate().map_or(by_window, |rate| rate as f64 / 8e6);

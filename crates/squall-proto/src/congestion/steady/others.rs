@@ -12,6 +12,8 @@ const DIP_ROUNDS: u8 = 3;
 const LIFT_ROUNDS: u8 = 4;
 /// Rounds in a row with a queue beyond the target that call for a dip.
 const STANDING_ROUNDS: u8 = 3;
+/// Share of a queue at the first of them below which it falls by itself, as after a hold of the path, and needs no dip.
+const FALLING: f64 = 0.9;
 /// Rounds after the last dip in which the queue must not grow as one of our own does.
 const CONFIRM_ROUNDS: u8 = 4;
 /// Share of what more bytes in flight explain, beyond which the queue has grown for them alone. Beside one other flow it is a half.
@@ -49,8 +51,9 @@ impl Steady {
     /// Calls for a dip if a queue stands, or none was seen to be empty for long: then its owner is unknown.
     pub(super) fn look_for_others(&mut self, now: Micros, queue: f64, target: f64, limited: bool) {
         let stands = limited && queue > target + self.delays.jitter() + NOTABLE.max(target / 2.0);
-        if stands && self.standing == 0 {
+        if stands && (self.standing == 0 || queue < FALLING * self.before.queue) {
             self.before = self.at_present(queue);
+            self.standing = 0;
         }
         self.standing = if stands { self.standing + 1 } else { 0 };
         if self.standing >= STANDING_ROUNDS {
