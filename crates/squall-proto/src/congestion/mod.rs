@@ -76,6 +76,9 @@ pub trait Controller: fmt::Debug + Send {
     /// A packet of `bytes` is lost.
     fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64);
 
+    /// A packet of `bytes` that left during an outage is lost: it is no longer in flight, and says nothing of the path.
+    fn on_forgiven(&mut self, _bytes: u64) {}
+
     /// Packets up to this one were marked by a router that meets congestion (ECN, RFC 3168).
     fn on_mark(&mut self, _now: Micros, _packet: u64) {}
 

@@ -100,6 +100,11 @@ impl Media {
         state.estimate()
     }
 
+    /// A packet that left during an outage is lost.
+    pub(super) fn on_forgiven(&self, bytes: u16) {
+        self.state().controller.on_forgiven(bytes.into());
+    }
+
     /// Data waits for the path's pacer or window, or does not. Returns what the controller makes of it.
     pub(super) fn on_waiting(&self, now: Instant, waits: bool, is_alone: bool) -> Estimate {
         let mut state = self.state();

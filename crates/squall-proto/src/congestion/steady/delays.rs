@@ -31,6 +31,8 @@ const PAUSE: Micros = 1_000;
 const MAX_PAUSES: usize = 256;
 /// Shortest time over which the smallest delay of a round is taken, in microseconds.
 const SHORTEST_ROUND: Micros = 30_000;
+/// Packets over which the mean of their lateness is taken.
+const LATE_PACKETS: u64 = 64;
 /// Weight of a new round trip in the mean.
 const WEIGHT: f64 = 1.0 / 16.0;
 
@@ -53,6 +55,10 @@ pub(super) struct Delays {
     /// Mean round trip without the excess of the way there. With the smallest instead, a return path that varies closes the
     /// window.
     back: Option<f64>,
+    /// Newest packet that is acknowledged, how many are, and mean time by which they were late that had been overtaken.
+    reached: u64,
+    acked: u64,
+    late: f64,
     /// Paths of the session wait in one queue, which has overflowed: what is late is late for it.
     is_shared: bool,
     own: Own,
@@ -70,6 +76,19 @@ impl Delays {
             self.pauses.pop_front();
         }
         self.pauses.push_back((packet, pause));
+    }
+
+    /// A packet is acknowledged at this `age`, where packets that none overtakes take a round trip of `rtt`, in microseconds.
+    pub(super) fn on_ack(&mut self, packet: u64, age: Micros, rtt: f64) {
+        let late = if packet < self.reached { (age as f64 - rtt).max(0.0) } else { 0.0 };
+        self.acked += 1;
+        self.late += (late - self.late) / self.acked.min(LATE_PACKETS) as f64;
+        self.reached = self.reached.max(packet);
+    }
+
+    /// Mean time in microseconds by which packets are later than those that overtake them.
+    pub(super) fn late(&self) -> f64 {
+        self.late
     }
 
     /// The peer has reported an arrival; `smoothed_rtt`, and the time that a packet `takes` at the present rate, in microseconds.
@@ -142,9 +161,9 @@ impl Delays {
         (self.recent.get().unwrap_or(0) - self.smallest()) as f64 - self.jitter()
     }
 
-    /// Round trip without a queue.
+    /// Round trip without a queue. Reports are of packets that overtook others.
     pub(super) fn round_trip(&self) -> f64 {
-        self.back.unwrap_or(0.0) + self.jitter()
+        self.back.unwrap_or(0.0) + self.jitter() + self.late
     }
 
     /// Whether the latest packet met a queue: longer than 3 ms, which jitter is, and near to the deepest of late, where

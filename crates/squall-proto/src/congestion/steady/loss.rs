@@ -2,15 +2,19 @@
 
 use squall_sched::Micros;
 
-/// Weight of a packet in the share of all that is lost: a mean over some 500 packets, as in [`super::super::origin`].
-const WEIGHT: f64 = 0.002;
-/// The same in the shares that are compared, over some 2,000. Over 500, chance cuts the window of a link that loses 1 % by
+/// Weight of a packet in the shares that are compared: means over some 2,000 packets. Over 500, chance cuts the window of a link that loses 1 % by
 /// itself to two thirds on average, and four of five key frames of `lossy-12mbps` come too late.
 const COMPARED_WEIGHT: f64 = 0.0005;
-/// A larger share of all packets is congestion in any case (draft-ietf-rmcat-gcc-02 draws the line there too).
-const TOLERATED: f64 = 0.1;
+/// If of more than one packet in this many is lost, that is congestion in any case (draft-ietf-rmcat-gcc-02 draws the line there too), …
+const TOLERATED: u32 = 10;
+/// … in as many rounds in a row: an outage that ends by itself is reported within one or two. Rounds of fewer packets say nothing.
+const HEAVY_ROUNDS: u8 = 3;
+const LEAST_PACKETS: u32 = 10;
 /// How many times as often packets must be lost that met a queue. Random loss hits both alike.
 const CONTRAST: f64 = 2.0;
+/// Packets lost one after the other are one event. Of a longer row one in so many may arrive: radios have outages of which
+/// single packets escape.
+const ESCAPED: u64 = 16;
 /// CUBIC's multiplicative decrease (RFC 9438 §4.6).
 const BETA: f64 = 0.7;
 /// Smallest window in packets.
@@ -24,33 +28,58 @@ const OUTLIVED: f64 = 1.15;
 /// … and grows by this factor a round.
 const PROBE: f64 = 1.25;
 
-/// Shares of packets lost: of all, of those that met a queue, and of those that met none.
+/// How often packets are lost: those that met a queue, those that met none, and all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
-    all: f64,
+    /// Events per packet.
     queued: f64,
     clear: f64,
+    /// The packet that was lost last, and how many of the same event.
+    row: Option<(u64, u64)>,
+    /// Packets of this round, and how many of them were lost.
+    round: (u32, u32),
+    /// Rounds in a row that lost too many.
+    heavy: u8,
 }
 
 impl Losses {
-    /// A packet has arrived or is lost, while the path had a queue or not.
-    pub(super) fn on_packet(&mut self, met_queue: bool, is_lost: bool) {
-        let lost = f64::from(u8::from(is_lost));
-        self.all += WEIGHT * (lost - self.all);
-        let share = if met_queue { &mut self.queued } else { &mut self.clear };
-        *share += COMPARED_WEIGHT * (lost - *share);
+    /// A packet has arrived, while the path had a queue or not.
+    pub(super) fn on_packet(&mut self, met_queue: bool) {
+        self.round.0 += 1;
+        let share = self.share(met_queue);
+        *share -= COMPARED_WEIGHT * *share;
+    }
+
+    /// A packet is lost.
+    pub(super) fn on_loss(&mut self, packet: u64, met_queue: bool) {
+        self.round = (self.round.0 + 1, self.round.1 + 1);
+        let row = self.row.filter(|(last, count)| (*last..=last + 1 + count / ESCAPED).contains(&packet));
+        let count = row.map_or(0, |(_, count)| count);
+        self.row = Some((packet, count + 1));
+        if count == 0 {
+            let share = self.share(met_queue);
+            *share += COMPARED_WEIGHT * (1.0 - *share);
+        }
+    }
+
+    fn share(&mut self, met_queue: bool) -> &mut f64 {
+        if met_queue { &mut self.queued } else { &mut self.clear }
+    }
+
+    /// A round trip is over.
+    pub(super) fn end_round(&mut self) {
+        let (all, lost) = self.round;
+        if all >= LEAST_PACKETS {
+            self.heavy = if TOLERATED * lost > all { self.heavy.saturating_add(1) } else { 0 };
+            self.round = (0, 0);
+        }
     }
 
     /// Whether a loss now is by congestion.
     pub(super) fn is_congestion(&self, met_queue: bool) -> bool {
         // Almost three standard deviations of such a mean: each loss is judged, and one mistake in thousands is enough.
         let chance = 2.0 * (COMPARED_WEIGHT * self.clear).sqrt();
-        self.all > TOLERATED || met_queue && self.queued > CONTRAST * self.clear + chance
-    }
-
-    /// The window was cut: what was lost until now has been answered for the most part.
-    pub(super) fn on_answer(&mut self) {
-        self.all *= 0.5;
+        self.heavy >= HEAVY_ROUNDS || met_queue && self.queued > CONTRAST * self.clear + chance
     }
 }
 
@@ -153,47 +182,89 @@ mod tests {
     const MTU: u64 = 1_250;
     const RTT: f64 = 40_000.0;
 
-    /// Whether a loss is by congestion, where one packet in `queued` is lost with a queue and one in `clear` without.
-    fn is_congestion(queued: u64, clear: u64, met_queue: bool) -> bool {
+    /// The loss of one in so many packets that met a queue, and of those that met none; in rounds of fifty packets.
+    fn losses(queued: u64, clear: u64) -> Losses {
         let mut losses = Losses::default();
         for packet in 1..4_000 {
-            losses.on_packet(true, packet % queued == 0);
-            losses.on_packet(false, packet % clear == 0);
+            for (met_queue, every) in [(true, queued), (false, clear)] {
+                // Not one after the other.
+                if packet % every == 0 {
+                    losses.on_loss(20 * packet + 10 * u64::from(!met_queue), met_queue);
+                } else {
+                    losses.on_packet(met_queue);
+                }
+            }
+            if packet % 25 == 0 {
+                losses.end_round();
+            }
         }
-        losses.is_congestion(met_queue)
+        losses
     }
 
     #[test]
     fn losses_are_of_congestion_if_packets_in_queues_are_lost_more_often() {
-        assert!(is_congestion(50, 1_000_000, true), "queues alone lose");
-        assert!(!is_congestion(50, 1_000_000, false), "this one met none");
-        assert!(!is_congestion(50, 50, true), "the medium loses");
-        assert!(is_congestion(6, 6, false), "too much for any medium");
+        assert!(losses(50, 1_000_000).is_congestion(true), "queues alone lose");
+        assert!(!losses(50, 1_000_000).is_congestion(false), "this one met none");
+        assert!(!losses(50, 50).is_congestion(true), "the medium loses");
+        assert!(losses(6, 6).is_congestion(false), "too much for any medium");
     }
 
     #[test]
     fn chance_is_no_congestion() {
-        // A medium that loses one packet in a hundred, whatever the queue.
-        let mut random = 1;
-        let mut losses = Losses::default();
-        let mut mistakes = 0;
-        for packet in 0..400_000 {
-            let (met_queue, is_lost) = (next_chance(&mut random) < 0.5, next_chance(&mut random) < 0.01);
-            losses.on_packet(met_queue, is_lost);
-            mistakes += u32::from(packet >= 4_000 && is_lost && losses.is_congestion(met_queue));
+        // A medium that loses one packet in a hundred, one or four in a row, whatever the queue. Four thousand are lost.
+        for (row, tolerated) in [(1, 0), (4, 40)] {
+            let (mut random, mut losses, mut mistakes) = (1, Losses::default(), 0);
+            let mut left = 0;
+            for packet in 0..400_000 {
+                let (met_queue, begins) =
+                    (next_chance(&mut random) < 0.5, next_chance(&mut random) < 0.01 / f64::from(row));
+                left = if begins { row } else { left.max(1) - 1 };
+                if left == 0 {
+                    losses.on_packet(met_queue);
+                    continue;
+                }
+                losses.on_loss(packet, met_queue);
+                mistakes += u32::from(packet >= 4_000 && losses.is_congestion(met_queue));
+            }
+            assert!(mistakes <= tolerated, "{row} in a row: {mistakes}");
         }
-        assert_eq!(mistakes, 0);
     }
 
     #[test]
-    fn an_answer_halves_what_counts_as_too_much() {
+    fn an_outage_is_one_event_and_no_congestion() {
+        let mut losses = losses(1_000_000, 200);
+        // Of 200 packets, three arrive.
+        for packet in (50_000..50_200).filter(|packet| ![50_050, 50_100, 50_150].contains(packet)) {
+            losses.on_loss(packet, true);
+        }
+        losses.end_round();
+        assert!(!losses.is_congestion(true) && !losses.is_congestion(false));
+    }
+
+    #[test]
+    fn too_much_is_lost_in_three_rounds_of_a_row() {
         let mut losses = Losses::default();
-        for packet in 0..2_000 {
-            losses.on_packet(false, packet % 6 == 0);
+        let mut round = |lost: u64| {
+            (0..50 - lost).for_each(|_| losses.on_packet(false));
+            (0..lost).for_each(|packet| losses.on_loss(10 * packet, false));
+            losses.end_round();
+            losses.is_congestion(false)
+        };
+        assert_eq!([6, 6, 6, 6, 5, 6].map(&mut round), [false, false, true, true, false, false]);
+    }
+
+    #[test]
+    fn a_round_of_few_packets_lasts_until_there_are_more() {
+        let mut losses = Losses::default();
+        for packet in 0..60 {
+            if packet % 5 == 0 {
+                losses.on_loss(packet, false);
+            } else {
+                losses.on_packet(false);
+            }
+            losses.end_round();
         }
         assert!(losses.is_congestion(false));
-        losses.on_answer();
-        assert!(!losses.is_congestion(false));
     }
 
     #[test]

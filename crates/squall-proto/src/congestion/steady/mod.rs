@@ -280,6 +280,7 @@ impl Steady {
     fn end_round(&mut self, now: Micros) {
         self.round_end = self.next;
         self.sharing = self.member.sharing();
+        self.losses.end_round();
         let queue = self.delays.queue();
         let limited = self.is_limited(now);
         let target = self.rate.get().map_or(self.config.target as f64, |rate| self.target(rate));
@@ -323,13 +324,18 @@ impl Steady {
         self.free = if limited && is_empty { (self.free + 1).min(DOUBLINGS) } else { 0 };
     }
 
+    /// Whether enough was delivered at the start to judge the path by.
+    fn is_known(&self) -> bool {
+        self.rate.get().is_some() && self.delivered >= FIRST_PACKETS * self.mtu
+    }
+
     fn end_flat_start(&mut self, now: Micros, limited: bool) {
         let (rounds, from) = self.flat;
         let rate = self.present();
         if limited {
             self.flat = if rate > 1.25 * from { (0, rate) } else { (rounds + 1, from) };
         }
-        if self.flat.0 >= FLAT_ROUNDS {
+        if self.flat.0 >= FLAT_ROUNDS && self.is_known() {
             self.go_alone(now);
         }
     }
@@ -341,12 +347,11 @@ impl Steady {
         }
         let in_flight = self.in_flight.max(MIN_WINDOW * self.mtu) as f64;
         match self.phase {
-            Phase::Start if self.delivered < FIRST_PACKETS * self.mtu => return,
+            Phase::Start if !self.is_known() => return,
             Phase::Start => self.go_alone(now),
             // The delay bound has reacted already.
             Phase::Alone if self.delay_bound() < in_flight => return,
             Phase::Alone | Phase::Beside => {
-                self.losses.on_answer();
                 self.loss.cut(now, in_flight, self.mtu);
             }
             Phase::Dip { .. } | Phase::Lift { .. } | Phase::Restore { .. } => return,
@@ -381,7 +386,8 @@ impl Controller for Steady {
         self.rate.on_waiting(now, waits);
     }
 
-    fn on_ack(&mut self, _now: Micros, packet: u64, sent: Micros, bytes: u64) {
+    fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64) {
+        self.delays.on_ack(packet, now.saturating_sub(sent), self.smoothed_rtt);
         self.rate.on_ack(bytes);
         self.delivered += bytes;
         self.acked += bytes;
@@ -390,7 +396,7 @@ impl Controller for Steady {
             self.started += bytes;
         }
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        self.losses.on_packet(self.delays.met_queue(), false);
+        self.losses.on_packet(self.delays.met_queue());
         if self.newest.is_none_or(|(newest, _)| packet > newest) {
             self.newest = Some((packet, sent));
         }
@@ -409,7 +415,7 @@ impl Controller for Steady {
     }
 
     fn on_arrival(&mut self, now: Micros, arrival: Arrival) {
-        self.rate.on_arrival(arrival, self.delays.jitter());
+        self.rate.on_arrival(arrival, self.delays.jitter().max(2.0 * self.delays.late()));
         self.measure_capacity(now);
         let takes = self.rate.get().map_or(f64::MAX, |rate| self.mtu as f64 * 1e6 / rate);
         self.delays.add(now, arrival, self.smoothed_rtt, takes);
@@ -420,18 +426,25 @@ impl Controller for Steady {
             self.end_round(now);
         }
         let queue = (self.delays.round_trip() / 8.0).clamp(12e3, 25e3);
-        let known = self.delivered > FIRST_PACKETS * self.mtu;
-        if self.phase == Phase::Start && known && self.is_limited(now) && self.delays.standing() > queue {
+        if self.phase == Phase::Start
+            && self.is_known()
+            && self.is_limited(now)
+            && self.delays.standing() > queue
+        {
             self.go_alone(now);
         }
     }
 
     fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64) {
         let met_queue = self.delays.met_queue();
-        self.losses.on_packet(met_queue, true);
+        self.losses.on_loss(packet, met_queue);
         if self.losses.is_congestion(met_queue) {
             self.answer(now, packet);
         }
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    fn on_forgiven(&mut self, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
