@@ -155,13 +155,10 @@ pub struct Config {
     /// Pause before the handshake is tried over the next interface too. Default: 100 ms, the smallest
     /// that RFC 8305 §5 allows.
     pub race_delay: Duration,
-    /// Packets by which one may be overtaken before it counts as lost without further delay.
-    /// Default: 32, so that in effect time decides.
-    pub packet_threshold: u32,
-    /// Age, in round trips, at which a packet that was overtaken counts as lost. Default: 1.25, the
-    /// quarter of a round trip that RACK allows for reordering (RFC 8985 §6.2); RFC 9002's 1.125 takes a
-    /// jitter of a few milliseconds for loss.
-    pub time_threshold: f32,
+    /// Whether a packet counts as lost by the reordering that its path shows (`docs/congestion.md`), and is taken for
+    /// delivered when it arrives later. Without it, after 3 packets or 9/8 of a round trip, as RFC 9002 §6.1 has it. For comparisons;
+    /// see [`Self::standard`]. Default: yes.
+    pub track_reordering: bool,
     /// Silence after which a path with packets in flight is suspected, counted from when an
     /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
     pub silence: Duration,
@@ -205,8 +202,7 @@ impl Default for Config {
             accept: None,
             distrust: false,
             race_delay: Duration::from_millis(100),
-            packet_threshold: 32,
-            time_threshold: 1.25,
+            track_reordering: true,
             silence: Duration::from_millis(200),
             liveness: true,
             steer_acks: true,
@@ -223,7 +219,7 @@ impl Config {
     /// packets and 9/8 of a round trip (§6.1). The multipath QUIC that the papers compared with.
     #[must_use]
     pub fn standard(self) -> Self {
-        Self { liveness: false, packet_threshold: 3, time_threshold: 9.0 / 8.0, ..self }
+        Self { liveness: false, track_reordering: false, ..self }
     }
 }
 

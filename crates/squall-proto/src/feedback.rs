@@ -18,6 +18,10 @@ const BATCH: u32 = 2;
 /// Pause between reports when packets come out of order: what was overtaken must be reported before
 /// the sender takes it for lost (RFC 9000 §13.2.1 asks for immediate acknowledgement).
 const URGENT_DELAY: Micros = 1_000;
+// What was overtaken by more than a round trip is reported at once, whatever that costs: when the acknowledgement comes of a
+// packet that acknowledged a later one, noq-proto 1.4.0 no longer acknowledges anything below (`PendingAcks::subtract_below`), and
+// such acknowledgements come all the time. What has not been reported by then is sent again for nothing.
+
 /// Whole packets with reports may take this share of the bytes received; the report itself is about a
 /// quarter of its packet.
 const SHARE: f64 = 0.03;
@@ -36,6 +40,8 @@ pub(crate) struct Reporter {
     reported: Micros,
     /// Something arrived that was overtaken on its path.
     overtaken: bool,
+    /// It was overtaken by more than a round trip.
+    stale: bool,
     savings: f64,
     cost: f64,
     sequence: u64,
@@ -49,6 +55,7 @@ impl Default for Reporter {
             since: None,
             reported: 0,
             overtaken: false,
+            stale: false,
             savings: MAX_SAVINGS,
             cost: FIRST_COST,
             sequence: 0,
@@ -57,10 +64,21 @@ impl Default for Reporter {
 }
 
 impl Reporter {
-    /// A DATA item that departed at `sent` arrived on the path of that number; `overtaken` by a later one.
-    pub(crate) fn on_data(&mut self, now: Micros, path: u32, sent: Stamp, bytes: usize, overtaken: bool) {
+    /// A DATA item that departed at `sent` arrived on the path of that number, overtaken by that much
+    /// ([`Arrivals`](crate::path::Arrivals)). `round_trip` is the shortest of all paths.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Micros,
+        path: u32,
+        sent: Stamp,
+        bytes: usize,
+        overtaken_by: Micros,
+        round_trip: Micros,
+    ) {
         let delay = Stamp::at(now).since(sent);
+        let overtaken = overtaken_by > 0;
         self.overtaken |= overtaken;
+        self.stale |= overtaken_by > round_trip;
         self.pending += 1;
         self.since.get_or_insert(now);
         self.savings = (self.savings + bytes as f64 * SHARE).min(MAX_SAVINGS);
@@ -78,7 +96,9 @@ impl Reporter {
     /// When the next report is due.
     pub(crate) fn due_at(&self) -> Option<Micros> {
         let since = self.since?;
-        Some(if self.overtaken && self.savings > -MAX_SAVINGS {
+        Some(if self.stale {
+            since
+        } else if self.overtaken && self.savings > -MAX_SAVINGS {
             self.reported + URGENT_DELAY
         } else if self.savings < self.cost {
             since + MAX_DELAY
@@ -92,7 +112,7 @@ impl Reporter {
     /// The report; credit and counters are filled in by the caller.
     pub(crate) fn report(&mut self, now: Micros) -> Feedback {
         self.reported = now;
-        self.overtaken = false;
+        (self.overtaken, self.stale) = (false, false);
         let samples = std::mem::take(&mut self.samples);
         self.pending = 0;
         self.since = None;
@@ -111,13 +131,15 @@ impl Reporter {
 mod tests {
     use super::*;
 
+    const RTT: Micros = 20_000;
+
     #[test]
     fn a_pair_of_packets_is_reported_at_once_and_a_single_one_soon() {
         let mut reporter = Reporter::default();
         assert_eq!(reporter.due_at(), None);
-        reporter.on_data(1_000, 0, Stamp::at(972), 1200, false);
+        reporter.on_data(1_000, 0, Stamp::at(972), 1200, 0, RTT);
         assert_eq!(reporter.due_at(), Some(3_000));
-        reporter.on_data(1_500, 1, Stamp::at(1_464), 1200, false);
+        reporter.on_data(1_500, 1, Stamp::at(1_464), 1200, 0, RTT);
         assert_eq!(reporter.due_at(), Some(1_000));
         let report = reporter.report(1_500);
         let sample = |path, delay, at| Sample { path, delay, departure: Some(Stamp::at(at)), received: 1 };
@@ -128,15 +150,26 @@ mod tests {
     #[test]
     fn what_was_overtaken_does_not_wait() {
         let mut reporter = Reporter { savings: 0.0, reported: 5_000, ..Reporter::default() };
-        reporter.on_data(5_200, 0, Stamp::at(5_000), 100, true);
+        reporter.on_data(5_200, 0, Stamp::at(5_000), 100, 100, RTT);
         assert_eq!(reporter.due_at(), Some(6_000));
+    }
+
+    #[test]
+    fn what_was_overtaken_by_a_round_trip_is_reported_at_once() {
+        let mut reporter = Reporter { savings: -MAX_SAVINGS, reported: 5_000, ..Reporter::default() };
+        reporter.on_data(5_200, 0, Stamp::at(5_000), 100, RTT, RTT);
+        assert_eq!(reporter.due_at(), Some(6_000));
+        reporter.on_data(5_300, 0, Stamp::at(5_000), 100, RTT + 1, RTT);
+        assert_eq!(reporter.due_at(), Some(5_200));
+        reporter.report(5_300);
+        assert_eq!(reporter.due_at(), None);
     }
 
     #[test]
     fn the_newest_packet_is_reported_where_packets_overtake() {
         let mut reporter = Reporter::default();
-        for (now, sent, overtaken) in [(5_000, 4_000, false), (5_400, 3_600, true)] {
-            reporter.on_data(now, 0, Stamp::at(sent), 100, overtaken);
+        for (now, sent, overtaken_by) in [(5_000, 4_000, 0), (5_400, 3_600, 400)] {
+            reporter.on_data(now, 0, Stamp::at(sent), 100, overtaken_by, RTT);
         }
         let newest = Sample { path: 0, delay: 250, departure: Some(Stamp::at(4_000)), received: 2 };
         assert_eq!(reporter.report(5_400).samples, [newest]);
@@ -148,7 +181,7 @@ mod tests {
         let (mut received, mut spent, mut latest) = (0, 0, 0);
         for i in 0..20_000u64 {
             let now = i * 400;
-            reporter.on_data(now, 0, Stamp::at(now), 1100, i % 9 == 0);
+            reporter.on_data(now, 0, Stamp::at(now), 1100, i % 9 / 8, RTT);
             received += 1100;
             if reporter.due_at().is_some_and(|due| due <= now) {
                 reporter.report(now);

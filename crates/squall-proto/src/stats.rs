@@ -57,6 +57,8 @@ pub struct PathStats {
     pub acked_packets: u64,
     /// Packets with our data that were declared lost.
     pub lost_packets: u64,
+    /// Of these, packets that arrived later: they were overtaken, or late.
+    pub spurious_losses: u64,
     /// Block bytes sent for the first time.
     pub fresh_bytes: u64,
     /// Block bytes sent again after a loss.

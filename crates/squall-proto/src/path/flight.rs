@@ -1,6 +1,9 @@
 //! Packets in flight on a path, and what they carry.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
 
 use squall_sched::{BlockId, Micros, PathId, WorkKind};
 
@@ -120,7 +123,12 @@ pub(crate) struct Flight {
     base: u64,
     packets: VecDeque<Option<InFlight>>,
     bytes: u64,
+    /// Packets that were declared lost and may still arrive: until noq declares them lost, too.
+    lost: BTreeMap<u64, InFlight>,
 }
+
+/// A packet that was declared lost is forgotten after this long at the latest, in microseconds.
+const FORGOTTEN: Micros = 30_000_000;
 
 /// Numbers that noq may skip between two packets; more would be a contract broken.
 const MAX_GAP: u64 = 1 << 16;
@@ -162,6 +170,23 @@ impl Flight {
         Some(entry)
     }
 
+    /// Takes out a packet that is declared lost, and keeps it for the case that it arrives.
+    pub(crate) fn lose(&mut self, packet: u64) -> Option<InFlight> {
+        let entry = self.take(packet)?;
+        while let Some(first) = self.lost.first_entry()
+            && entry.sent_at.saturating_sub(first.get().sent_at) > FORGOTTEN
+        {
+            first.remove();
+        }
+        self.lost.insert(packet, entry.clone());
+        Some(entry)
+    }
+
+    /// Takes out a packet that was declared lost, since it has arrived, or will not.
+    pub(crate) fn take_lost(&mut self, packet: u64) -> Option<InFlight> {
+        self.lost.remove(&packet)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -171,9 +196,17 @@ impl Flight {
         Some((self.base, self.packets.front()?.as_ref()?))
     }
 
+    /// The oldest packet whose fate is open and will be known, with its number.
+    pub(crate) fn oldest(&self) -> Option<(u64, &InFlight)> {
+        let numbered = (self.base..).zip(&self.packets);
+        numbered
+            .filter_map(|(packet, entry)| Some((packet, entry.as_ref()?)))
+            .find(|(_, entry)| !entry.is_mtu_probe)
+    }
+
     /// Since when an acknowledgement is outstanding.
     pub(crate) fn waiting_since(&self) -> Option<Micros> {
-        self.packets.iter().flatten().find(|p| !p.is_mtu_probe).map(|p| p.sent_at)
+        self.oldest().map(|(_, entry)| entry.sent_at)
     }
 
     /// Number the next packet will have, or a later one.
@@ -185,8 +218,9 @@ impl Flight {
         self.packets.iter_mut().flatten()
     }
 
-    /// Takes out everything, with packet numbers.
+    /// Takes out everything, with packet numbers; what was declared lost remains so.
     pub(crate) fn drain(&mut self) -> Vec<(u64, InFlight)> {
+        self.lost.clear();
         let first = self.base;
         self.bytes = 0;
         self.base += self.packets.len() as u64;

@@ -53,6 +53,12 @@ impl Losses {
         *count += 1;
     }
 
+    /// A packet of this side's that was lost has arrived.
+    pub(crate) fn revoke(&mut self) {
+        self.sent.lost = self.sent.lost.saturating_sub(1);
+        self.sent.acked += 1;
+    }
+
     /// The peer's report of its packets. Counts only grow, so one that arrives late changes nothing.
     pub(crate) fn on_report(&mut self, fates: Fates) {
         let (_, latest) = self.received.get_or_insert((fates, fates));

@@ -1,11 +1,13 @@
 //! A path of a session: its life, packets in flight, delays, losses, rates, and what QUIC keeps of it.
 
+mod arrivals;
 mod delay;
 mod flight;
 mod life;
 mod losses;
 mod prediction;
 mod rate;
+mod reordering;
 
 use std::collections::VecDeque;
 
@@ -19,15 +21,16 @@ use crate::{
     pacer::Pacer,
     stats::PathStats,
     steering::{Entry, QuicPath},
-    wire::Stamp,
 };
 
+use arrivals::Arrivals;
 pub(crate) use delay::{Delay, Level, Reported, Rtt, Sample, WRAP, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};
 pub(crate) use prediction::Predictions;
 use rate::{Bottleneck, LossWindow, RateMeter};
+use reordering::Reordering;
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
 /// number, frame header and tag. The header of the chunk is reserved apart from it.
@@ -66,6 +69,7 @@ pub(crate) struct Path {
     pub(crate) delay: Delay,
     /// The peer's last report of an arrival, until the packet is acknowledged that it is of.
     pub(crate) reported: Option<Reported>,
+    pub(crate) reordering: Reordering,
     pub(crate) loss: LossWindow,
     /// How well arrivals were predicted.
     pub(crate) predictions: Predictions,
@@ -88,8 +92,7 @@ pub(crate) struct Path {
     pub(crate) forecast: Forecast,
     /// Packets acknowledged when the forecast was made last.
     pub(crate) forecast_at: u64,
-    /// Latest time of sending among the data that arrived on it.
-    pub(crate) latest_sent: Option<Stamp>,
+    pub(crate) arrivals: Arrivals,
     /// When a packet last arrived on it.
     pub(crate) received_at: Micros,
     /// How often its addresses have changed of late.
@@ -122,6 +125,7 @@ impl Path {
             rtt: Rtt::default(),
             delay: Delay::default(),
             reported: None,
+            reordering: Reordering::default(),
             loss: LossWindow::default(),
             predictions: Predictions::default(),
             losses: Losses::default(),
@@ -135,7 +139,7 @@ impl Path {
             held: 0,
             forecast: Forecast::default(),
             forecast_at: 0,
-            latest_sent: None,
+            arrivals: Arrivals::default(),
             received_at: now,
             moves: Moves::default(),
             is_leaving: false,
@@ -188,6 +192,22 @@ impl Path {
     fn overdue(&self, now: Micros) -> Micros {
         let due = self.life.due(self.flight.waiting_since(), self.rtt.smoothed);
         due.map_or(0, |due| now.saturating_sub(due))
+    }
+
+    /// The oldest packet in flight that a later one has overtaken.
+    pub(crate) fn overtaken(&self) -> Option<(u64, &InFlight)> {
+        self.flight
+            .oldest()
+            .filter(|(packet, _)| self.reordering.newest().is_some_and(|newest| *packet < newest))
+    }
+
+    /// When the packet at [`Self::overtaken`] is lost. What left before the process stopped, which it did until `resumed`, has
+    /// been under way since then.
+    pub(crate) fn lost_at(&self, resumed: Micros) -> Option<Micros> {
+        let (packet, entry) = self.overtaken()?;
+        let ahead = self.reordering.newest()? - packet;
+        let at_once = ahead >= self.reordering.packets();
+        Some(if at_once { 0 } else { entry.sent_at.max(resumed) + self.reordering.patience() })
     }
 
     /// When the first of these is due.

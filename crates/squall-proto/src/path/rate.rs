@@ -29,6 +29,19 @@ impl LossWindow {
         }
     }
 
+    /// A packet that was recorded as lost has arrived.
+    pub(crate) fn revoke(&mut self, now: Micros) {
+        self.record(now, false);
+        let latest =
+            (0..Self::SLOTS as u64).map(|i| (self.slot.wrapping_sub(i) % Self::SLOTS as u64) as usize);
+        for slot in latest {
+            if self.slots[slot].1 > 0 {
+                self.slots[slot].1 -= 1;
+                return;
+            }
+        }
+    }
+
     pub(crate) fn ratio(&self) -> f64 {
         let (acked, lost) = self.slots.iter().fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
         if acked + lost == 0 { 0.0 } else { f64::from(lost) / f64::from(acked + lost) }
@@ -177,6 +190,16 @@ mod tests {
         }
         assert!(loss.ratio() < 0.15);
         loss.record(9_000_000, false);
+        assert_eq!(loss.ratio(), 0.0);
+    }
+
+    #[test]
+    fn losses_that_were_none_are_taken_back() {
+        let mut loss = LossWindow::default();
+        (0..10).for_each(|i| loss.record(i * 10_000, i < 3));
+        loss.revoke(400_000);
+        assert!((loss.ratio() - 0.2).abs() < 1e-9, "two of ten: {}", loss.ratio());
+        (0..5).for_each(|_| loss.revoke(400_000));
         assert_eq!(loss.ratio(), 0.0);
     }
 

@@ -74,12 +74,6 @@ pub enum PacketFate {
     Unknown,
 }
 
-impl PacketFate {
-    pub(super) fn known(acked: bool) -> Self {
-        if acked { Self::Acked } else { Self::Lost }
-    }
-}
-
 /// Bytes of a block of the peer's that arrived, and were not here before; or of its parity, before it was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalLog {

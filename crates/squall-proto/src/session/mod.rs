@@ -14,6 +14,7 @@ mod extremes;
 mod grow;
 mod hints;
 mod log;
+mod loss;
 mod notices;
 mod paths;
 mod probe;

@@ -187,49 +187,51 @@ impl Session {
         // What was in flight when the path fell silent, or out, says nothing of the path that is back.
         let forgiven = self.conn.paths[id].quic.ledger.lock().forgive_below;
         let clock = *self.conn.clock();
-        let mut newest_data = None;
+        let (mut newest_data, mut lost) = (None, Vec::new());
         for fate in fates {
-            let Some(entry) = self.conn.paths[id].flight.take(fate.packet) else { continue };
-            self.log_packet(at, id, fate.packet, PacketFate::known(fate.acked), &entry);
+            let Some(entry) = self.conn.paths[id].flight.take(fate.packet) else {
+                self.on_late_fate(at, id, *fate);
+                continue;
+            };
+            if !fate.acked {
+                lost.push((fate.packet, entry));
+                continue;
+            }
+            self.log_packet(at, id, fate.packet, PacketFate::Acked, &entry);
             let path = &mut self.conn.paths[id];
             if entry.counts() && fate.packet >= forgiven {
-                path.losses.on_fate(fate.acked);
+                path.losses.on_fate(true);
+            }
+            if entry.sent_at >= self.resumed {
+                path.reordering.on_ack(at, fate.packet, entry.sent_at, Some(fate.packet) == newest);
             }
             let packet = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
-            if fate.acked {
-                let known = self.micros(clock.of_session(fate.at));
-                let path = &mut self.conn.paths[id];
-                let counts = entry.sent_at >= self.resumed && !path.life.is_stale(known, entry.sent_at);
-                if Some(fate.packet) == newest && counts {
-                    let with = match entry.payload {
-                        Some(Payload::Chunk(_)) => Sample::Data,
-                        Some(Payload::Probe(_)) => Sample::Probe,
-                        _ => Sample::Other,
-                    };
-                    path.rtt.sample(at, known.saturating_sub(entry.sent_at).max(1), with);
-                }
-                let change = path.life.on_proof(at, packet, path.rtt.steady);
-                path.delivery.record(at, entry.bytes.into());
-                for bottleneck in [&mut path.bottleneck, &mut path.bottleneck_of_flights] {
-                    bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());
-                }
-                newest_data = newest_data.max(entry.written_at().map(|written| (fate.packet, written)));
-                self.carry_out(at, id, change);
-                self.on_packet_acked(at, id, entry);
-            } else {
-                if entry.counts() {
-                    path.loss.record(at, true);
-                    path.stats.lost_packets += 1;
-                }
-                let change = path.life.on_loss(at, packet, path.window);
-                self.carry_out(at, id, change);
-                self.on_packet_lost(at, id, entry);
+            let known = self.micros(clock.of_session(fate.at));
+            let path = &mut self.conn.paths[id];
+            let counts = entry.sent_at >= self.resumed && !path.life.is_stale(known, entry.sent_at);
+            if Some(fate.packet) == newest && counts {
+                let with = match entry.payload {
+                    Some(Payload::Chunk(_)) => Sample::Data,
+                    Some(Payload::Probe(_)) => Sample::Probe,
+                    _ => Sample::Other,
+                };
+                path.rtt.sample(at, known.saturating_sub(entry.sent_at).max(1), with);
             }
+            let change = path.life.on_proof(at, packet, path.rtt.steady);
+            path.delivery.record(at, entry.bytes.into());
+            for bottleneck in [&mut path.bottleneck, &mut path.bottleneck_of_flights] {
+                bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());
+            }
+            newest_data = newest_data.max(entry.written_at().map(|written| (fate.packet, written)));
+            self.carry_out(at, id, change);
+            self.on_packet_acked(at, id, entry);
         }
         if let Some((packet, (written, expected))) = newest_data {
             self.report_arrival(at, id, packet, written, expected);
         }
+        self.lose(at, id, lost, true);
         if let Some(newest) = newest {
+            self.detect_losses(at, id);
             self.forget_mtu_probes(at, id, newest);
         }
     }
@@ -290,30 +292,34 @@ impl Session {
             path.stats.acked_packets += 1;
         }
         for payload in entry.payload.into_iter().chain(entry.more) {
-            match payload {
-                Payload::Chunk(chunk) if chunk.is_parity() => {
-                    self.on_parity(at, chunk, id, ParityFate::Acked);
-                }
-                Payload::Chunk(chunk) => {
-                    self.sched_events.push(SchedEvent::Acked {
-                        block: chunk.block,
-                        range: chunk.range.clone(),
-                        path: id,
-                    });
-                    let ended = self.outbox.on_acked(chunk.block, chunk.range, id, chunk.has_end);
-                    match ended {
-                        Some(ended) => self.on_ended(at, &ended),
-                        None => self.announce_end(chunk.block),
-                    }
-                }
-                Payload::Control(Control::End(block)) => {
-                    if let Some(ended) = self.outbox.on_end_known(block) {
-                        self.on_ended(at, &ended);
-                    }
-                }
-                Payload::Control(Control::Alert { path, sequence }) => self.radios.on_acked(path, sequence),
-                Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => {}
+            self.on_payload_acked(at, id, payload);
+        }
+    }
+
+    pub(super) fn on_payload_acked(&mut self, at: Micros, id: PathId, payload: Payload) {
+        match payload {
+            Payload::Chunk(chunk) if chunk.is_parity() => {
+                self.on_parity(at, chunk, id, ParityFate::Acked);
             }
+            Payload::Chunk(chunk) => {
+                self.sched_events.push(SchedEvent::Acked {
+                    block: chunk.block,
+                    range: chunk.range.clone(),
+                    path: id,
+                });
+                let ended = self.outbox.on_acked(chunk.block, chunk.range, id, chunk.has_end);
+                match ended {
+                    Some(ended) => self.on_ended(at, &ended),
+                    None => self.announce_end(chunk.block),
+                }
+            }
+            Payload::Control(Control::End(block)) => {
+                if let Some(ended) = self.outbox.on_end_known(block) {
+                    self.on_ended(at, &ended);
+                }
+            }
+            Payload::Control(Control::Alert { path, sequence }) => self.radios.on_acked(path, sequence),
+            Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => {}
         }
     }
 
@@ -417,13 +423,10 @@ impl Session {
     ) -> (PathId, Micros) {
         // A path that is just closing: its bytes count all the same, for they are acknowledged.
         let Some(id) = id else { return (PathId(0), 0) };
+        let round_trip = self.conn.paths.iter().map(|path| path.rtt.min).min().unwrap_or(0);
         let path = &mut self.conn.paths[id];
-        // Less than half the range of the stamps behind the latest.
-        let overtaken = path.latest_sent.is_some_and(|t| (1..1 << 23).contains(&t.since(sent)));
-        if !overtaken {
-            path.latest_sent = Some(sent);
-        }
-        self.reporter.on_data(at, path.quic.number, sent, bytes, overtaken);
+        let overtaken_by = path.arrivals.on_data(at, sent);
+        self.reporter.on_data(at, path.quic.number, sent, bytes, overtaken_by, round_trip);
         // The smoothed round trip of one who only answers may be that of an outage long ago.
         (id, path.rtt.min / 2)
     }

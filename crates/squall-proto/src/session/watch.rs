@@ -33,6 +33,7 @@ impl Session {
         }
         self.inbox.on_time(at);
         self.inbox.watch(at);
+        self.watch_losses(at);
         self.watch_paths(at);
         self.send_alerts(at);
         self.open_paths(at);
@@ -72,6 +73,7 @@ impl Session {
         consider(self.open_at());
         consider(self.lasts_without_path_until());
         consider(self.hints_due());
+        consider(self.next_loss());
         if !held_up {
             consider(self.reporter.due_at());
             consider(self.duties.wake());

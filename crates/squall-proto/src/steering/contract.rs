@@ -294,6 +294,40 @@ fn the_ledger_names_the_packet_that_is_lost() {
     assert_eq!(fates.iter().filter(|(_, acked)| !acked).count(), 1);
 }
 
+/// How long noq waits for a packet that others have overtaken, if it is to take it to have left by `lead` too early.
+fn waits_for(lead: Duration) -> Duration {
+    let mut pair = Pair::new();
+    pair.server().paths[PathId(0)].ledger.set_lead(lead.as_micros() as u64);
+    let send = |pair: &mut Pair, arrives: bool| {
+        pair.cut[0] = !arrives;
+        pair.queue(SERVER_SIDE, 1000, 1);
+        let left = pair.poll(SERVER_SIDE, Some(0)).remove(0);
+        pair.cut[0] = false;
+        left.packets[0]
+    };
+    // Round trips with the lead take the place of those before.
+    for _ in 0..50 {
+        send(&mut pair, true);
+        pair.settle(Duration::from_millis(100));
+    }
+    pair.fates(SERVER_SIDE, 0);
+    let (lost, began) = (send(&mut pair, false), pair.now);
+    (0..40).for_each(|_| _ = send(&mut pair, true));
+    while !pair.fates(SERVER_SIDE, 0).contains(&(lost, false)) {
+        pair.settle(Duration::from_millis(1));
+    }
+    pair.now - began
+}
+
+#[test]
+fn an_overtaken_packet_is_waited_for_as_long_as_the_session_may_need() {
+    let in_order = waits_for(Duration::ZERO);
+    assert!((60..80).contains(&in_order.as_millis()), "three round trips of 20 ms: {in_order:?}");
+    let (lead, ahead) = (Duration::from_millis(30), waits_for(Duration::from_millis(30)));
+    // Three round trips of 50 ms, of which 30 are over when it leaves.
+    assert!(ahead >= in_order + 2 * lead - Duration::from_millis(10), "{ahead:?} after {in_order:?}");
+}
+
 #[test]
 fn acknowledgements_ride_on_the_packet_of_the_open_gate() {
     let mut pair = Pair::new();

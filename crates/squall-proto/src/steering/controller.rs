@@ -9,7 +9,7 @@ use std::{
     any::Any,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -22,6 +22,7 @@ use squall_sched::Micros;
 
 use super::{
     cubic::Cubic,
+    governor::{Declared, Governor, Lost},
     marks::Marks,
     media::{Estimate, Media},
     tolerant::Tolerance,
@@ -54,8 +55,15 @@ pub(crate) struct Departure {
 pub(crate) struct Ledger {
     open: AtomicBool,
     entries: Mutex<Entries>,
-    /// The controller inside, if it wants to know when packets arrived.
+    /// The controller inside, which the session reaches with its verdicts.
+    governor: Option<Arc<Mutex<Governor>>>,
+    /// The same, if it wants to know when packets arrived.
     media: Option<Media>,
+    /// The session declares losses, not noq.
+    tracks: bool,
+    /// See [`Self::lead`]: what the path needs, and that of the packets that leave now.
+    lead: AtomicU64,
+    lead_now: AtomicU64,
     /// Of the connection: see [`Controllers::changes`].
     changes: Arc<AtomicUsize>,
 }
@@ -89,8 +97,10 @@ pub(crate) struct Entries {
     pub(crate) marks: Marks,
     /// Congestion events that were passed on.
     pub(crate) congestion_events: u64,
-    /// Congestion events that noq found out to have been mere reordering.
+    /// Congestion events that turned out to have been mere reordering.
     pub(crate) spurious_events: u64,
+    /// Packets that the session has declared lost.
+    declared: Declared,
 }
 
 impl Ledger {
@@ -100,6 +110,50 @@ impl Ledger {
         if let Some(media) = &self.media {
             self.take(media.on_arrival(now, packet, sent, delay, is_step));
         }
+    }
+
+    /// The session declares packets lost, by ascending number; the next one on the path will have the number `next`. noq
+    /// knows it already with `is_final`, and will report no acknowledgement.
+    pub(crate) fn lose(&self, now: Instant, lost: &[Lost], next: u64, is_final: bool) {
+        let Some(governor) = &self.governor else { return };
+        let mut governor = lock(governor);
+        let (mut bytes, mut last) = (0, None);
+        for packet in lost {
+            let mut entries = self.lock();
+            if packet.packet < entries.forgive_below {
+                self.on_forgiven(packet.bytes);
+                continue;
+            }
+            entries.declared.insert(*packet, next);
+            if is_final {
+                entries.declared.confirm(packet.packet);
+            }
+            drop(entries);
+            governor.on_packet_lost(packet.bytes, packet.packet, now);
+            bytes += u64::from(packet.bytes);
+            last = Some(packet);
+        }
+        if let Some(last) = last {
+            governor.on_congestion_event(now, last.sent, false, false, bytes, last.packet);
+            self.lock().congestion_events += 1;
+            self.refresh(&governor);
+        }
+    }
+
+    fn on_forgiven(&self, bytes: u16) {
+        if let Some(media) = &self.media {
+            media.on_forgiven(bytes);
+        }
+    }
+
+    /// Takes over what the controller inside has worked out.
+    fn refresh(&self, governor: &Governor) -> Metrics {
+        let (window, metrics) = (governor.inner.window(), governor.inner.metrics());
+        let mut entries = self.lock();
+        entries.window = window;
+        entries.pacing_rate = metrics.pacing_rate;
+        entries.slow_start = metrics.ssthresh.is_some_and(|t| window < t);
+        Metrics { window, ssthresh: metrics.ssthresh, bandwidth: metrics.bandwidth_estimate }
     }
 
     /// Whether data waits for the path's pacer or window, and the session has no other path.
@@ -118,24 +172,46 @@ impl Ledger {
         entries.held = estimate.held;
     }
 
-    pub(crate) fn open(&self, open: bool) {
+    /// By how much earlier than they do noq takes packets to leave, in microseconds. Its round trips grow by that, and it waits for
+    /// three of them before it declares a packet lost: on a path that reorders by more, it would be before the session.
+    pub(crate) fn lead(&self) -> Micros {
+        self.lead.load(Ordering::Relaxed)
+    }
+
+    /// When a packet left that noq takes to have left by `lead` too early.
+    fn left_at(sent: Instant, lead: &AtomicU64) -> Instant {
+        sent + Duration::from_micros(lead.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_lead(&self, lead: Micros) {
+        self.lead.store(lead, Ordering::Relaxed);
+    }
+
+    /// Opens the gate or closes it, for packets that noq takes to leave by `lead` too early.
+    pub(crate) fn open(&self, open: bool, lead: Micros) {
         self.open.store(open, Ordering::Relaxed);
+        self.lead_now.store(lead, Ordering::Relaxed);
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Entries> {
-        // A panic while the lock was held is already on its way out of the session.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock was held is already on its way out of the session.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The controller noq sees.
 #[derive(Debug)]
 pub(crate) struct SteeringController {
-    inner: Box<dyn Controller>,
+    /// Shared with the ledger, and with what noq clones when the path moves.
+    governor: Arc<Mutex<Governor>>,
     ledger: Arc<Ledger>,
     metrics: Metrics,
-    /// Keeps losses of the medium from a controller that would answer them.
-    pub(super) tolerance: Option<Tolerance>,
+    /// noq's round trips before packets had a lead.
+    rtt: Option<RttEstimator>,
 }
 
 /// What the controller inside reported last: noq asks at every poll for every path.
@@ -148,30 +224,29 @@ struct Metrics {
 
 impl SteeringController {
     pub(super) fn new(inner: Box<dyn Controller>, ledger: Ledger, tolerance: Option<Tolerance>) -> Self {
-        let (ledger, metrics) = (Arc::new(ledger), Metrics::default());
-        let mut controller = Self { inner, ledger, metrics, tolerance };
-        controller.refresh();
-        controller
+        let governor = Arc::new(Mutex::new(Governor { inner, tolerance }));
+        let ledger = Arc::new(Ledger { governor: Some(governor.clone()), ..ledger });
+        let metrics = ledger.refresh(&lock(&governor));
+        Self { governor, ledger, metrics, rtt: None }
     }
 
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 
+    pub(super) fn governor(&self) -> MutexGuard<'_, Governor> {
+        lock(&self.governor)
+    }
+
     fn refresh(&mut self) {
-        let metrics = self.inner.metrics();
-        let mut entries = self.ledger.lock();
-        entries.window = self.inner.window();
-        entries.pacing_rate = metrics.pacing_rate;
-        entries.slow_start = metrics.ssthresh.is_some_and(|t| entries.window < t);
-        let (window, bandwidth) = (entries.window, metrics.bandwidth_estimate);
-        self.metrics = Metrics { window, ssthresh: metrics.ssthresh, bandwidth };
+        self.metrics = self.ledger.refresh(&lock(&self.governor));
     }
 }
 
 impl Controller for SteeringController {
     fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
-        self.inner.on_sent(now, bytes, largest_pn);
+        let now = Ledger::left_at(now, &self.ledger.lead_now);
+        self.governor().inner.on_sent(now, bytes, largest_pn);
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
@@ -180,23 +255,32 @@ impl Controller for SteeringController {
             entries.sent.push(Departure { packet: pn, bytes });
             entries.marks.on_sent(now);
         }
-        self.inner.on_packet_sent(now, bytes, pn);
+        let now = Ledger::left_at(now, &self.ledger.lead_now);
+        self.governor().inner.on_packet_sent(now, bytes, pn);
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _: bool, rtt: &RttEstimator) {
-        let (app_limited, revokes_marks) = {
+        if self.ledger.lead() == 0 {
+            self.rtt = Some(*rtt);
+        }
+        let (sent, rtt) = (Ledger::left_at(sent, &self.ledger.lead), self.rtt.unwrap_or(*rtt));
+        let (app_limited, late, revokes_marks) = {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: true, at: now });
+            let late = entries.declared.arrives(pn);
+            entries.spurious_events += u64::from(late == Some(true));
             let window = entries.window;
-            (!entries.window_limited, entries.marks.on_ack(now, rtt.get(), rtt.min(), window))
+            (!entries.window_limited, late, entries.marks.on_ack(now, rtt.get(), rtt.min(), window))
         };
         if revokes_marks {
-            self.inner.on_spurious_congestion_event();
+            self.governor().inner.on_spurious_congestion_event();
         }
-        if let Some(tolerance) = &mut self.tolerance {
-            tolerance.on_ack(now, sent);
+        match late {
+            // Its loss was all that the controller was told of it, and stands if others were lost with it.
+            Some(false) => {}
+            Some(true) => self.governor().on_spurious_loss(),
+            None => self.governor().on_ack(now, sent, bytes, pn, app_limited, &rtt),
         }
-        self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, largest: Option<u64>) {
@@ -206,9 +290,9 @@ impl Controller for SteeringController {
             !entries.window_limited
         };
         if !app_limited {
-            self.inner.on_cwnd_limited();
+            self.governor().inner.on_cwnd_limited();
         }
-        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.governor().inner.on_end_acks(now, in_flight, app_limited, largest);
         self.refresh();
     }
 
@@ -221,16 +305,17 @@ impl Controller for SteeringController {
         lost_bytes: u64,
         largest_lost_pn: u64,
     ) {
+        // The session reports losses itself, but leaves it to noq to find that everything of a long time is lost.
+        let is_known = self.ledger.tracks && !is_ecn && !persistent;
         {
             let mut entries = self.ledger.lock();
             let counts = !is_ecn || entries.marks.on_mark();
-            if largest_lost_pn < entries.forgive_below || !counts {
+            if is_known || largest_lost_pn < entries.forgive_below || !counts {
                 return;
             }
         }
-        if self.tolerance.as_mut().is_none_or(|tolerance| tolerance.passes_on(persistent, is_ecn)) {
-            self.inner.on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);
-        }
+        let sent = Ledger::left_at(sent, &self.ledger.lead);
+        self.governor().on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);
         self.ledger.lock().congestion_events += 1;
         self.refresh();
     }
@@ -239,32 +324,36 @@ impl Controller for SteeringController {
         let forgiven = {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: false, at: now });
+            entries.declared.confirm(pn);
             pn < entries.forgive_below
         };
-        if !forgiven {
-            if let Some(tolerance) = &mut self.tolerance {
-                tolerance.on_packet_lost();
-            }
-            self.inner.on_packet_lost(lost_bytes, pn, now);
+        if self.ledger.tracks {
+            return;
+        }
+        if forgiven {
+            self.ledger.on_forgiven(lost_bytes);
+        } else {
+            self.governor().on_packet_lost(lost_bytes, pn, now);
         }
     }
 
     fn on_spurious_congestion_event(&mut self) {
-        if self.tolerance.as_ref().is_none_or(Tolerance::passes_on_revocation) {
-            self.inner.on_spurious_congestion_event();
+        if self.ledger.tracks {
+            return;
         }
+        self.governor().on_spurious_loss();
         self.ledger.lock().spurious_events += 1;
         self.refresh();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.ledger.changes.fetch_add(1, Ordering::Relaxed);
-        self.inner.on_mtu_update(new_mtu);
+        self.governor().inner.on_mtu_update(new_mtu);
         self.refresh();
     }
 
     fn on_ack_frequency_update(&mut self, threshold: u64, max_ack_delay: Duration) {
-        self.inner.on_ack_frequency_update(threshold, max_ack_delay);
+        self.governor().inner.on_ack_frequency_update(threshold, max_ack_delay);
     }
 
     // noq calls this only through `path_congestion_check`, and there the true window plays no part:
@@ -284,13 +373,13 @@ impl Controller for SteeringController {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        let Self { inner, ledger, metrics, tolerance } = self;
-        let (inner, ledger) = (inner.clone_box(), ledger.clone());
-        Box::new(Self { inner, ledger, metrics: *metrics, tolerance: tolerance.clone() })
+        let Self { governor, ledger, metrics, rtt } = self;
+        let (governor, ledger) = (governor.clone(), ledger.clone());
+        Box::new(Self { governor, ledger, metrics: *metrics, rtt: *rtt })
     }
 
     fn initial_window(&self) -> u64 {
-        self.inner.initial_window()
+        self.governor().inner.initial_window()
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -314,6 +403,8 @@ pub(crate) struct Controllers {
     first: OnceLock<Instant>,
     built: AtomicUsize,
     changes: Arc<AtomicUsize>,
+    /// [`Config::track_reordering`].
+    tracks: bool,
 }
 
 impl Controllers {
@@ -328,6 +419,7 @@ impl Controllers {
             first: OnceLock::new(),
             built: AtomicUsize::new(0),
             changes: Arc::default(),
+            tracks: config.track_reordering,
         })
     }
 
@@ -366,8 +458,9 @@ impl ControllerFactory for Controllers {
             CongestionControl::Salsify => own(Box::new(Salsify::new(self.salsify, mtu))),
             CongestionControl::Steady => own(Box::new(Steady::new(self.steady, mtu, &self.group, age))),
         };
-        let ledger = Ledger { media, changes: self.changes.clone(), ..Ledger::default() };
-        ledger.open(true);
+        let ledger =
+            Ledger { media, tracks: self.tracks, changes: self.changes.clone(), ..Ledger::default() };
+        ledger.open(true, 0);
         let tolerance = (self.control == CongestionControl::CubicTolerant).then(|| Tolerance::new(now));
         Box::new(SteeringController::new(inner, ledger, tolerance))
     }

@@ -210,6 +210,7 @@ fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {
 
 fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig {
     let mut transport = TransportConfig::default();
+    let (packets, round_trips) = if config.track_reordering { BACKSTOP } else { STANDARD };
     transport
         .congestion_controller_factory(controllers.clone())
         .max_concurrent_multipath_paths(config.limits.paths as u32)
@@ -217,10 +218,8 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
         // Checked by the session: noq counts what a path receives only, and on one that carries media
         // one way nothing comes back, since the acknowledgements take another.
         .default_path_max_idle_timeout(None)
-        // Reordering is not loss: repair decisions rest on time (RFC 9002 §6.1.2), and a packet
-        // overtaken by a few others on a jittery link is not declared lost for it.
-        .packet_threshold(config.packet_threshold)
-        .time_threshold(config.time_threshold)
+        .packet_threshold(packets)
+        .time_threshold(round_trips)
         .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
         .datagram_send_buffer_size(SEND_BUFFER)
         .enable_segmentation_offload(true)
@@ -234,6 +233,19 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
     }
     transport
 }
+
+/// Packets that overtake another one, and round trips since it left, after which it is lost (RFC 9002 §6.1).
+const STANDARD: (u32, f32) = (3, 9.0 / 8.0);
+
+/// The same where the session declares losses (`session/loss.rs`): noq does not report the acknowledgement of a packet that it
+/// has declared lost, so it waits for longer. Its receiver drops a packet that 129 later ones have overtaken, as it may be a
+/// duplicate; a few more may be under way. Round trips grow by the [lead](super::Ledger::lead) where packets are overtaken by more.
+/// noq's own frames and the handshake wait as well: three round trips are the first probe timeout (RFC 9002 §6.2.2), so what
+/// is lost in the middle of a flight is repaired as soon as its end. With eight, one handshake in ten takes twice as long where
+/// 10 % are lost.
+const BACKSTOP: (u32, f32) = (256, BACKSTOP_ROUND_TRIPS as f32);
+
+pub(crate) const BACKSTOP_ROUND_TRIPS: u32 = 3;
 
 /// Datagrams are taken out of noq after every packet, so the buffer holds those of one packet only.
 const RECEIVE_BUFFER: usize = 1 << 20;

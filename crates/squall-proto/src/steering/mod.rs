@@ -10,6 +10,7 @@
 mod contract;
 mod controller;
 mod cubic;
+mod governor;
 mod hello;
 mod ids;
 mod listener;
@@ -40,7 +41,8 @@ use noq_proto::{
 use squall_sched::PathId;
 
 pub(crate) use controller::{Departure, Fate, Ledger};
-pub(crate) use listener::{Incoming, Listener, Server};
+pub(crate) use governor::Lost;
+pub(crate) use listener::{BACKSTOP_ROUND_TRIPS, Incoming, Listener, Server};
 pub use noq_proto::EcnCodepoint as Ecn;
 pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as Handle};
 pub(crate) use paths::{Entry, Paths, QuicPath};
@@ -523,9 +525,17 @@ impl<P, S: Entry> Connection<P, S> {
         }
         let only = if let Gate::Only(id) = gate { self.paths.get(id) } else { None };
         let only = only.map(|path| path.quic().number);
-        self.all_paths().for_each(|path| path.ledger.open(gate == Gate::Open || Some(path.number) == only));
+        // Where all gates are open or closed, one that needs it may be the one.
+        let may_leave = |path: &&QuicPath| only.is_none() || Some(path.number) == only;
+        let lead =
+            self.all_paths().filter(may_leave).map(|path| path.ledger.lead()).max().unwrap_or_default();
+        for path in self.all_paths() {
+            path.ledger.open(gate == Gate::Open || Some(path.number) == only, lead);
+        }
         let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
-        let transmit = self.inner.poll_transmit(self.clock.of_quic(now), max, buf)?;
+        let now = self.clock.of_quic(now);
+        let left = now.checked_sub(Duration::from_micros(lead)).unwrap_or(now);
+        let transmit = self.inner.poll_transmit(left, max, buf)?;
         self.attribute();
         let local = transmit.src_ip.unwrap_or_else(|| self.local_of(transmit.destination));
         let net = NetPath { local, remote: transmit.destination };

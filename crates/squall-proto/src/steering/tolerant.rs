@@ -63,7 +63,7 @@ mod tests {
 
     /// An acknowledgement at a time, after a round trip, both in microseconds.
     fn on_ack(controller: &mut SteeringController, at: Micros, rtt: Micros) {
-        controller.tolerance.as_mut().expect("is tolerant").origin.on_ack(at, rtt);
+        controller.governor().tolerance.as_mut().expect("is tolerant").origin.on_ack(at, rtt);
     }
 
     /// Acknowledgements of two packets that no router has marked: from now on, marks count.

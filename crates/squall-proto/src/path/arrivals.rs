@@ -1,0 +1,69 @@
+//! Order in which data arrives on a path.
+
+use squall_sched::Micros;
+
+use crate::wire::Stamp;
+
+/// After data was overtaken, packets that left together may have overtaken each other as well, for this long in microseconds.
+const REORDERS: Micros = 1_000_000;
+
+/// What arrived on a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrivals {
+    /// Latest time of sending among the data that arrived, and when the first of it did.
+    latest: Option<(Stamp, Micros)>,
+    /// When data was last overtaken.
+    overtaken_at: Option<Micros>,
+}
+
+impl Arrivals {
+    /// Data that departed at `sent` arrives. Returns by how much it was overtaken, in microseconds: how much later something
+    /// left that was here before, or how long that has been here if this is longer.
+    pub(crate) fn on_data(&mut self, now: Micros, sent: Stamp) -> Micros {
+        let Some((latest, at)) = self.latest else {
+            self.latest = Some((sent, now));
+            return 0;
+        };
+        let behind = Micros::from(latest.since(sent)) * crate::wire::TICK;
+        // Less than half the range of the stamps behind the latest.
+        if behind >= super::WRAP {
+            self.latest = Some((sent, now));
+            return 0;
+        }
+        if behind > 0 {
+            self.overtaken_at = Some(now);
+        } else if self.overtaken_at.is_none_or(|overtaken| now > overtaken + REORDERS) {
+            return 0;
+        }
+        behind.max(now.saturating_sub(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_overtaken_by_what_left_later() {
+        let mut arrivals = Arrivals::default();
+        let mut arrive = |now, sent| arrivals.on_data(now, Stamp::at(sent));
+        assert_eq!(
+            [(30_000, 1_000), (31_000, 2_000), (40_000, 2_000)].map(|(now, sent)| arrive(now, sent)),
+            [0; 3]
+        );
+        assert_eq!(arrive(31_500, 1_200), 800);
+        assert_eq!(arrive(50_000, 1_200), 19_000, "what was later has been here since 31 ms");
+        assert_eq!(arrive(51_000, 2_000), 20_000, "left together with it");
+        assert_eq!(arrive(1_050_001, 2_000), 0, "it is long since anything was overtaken");
+        assert_eq!(arrive(1_060_000, 3_000), 0);
+    }
+
+    #[test]
+    fn stamps_wrap() {
+        let mut arrivals = Arrivals::default();
+        let end = 4 << 24;
+        assert_eq!(arrivals.on_data(end, Stamp::at(end - 400)), 0);
+        assert_eq!(arrivals.on_data(end, Stamp::at(end + 400)), 0);
+        assert_eq!(arrivals.on_data(end, Stamp::at(end - 400)), 800);
+    }
+}

@@ -1,0 +1,323 @@
+//! How far packets of a path overtake each other, and from when on one that was overtaken counts as lost.
+//!
+//! A packet is lost if a later one is acknowledged and it is older than a round trip and a *reordering window* (RFC 8985 §6.2,
+//! RFC 9002 §6.1.2):
+//!
+//! ```text
+//! age > max(5/4 · max(smoothed, latest), base + window)
+//! ```
+//!
+//! The quarter of a round trip is RACK's, and all there is on a path that keeps the order. RACK widens its window by a
+//! quarter whenever a loss turns out spurious. Here the window is measured: the round trips are those of packets that overtook others,
+//! so they lie at the lower end of what the path takes. The *lateness* of a packet is its own beyond their mean over a few
+//! round trips, the base: the smoothed one covers eight packets, and follows the jitter.
+//! The window covers that of all but one of [`TOLERATED`] packets of the last seconds. A single straggler does not hold up the
+//! repair of what is lost, and a path that no longer reorders is as quick as before within four seconds.
+//!
+//! A packet that many later ones have overtaken is lost at once (RFC 9002 §6.1.1), since a fast and long path should not
+//! wait for a quarter of a round trip; unless the path has shown of late that it reorders by half as much.
+
+use squall_sched::Micros;
+
+/// One packet of this many may be declared lost and arrive. What was sent again for it is waste, and a block that is not
+/// repaired ends.
+const TOLERATED: u32 = 500;
+/// Later packets that make one lost. RFC 9002 has 3, and takes the jitter of a radio link for loss.
+const PACKETS: u64 = 32;
+/// Lateness is counted for this long in microseconds, and for as long again.
+const SLOT: Micros = 2_000_000;
+/// Lateness up to this is none: the granularity of timers (RFC 9002 §6.1.2).
+const GRANULARITY: Micros = 1_000;
+/// Weight in the base of the samples of one round trip, and of one sample at most.
+const WEIGHT: f64 = 0.25;
+const MOST_WEIGHT: f64 = 0.125;
+/// Classes of lateness: four to each doubling, up to half a second.
+const CLASSES: usize = 36;
+
+/// What a path shows of its reordering.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reordering {
+    /// The newest packet that is acknowledged.
+    newest: Option<u64>,
+    /// Round trips of packets that were the newest when they were acknowledged (RFC 9002 §5.1).
+    latest: Micros,
+    smoothed: Micros,
+    /// The same over a few round trips, however many packets make them: what lateness is counted from.
+    base: Micros,
+    sampled_at: Micros,
+    /// This slot and the one before.
+    slots: [Slot; 2],
+    /// When this slot began.
+    since: Micros,
+    /// What the slots make of the window.
+    window: Micros,
+}
+
+/// Packets that arrived within a slot of time.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    all: u32,
+    /// Packets by the class of their lateness.
+    late: [u32; CLASSES],
+    /// Number by which the newest packet was ahead of one that it had overtaken, at most.
+    ahead: u64,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { all: 0, late: [0; CLASSES], ahead: 0 }
+    }
+}
+
+impl Reordering {
+    /// The newest packet that is acknowledged; an older one is overtaken.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
+    /// A packet is acknowledged that left at `sent_at`; with `samples` its age is that of a round trip, as it is the newest of
+    /// those that were acknowledged together. In ascending order.
+    pub(crate) fn on_ack(&mut self, now: Micros, packet: u64, sent_at: Micros, samples: bool) {
+        self.turn_to(now);
+        let age = now.saturating_sub(sent_at).max(1);
+        let ahead = self.newest.map_or(0, |newest| newest.saturating_sub(packet));
+        if ahead > 0 {
+            self.on_late(age.saturating_sub(self.base), ahead);
+        } else {
+            self.newest = Some(packet);
+            if samples {
+                self.on_round_trip(now, age);
+            }
+        }
+        self.slots[0].all += 1;
+    }
+
+    fn on_round_trip(&mut self, now: Micros, age: Micros) {
+        self.latest = age;
+        if self.base == 0 {
+            (self.smoothed, self.base) = (age, age);
+        }
+        self.smoothed = (7 * self.smoothed + age) / 8;
+        let round_trips = now.saturating_sub(self.sampled_at) as f64 / self.base as f64;
+        let change = (age as f64 - self.base as f64) * (WEIGHT * round_trips).min(MOST_WEIGHT);
+        self.base = self.base.saturating_add_signed(change as i64).max(1);
+        self.sampled_at = now;
+    }
+
+    fn on_late(&mut self, lateness: Micros, ahead: u64) {
+        let slot = &mut self.slots[0];
+        slot.ahead = slot.ahead.max(ahead);
+        if let Some(class) = class(lateness) {
+            slot.late[class] += 1;
+            self.window = self.measure();
+        }
+    }
+
+    fn turn_to(&mut self, now: Micros) {
+        let slots = now.saturating_sub(self.since) / SLOT;
+        if slots > 0 {
+            let before = if slots == 1 { self.slots[0] } else { Slot::default() };
+            self.slots = [Slot::default(), before];
+            self.since = now;
+            self.window = self.measure();
+        }
+    }
+
+    /// The lateness that all but the tolerated packets keep to.
+    fn measure(&self) -> Micros {
+        let mut tolerated = self.slots.iter().map(|slot| slot.all).sum::<u32>() / TOLERATED;
+        let late = (0..CLASSES).rev().find(|class| {
+            let packets: u32 = self.slots.iter().map(|slot| slot.late[*class]).sum();
+            let is_needed = packets > tolerated;
+            tolerated = tolerated.saturating_sub(packets);
+            is_needed
+        });
+        late.map_or(0, most)
+    }
+
+    /// Age at which a packet that was overtaken is lost.
+    pub(crate) fn patience(&self) -> Micros {
+        let round_trip = self.smoothed.max(self.latest);
+        (round_trip + round_trip / 4).max(self.base + self.window).max(GRANULARITY)
+    }
+
+    /// By how much earlier than it does a packet must seem to leave, so that one who waits for `round_trips` that grow by that
+    /// declares it lost after half as much again as the patience. None is needed where the quarter of a round trip is enough.
+    pub(crate) fn lead(&self, round_trips: u32) -> Micros {
+        let round_trip = self.smoothed.max(self.latest);
+        if self.base + self.window <= round_trip + round_trip / 4 {
+            return 0;
+        }
+        let round_trips = u64::from(round_trips);
+        // The smoothed round trip is that of eight packets, which may be a quarter less than the mean.
+        let waits = round_trips * self.base * 3 / 4;
+        ((self.base + self.window) * 3 / 2).saturating_sub(waits).div_ceil(round_trips - 1)
+    }
+
+    /// Later packets that make one lost whatever its age.
+    pub(crate) fn packets(&self) -> u64 {
+        PACKETS.max(2 * self.slots[0].ahead.max(self.slots[1].ahead))
+    }
+}
+
+/// The class of a lateness; `None` if it is none.
+fn class(lateness: Micros) -> Option<usize> {
+    let beyond = lateness.checked_sub(GRANULARITY + 1)?;
+    let class = 4.0 * ((beyond + 1 + GRANULARITY) as f64 / GRANULARITY as f64).log2();
+    Some((class as usize).min(CLASSES - 1))
+}
+
+/// The most that is in a class, in microseconds.
+fn most(class: usize) -> Micros {
+    (GRANULARITY as f64 * 2f64.powf((class + 1) as f64 / 4.0)).ceil() as Micros
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Sends a packet each millisecond that is acknowledged after `delay`, or never; returns the share that was declared lost
+    /// and arrived, and the lateness of the declaration of those that did not, both of packets from the second `from` on.
+    fn run(seconds: u64, from: u64, mut delay: impl FnMut(u64) -> Option<Micros>) -> (f64, Vec<Micros>) {
+        let mut reordering = Reordering::default();
+        let sent = |packet: u64| packet * 1_000;
+        let mut arrivals: Vec<(Micros, u64)> =
+            (0..seconds * 1_000).filter_map(|packet| Some((sent(packet) + delay(packet)?, packet))).collect();
+        let arrive: std::collections::BTreeMap<u64, Micros> =
+            arrivals.iter().map(|(at, packet)| (*packet, *at)).collect();
+        arrivals.sort_unstable();
+        let mut arrivals = arrivals.into_iter().peekable();
+        let (mut open, mut spurious, mut waits): (std::collections::BTreeSet<u64>, _, _) =
+            (Default::default(), 0, Vec::new());
+        for now in (0..seconds * 1_000_000).step_by(250) {
+            if now % 1_000 == 0 {
+                open.insert(now / 1_000);
+            }
+            while let Some((_, packet)) = arrivals.next_if(|(at, _)| *at <= now) {
+                reordering.on_ack(now, packet, sent(packet), true);
+                open.remove(&packet);
+            }
+            while let Some(packet) = open.first().copied()
+                && let Some(newest) = reordering.newest()
+                && packet < newest
+                && (now - sent(packet) >= reordering.patience() || newest - packet >= reordering.packets())
+            {
+                open.remove(&packet);
+                if packet >= from * 1_000 {
+                    match arrive.get(&packet) {
+                        Some(_) => spurious += 1,
+                        None => waits.push(now - sent(packet)),
+                    }
+                }
+            }
+        }
+        (f64::from(spurious) / ((seconds - from) * 1_000) as f64, waits)
+    }
+
+    /// A sequence of numbers below one.
+    fn chances(seed: u64) -> impl FnMut() -> f64 {
+        let mut state = seed | 1;
+        move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        }
+    }
+
+    #[test]
+    fn on_a_path_that_keeps_the_order_a_quarter_of_a_round_trip_is_left() {
+        let (spurious, waits) = run(10, 0, |packet| (packet % 50 > 0).then_some(40_000));
+        assert_eq!(spurious, 0.0);
+        assert!(waits.len() > 190 && waits.iter().all(|wait| *wait == 50_000), "{waits:?}");
+    }
+
+    #[test]
+    fn a_window_that_is_no_longer_needed_closes_within_four_seconds() {
+        let mut reordering = Reordering::default();
+        for packet in 0..4_000u64 {
+            // Each tenth is late by 30 ms during the first second.
+            let late = if packet < 1_000 && packet % 10 == 0 { 30_000 } else { 0 };
+            reordering.on_ack(packet * 1_000 + 40_000, packet + 40, packet * 1_000, late == 0);
+            if late > 0 {
+                reordering.on_ack(
+                    packet * 1_000 + 40_000,
+                    packet,
+                    packet * 1_000 - late.min(packet * 1_000),
+                    false,
+                );
+            }
+            if packet == 1_000 {
+                assert!((68_000..80_000).contains(&reordering.patience()), "{}", reordering.patience());
+                assert!(reordering.packets() >= 80);
+            }
+        }
+        reordering.on_ack(4_041_000, 9_000, 4_001_000, true);
+        assert_eq!((reordering.patience(), reordering.packets()), (50_000, 32));
+    }
+
+    #[test]
+    fn a_single_straggler_does_not_hold_up_repair() {
+        let mut reordering = Reordering::default();
+        for packet in 0..1_500u64 {
+            reordering.on_ack(packet * 1_000 + 40_000, packet, packet * 1_000, true);
+        }
+        reordering.on_ack(1_540_000, 1_000, 1_000_000, false);
+        assert_eq!(reordering.patience(), 50_000, "one of 1,500 was late by half a second");
+    }
+
+    #[test]
+    fn classes_contain_their_lateness() {
+        assert_eq!((class(0), class(1_000)), (None, None));
+        for lateness in (1_001..500_000).step_by(77) {
+            let class = class(lateness).expect("is late");
+            assert!(
+                most(class) >= lateness && most(class) <= lateness * 5 / 4,
+                "{lateness}: {}",
+                most(class)
+            );
+        }
+        assert_eq!(class(Micros::MAX), Some(CLASSES - 1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Uniform reordering by any amount, beside any loss: after a second one of a hundred packets at most is declared lost
+        /// in vain, and what is lost is found as soon as the slowest packet would have arrived, and half of its lateness.
+        #[test]
+        fn reordering_is_told_from_loss(
+            seed in any::<u64>(),
+            least in 5_000u64..200_000,
+            spread in 0u64..80_000,
+            loss in 0.0..0.1,
+        ) {
+            let mut chance = chances(seed);
+            let (spurious, waits) = run(8, 1, |_| {
+                let (lost, late) = (chance() < loss, (chance() * spread as f64) as Micros);
+                (!lost).then_some(least + late)
+            });
+            prop_assert!(spurious < 0.01, "{spurious}");
+            // A packet that overtakes it must arrive first, and ten may be lost.
+            let most = ((least + spread) * 5 / 4).max(least + spread * 3 / 2 + 2_000) + 11_250;
+            prop_assert!(waits.iter().all(|wait| *wait <= most), "{most}: {:?}", waits.iter().max());
+        }
+
+        /// Packets that are not overtaken are never lost, and whatever is acknowledged, when and in which order, the window
+        /// stays within its bound.
+        #[test]
+        fn the_window_is_bounded(acks in prop::collection::vec((0u64..1_000, 0u64..10_000_000, any::<bool>()), 1..300)) {
+            let mut reordering = Reordering::default();
+            let mut now = 0;
+            for (packet, age, samples) in acks {
+                now += 10_000;
+                reordering.on_ack(now, packet, now.saturating_sub(age), samples);
+                prop_assert!(reordering.window <= 520_000);
+                prop_assert!(reordering.patience() <= 12_500_000);
+                prop_assert!((32..=2_000).contains(&reordering.packets()));
+            }
+        }
+    }
+}
