@@ -3,8 +3,10 @@
 
 mod stage;
 
+use std::time::Duration;
+
 use squall_lab::world::Side;
-use squall_proto::{Block, PathChange, sched::PathId};
+use squall_proto::{Block, Config, PacketFate, PacketLog, PathChange, sched::PathId};
 use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
@@ -69,4 +71,108 @@ fn a_path_at_ipv6s_minimum_goes_on() {
     assert_eq!(count(&changes, |c| matches!(c, PathChange::Narrow)), 0, "{changes:?}");
     let used: Vec<u64> = stage.path_stats(Side::Client).iter().map(|s| s.fresh_bytes).collect();
     assert!(used[0] > 1_000_000, "{used:?}");
+}
+
+/// Two links of 20 Mbps, the first with these properties.
+fn links(first: &str) -> [String; 2] {
+    [
+        format!("name='wifi'\nrate='20mbps'\ndelay='20ms'\n{first}"),
+        "name='lte'\nrate='20mbps'\ndelay='30ms'".to_owned(),
+    ]
+}
+
+/// Sends IP packets of 1,300 bytes as a TUN device gives them, at this rate in each direction, for 40 s. Returns the packets of
+/// the client.
+fn tunnel(first: &str, [up, down]: [u64; 2], config: &Config) -> Vec<PacketLog> {
+    let links = links(first);
+    let mut stage = Stage::with(&[&links[0], &links[1]], 11, config.clone(), config.clone());
+    stage.world.session(Side::Client).expect("session").keep_log(true);
+    let mut next = [(up, Side::Client), (down, Side::Server)].map(|(mbps, side)| (0, mbps, side));
+    while stage.world.now() < 40_000_000 {
+        for (at, mbps, side) in &mut next {
+            if *mbps > 0 && *at <= stage.world.now() {
+                stage.send(
+                    *side,
+                    Block::new(vec![1; 1_300]).deadline(Duration::from_millis(500)).unreliable(),
+                );
+                *at = stage.world.now() + 1_300 * 8 / *mbps;
+            }
+        }
+        stage.run_for(1_300 * 8 / up);
+    }
+    stage.world.session(Side::Client).expect("session").take_packets()
+}
+
+/// When packets left that carry a part of a TUN packet, as the first and the last in a row, in milliseconds.
+fn divided(log: &[PacketLog]) -> Vec<(Micros, Micros)> {
+    let mut rows: Vec<(Micros, Micros)> = Vec::new();
+    let sent = log.iter().filter(|packet| packet.fate == PacketFate::Sent);
+    let parts = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|(_, range, _)| range.len() < 1_300));
+    for at in parts.map(|packet| packet.at / 1_000) {
+        match rows.last_mut().filter(|row| at < row.1 + 50) {
+            Some(row) => row.1 = at,
+            None => rows.push((at, at)),
+        }
+    }
+    rows
+}
+
+/// Share of the packets with a whole TUN packet that were filled.
+fn filled(log: &[PacketLog]) -> f64 {
+    let sent = log.iter().filter(|packet| packet.fate == PacketFate::Sent);
+    let whole = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|(_, range, _)| range.len() == 1_300));
+    let sizes: Vec<u16> = whole.map(|packet| packet.bytes).collect();
+    sizes.iter().filter(|bytes| **bytes >= 1_451).count() as f64 / sizes.len() as f64
+}
+
+#[test]
+fn random_loss_is_seldom_a_black_hole() {
+    // A burst of losses may take all large packets of a moment in which small ones follow.
+    for (loss, most) in [("0.5%", 0), ("2%", 300), ("8%", 400), ("3%/5", 500)] {
+        for rates in [[20, 0], [20, 20]] {
+            for (scheduler, config) in [("squall", Config::default()), ("minrtt", stage::plain())] {
+                let log = tunnel(&format!("loss='{loss}'"), rates, &config);
+                let (rows, filled) = (divided(&log), filled(&log));
+                println!("{loss}, {rates:?} Mbps, {scheduler}: divided {rows:?} ms, {filled:.3} filled");
+                let time: Micros = rows.iter().map(|(first, last)| last - first + 1).sum();
+                assert!(time <= most, "{loss}, {rates:?} Mbps, {scheduler}: divided {rows:?} ms");
+                assert!(
+                    !rows.is_empty() || filled == 0.0,
+                    "{loss}, {rates:?} Mbps, {scheduler}: filled without a fall"
+                );
+            }
+        }
+    }
+}
+
+/// Largest UDP payload with data that was acknowledged on the first path, of those that left between two times.
+fn largest(log: &[PacketLog], from: Micros, to: Micros) -> u16 {
+    let acked = log.iter().filter(|packet| packet.fate == PacketFate::Acked && packet.path == 0);
+    let within = acked.filter(|packet| (from..to).contains(&packet.at) && packet.chunk.is_some());
+    within.map(|packet| packet.bytes).max().unwrap_or(0)
+}
+
+#[test]
+fn the_size_of_packets_follows_the_mtu_both_ways() {
+    for (name, blocks, gap) in [("transfer", 100_000, 40_000), ("thin", 1_400, 10_000)] {
+        for loss in ["", "loss='2%'"] {
+            let links = links(&format!("{loss}\nevents=[{{at='5s', mtu=1400}}, {{at='10s', mtu=1500}}]"));
+            for paths in [&[links[0].as_str()][..], &[&links[0], &links[1]]] {
+                let mut stage = Stage::with(paths, 13, stage::plain(), stage::plain());
+                stage.world.session(Side::Client).expect("session").keep_log(true);
+                while stage.world.now() < 45_000_000 {
+                    stage
+                        .send(Side::Client, Block::new(vec![1; blocks]).deadline(Duration::from_millis(500)));
+                    stage.run_for(gap);
+                }
+                let log = stage.world.session(Side::Client).expect("session").take_packets();
+                let sizes = [(2_000, 5_000), (7_000, 9_500), (40_000, 45_000)]
+                    .map(|(from, to)| largest(&log, from * 1_000, to * 1_000));
+                println!("{name}, {loss}, {} paths: UDP payloads of {sizes:?} bytes", paths.len());
+                let [before, small, after] = sizes;
+                assert!(before > 1_420 && after > 1_420, "{name}, {loss}: {sizes:?}");
+                assert!((1_340..=1_372).contains(&small), "{name}, {loss}: {sizes:?}");
+            }
+        }
+    }
 }

@@ -402,18 +402,23 @@ impl Session {
     /// packet ends the batch. The first packet takes the announcement of an end along.
     fn queue_batch(&mut self, id: PathId, at: Micros, packets: usize) -> usize {
         let size = self.conn.max_datagram();
+        let mut fills = self.conn.lacks_full(id, self.instant(at));
         let mut queued = 0;
         let mut end = self.next_end(at);
         while queued < packets {
             let acks = if queued == 0 && self.duties.owes_acks() { ACK_RESERVE } else { 0 };
             let reserve = acks + end.as_ref().map_or(0, |(_, end)| end.len() + FRAME_OVERHEAD);
             let Some((datagram, chunk)) = self.next_chunk(id, at, size - reserve) else { break };
-            let full = datagram.len() + reserve >= size || self.is_followed(id, &chunk);
+            let len = datagram.len();
+            let full = len + reserve >= size || self.is_followed(id, &chunk);
             if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
                 // Larger than fits now: the path's MTU has just shrunk. Cut again.
                 let path = chunk.path;
                 self.take_back(at, chunk, path);
                 break;
+            }
+            if fills && reserve == 0 {
+                fills = !self.conn.fill(id, len, queued, Payload::Ephemeral);
             }
             queued += 1;
             if let Some((block, datagram)) = end.take()

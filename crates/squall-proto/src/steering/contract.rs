@@ -478,6 +478,25 @@ fn the_largest_datagram_fits_every_path() {
 }
 
 #[test]
+fn a_filled_packet_has_the_size_of_the_mtu() {
+    let mut pair = Pair::new();
+    // The length of the padding takes one byte or two.
+    for (size, count) in [(1_200, 1), (1_300, 40), (1_360, 1), (1_361, 1), (1_362, 1), (1_405, 1)] {
+        for payload in 0..count {
+            pair.queue(SERVER_SIDE, size, payload);
+            assert!(pair.server().fill(PathId(1), size, 0, 1_000), "{size}");
+            let left = pair.poll(SERVER_SIDE, Some(1)).remove(0);
+            assert_eq!(left.payloads.first(), Some(&payload));
+            assert!((1_451..=1_452).contains(&left.size), "{size}: {}", left.size);
+        }
+    }
+    pair.queue(SERVER_SIDE, 900, 1);
+    assert!(!pair.server().fill(PathId(1), 900, 0, 1_000));
+    let left = pair.poll(SERVER_SIDE, Some(1)).remove(0);
+    assert!(left.size < 950 && left.payloads == [1], "a small packet is left as it is: {left:?}");
+}
+
+#[test]
 fn a_datagram_that_is_dropped_inside_is_named() {
     let mut pair = Pair::new();
     for i in 0..4 {

@@ -25,6 +25,7 @@ use super::{
     governor::{Declared, Governor, Lost},
     marks::Marks,
     media::{Estimate, Media},
+    mtu::Sizes,
     tolerant::Tolerance,
 };
 use crate::{
@@ -95,6 +96,8 @@ pub(crate) struct Entries {
     pub(crate) forgive_below: u64,
     /// ECN of the path.
     pub(crate) marks: Marks,
+    /// Sizes of its packets.
+    pub(crate) sizes: Sizes,
     /// Congestion events that were passed on.
     pub(crate) congestion_events: u64,
     /// Congestion events that turned out to have been mere reordering.
@@ -254,6 +257,7 @@ impl Controller for SteeringController {
             let mut entries = self.ledger.lock();
             entries.sent.push(Departure { packet: pn, bytes });
             entries.marks.on_sent(now);
+            entries.sizes.on_sent(pn, bytes);
         }
         let now = Ledger::left_at(now, &self.ledger.lead_now);
         self.governor().inner.on_packet_sent(now, bytes, pn);
@@ -269,6 +273,7 @@ impl Controller for SteeringController {
             entries.fates.push(Fate { packet: pn, acked: true, at: now });
             let late = entries.declared.arrives(pn);
             entries.spurious_events += u64::from(late == Some(true));
+            entries.sizes.on_ack(pn);
             let window = entries.window;
             (!entries.window_limited, late, entries.marks.on_ack(now, rtt.get(), rtt.min(), window))
         };
@@ -325,6 +330,7 @@ impl Controller for SteeringController {
             let mut entries = self.ledger.lock();
             entries.fates.push(Fate { packet: pn, acked: false, at: now });
             entries.declared.confirm(pn);
+            entries.sizes.on_loss(now);
             pn < entries.forgive_below
         };
         if self.ledger.tracks {
@@ -348,6 +354,7 @@ impl Controller for SteeringController {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.ledger.changes.fetch_add(1, Ordering::Relaxed);
+        self.ledger.lock().sizes.on_mtu(new_mtu);
         self.governor().inner.on_mtu_update(new_mtu);
         self.refresh();
     }
@@ -461,6 +468,7 @@ impl ControllerFactory for Controllers {
         let ledger =
             Ledger { media, tracks: self.tracks, changes: self.changes.clone(), ..Ledger::default() };
         ledger.open(true, 0);
+        ledger.lock().sizes = Sizes::new(current_mtu);
         let tolerance = (self.control == CongestionControl::CubicTolerant).then(|| Tolerance::new(now));
         Box::new(SteeringController::new(inner, ledger, tolerance))
     }

@@ -17,6 +17,7 @@ use super::{
     ClientTls, Clock, Connection, Ecn, Entry, ServerTls, Transmit,
     controller::Controllers,
     ids::{ServerIds, WorkerIds},
+    mtu,
 };
 use crate::{Config, ConnectError, NetPath, newcomers::Admission, worker::Worker};
 
@@ -220,6 +221,7 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
         .default_path_max_idle_timeout(None)
         .packet_threshold(packets)
         .time_threshold(round_trips)
+        .mtu_discovery_config(Some(mtu::discovery()))
         .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
         .datagram_send_buffer_size(SEND_BUFFER)
         .enable_segmentation_offload(true)

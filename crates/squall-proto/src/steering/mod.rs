@@ -16,6 +16,7 @@ mod ids;
 mod listener;
 mod marks;
 mod media;
+mod mtu;
 mod paths;
 mod places;
 mod queue;

@@ -1,8 +1,20 @@
 //! What is queued inside noq, and what becomes of it: it leaves in a packet, or is dropped.
 
+use std::time::Instant;
+
 use bytes::Bytes;
+use squall_sched::PathId;
 
 use super::{Connection, Departure, Entry, QuicPath, Sent, places};
+use crate::{varint, wire};
+
+/// Bytes that noq reserves for the frame of a datagram, when it says how large one may be.
+const MAX_FRAME_OVERHEAD: usize = 9;
+
+/// Bytes of a DATAGRAM frame beside its content: type and length (RFC 9221 §4).
+fn frame_overhead(len: usize) -> usize {
+    1 + varint::len(len as u64)
+}
 
 impl<P, S: Entry> Connection<P, S> {
     /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
@@ -17,6 +29,25 @@ impl<P, S: Entry> Connection<P, S> {
             }
             Err(_) => Err(payload),
         }
+    }
+
+    /// Whether the next large packet of the path is to be filled ([`mtu`](super::mtu)).
+    pub(crate) fn lacks_full(&self, id: PathId, now: Instant) -> bool {
+        self.paths[id].quic().ledger.lock().sizes.lacks_full(self.clock.of_quic(now))
+    }
+
+    /// Fills the packet of a datagram of `len` bytes, which was queued just now and is the first of its packet, up to the MTU of
+    /// its path, if it is a large one; returns whether. `ahead` packets leave before it. The padding is a datagram of its own.
+    pub(crate) fn fill(&mut self, id: PathId, len: usize, ahead: usize, payload: P) -> bool {
+        let overhead =
+            usize::from(self.inner.current_mtu()).checked_sub(self.max_datagram() + MAX_FRAME_OVERHEAD);
+        let sizes = self.paths[id].quic().ledger.lock().sizes;
+        let used = frame_overhead(len) + len;
+        let missing = overhead.and_then(|overhead| sizes.missing(overhead, used, ahead));
+        // Type and length of the frame, in two bytes or three.
+        let padding = missing.and_then(|missing| missing.checked_sub(if missing < 0x42 { 2 } else { 3 }));
+        let datagram = padding.and_then(wire::padding);
+        datagram.is_some_and(|datagram| self.queue(datagram.into(), payload).is_ok())
     }
 
     /// Finds out what noq has dropped, without a word, as too long: when it finds that large packets no longer pass on a path.

@@ -33,6 +33,7 @@ use crate::varint;
 /// Channels a session may use; a channel number is below this.
 pub const MAX_CHANNELS: u16 = 1024;
 
+const TYPE_PADDING: u8 = 0x00;
 const TYPE_CANCEL: u64 = 0x01;
 const TYPE_REFUSED: u64 = 0x02;
 const TYPE_PATH_ALERT: u64 = 0x03;
@@ -213,6 +214,16 @@ pub(crate) fn encode_padded_probe(id: u64, stamp: Stamp, size: usize, out: &mut 
         write_u24(bytes, stamp.0);
         bytes.resize(body, 0);
     });
+}
+
+/// A datagram of `size` bytes with one item that receivers skip; `None` if it is too short or long for one.
+pub(crate) fn padding(size: usize) -> Option<Vec<u8>> {
+    // A length of two bytes, however short the body is (RFC 9000 §16).
+    let body = size.checked_sub(3).filter(|body| *body < 1 << 14)?;
+    let mut datagram = vec![TYPE_PADDING];
+    varint::write_in(&mut datagram, body as u64, 2);
+    datagram.resize(size, 0);
+    Some(datagram)
 }
 
 fn check_previous(block: u64, previous: Option<u64>) -> Result<(), WireError> {

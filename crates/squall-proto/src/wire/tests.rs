@@ -284,6 +284,15 @@ fn unknown_items_and_fields_are_skipped() {
 }
 
 #[test]
+fn padding_is_skipped() {
+    for size in 3..1_500 {
+        let datagram = padding(size).expect("padding");
+        assert_eq!((datagram.len(), Items::of(&datagram).count()), (size, 0));
+    }
+    assert_eq!(padding(2), None, "too short for an item with a length of two bytes");
+}
+
+#[test]
 fn unknown_flags_of_a_path_are_ignored() {
     let read = |flags: &str| match decode(&bytes(&format!("07 06 01 {flags} 04"))).as_deref() {
         Ok([Item::PathInfo(info)]) => (info.metered, info.role),
