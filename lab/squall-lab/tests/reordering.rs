@@ -34,7 +34,7 @@ const JITTERS: [(&str, f64, f64); 6] = [
     ("uniform = \"10ms\"", 20.0, 90.0),
     ("uniform = \"20ms\"", 40.0, 80.0),
     ("normal = \"5ms\"", 30.0, 90.0),
-    ("normal = \"10ms\"", 50.0, 80.0),
+    ("normal = \"10ms\"", 50.0, 60.0),
 ];
 
 /// Losses of the medium: none, and then random ones and runs of four packets on average.

@@ -76,7 +76,7 @@ fn on_the_papers_paths_redundant_is_far_behind_and_minrtt_close() {
         let body = paths.clone() + &blocks("message", size, interval);
         let runs = Runs::run(&name, 30, &body, &ALL, 1..=5);
         let at = |scheduler, percentile| runs.latency_ms(scheduler, "message", percentile);
-        assert!((0.8..1.1).contains(&(at("ninetails", 50.0) / at("minrtt", 50.0))), "{size}");
+        assert!((0.7..1.1).contains(&(at("ninetails", 50.0) / at("minrtt", 50.0))), "{size}");
         assert!((0.5..1.5).contains(&(at("ninetails", 99.0) / at("minrtt", 99.0))), "{size}");
         assert!(at("ninetails", 99.0) < behind * at("redundant", 99.0), "{size}");
     }
