@@ -288,7 +288,7 @@ mod tests {
         /// Uniform reordering by any amount, beside any loss: after a second one of a hundred packets at most is declared lost
         /// in vain, and what is lost is found as soon as the slowest packet would have arrived, and half of its lateness.
         #[test]
-        fn reordering_is_told_from_loss(
+        fn reordering_is_no_loss(
             seed in any::<u64>(),
             least in 5_000u64..200_000,
             spread in 0u64..80_000,

@@ -12,7 +12,7 @@ const HEAVY_ROUNDS: u8 = 3;
 const LEAST_PACKETS: u32 = 10;
 /// How many times as often packets must be lost that met a queue. Random loss hits both alike.
 const CONTRAST: f64 = 2.0;
-/// Packets lost one after the other are one event. Of a longer row one in so many may arrive: radios have outages of which
+/// Packets lost one after the other are one event. Of a longer row one in this many may arrive: radios have outages of which
 /// single packets escape.
 const ESCAPED: u64 = 16;
 /// CUBIC's multiplicative decrease (RFC 9438 §4.6).
@@ -182,7 +182,7 @@ mod tests {
     const MTU: u64 = 1_250;
     const RTT: f64 = 40_000.0;
 
-    /// The loss of one in so many packets that met a queue, and of those that met none; in rounds of fifty packets.
+    /// One packet in `queued` is lost of those that met a queue, and one in `clear` of the others; in rounds of fifty packets.
     fn losses(queued: u64, clear: u64) -> Losses {
         let mut losses = Losses::default();
         for packet in 1..4_000 {
