@@ -116,7 +116,7 @@ impl Ledger {
     }
 
     /// The session declares packets lost, by ascending number; the next one on the path will have the number `next`. noq
-    /// knows it already with `is_final`, and will report no acknowledgement.
+    /// has done so already with `is_final`, and will report no acknowledgement.
     pub(crate) fn lose(&self, now: Instant, lost: &[Lost], next: u64, is_final: bool) {
         let Some(governor) = &self.governor else { return };
         let mut governor = lock(governor);
@@ -281,7 +281,7 @@ impl Controller for SteeringController {
             self.governor().inner.on_spurious_congestion_event();
         }
         match late {
-            // Its loss was all that the controller was told of it, and stands if others were lost with it.
+            // To the controller it was lost, which stands if others were lost with it.
             Some(false) => {}
             Some(true) => self.governor().on_spurious_loss(),
             None => self.governor().on_ack(now, sent, bytes, pn, app_limited, &rtt),
