@@ -46,6 +46,11 @@ impl LossWindow {
         let (acked, lost) = self.slots.iter().fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
         if acked + lost == 0 { 0.0 } else { f64::from(lost) / f64::from(acked + lost) }
     }
+
+    /// The same; 0 once no packet had a fate for two seconds.
+    pub(crate) fn at_present(&self, now: Micros) -> f64 {
+        if now / Self::SLOT < self.slot + Self::SLOTS as u64 { self.ratio() } else { 0.0 }
+    }
 }
 
 /// Rate of acknowledged bytes, smoothed over about a quarter of a second.
@@ -189,6 +194,8 @@ mod tests {
             loss.record(2_000_000 + i * 10_000, false);
         }
         assert!(loss.ratio() < 0.15);
+        let (before, later) = (loss.at_present(4_000_000), loss.at_present(5_000_000));
+        assert_eq!((before, later), (loss.ratio(), 0.0));
         loss.record(9_000_000, false);
         assert_eq!(loss.ratio(), 0.0);
     }

@@ -27,6 +27,9 @@ const MAX_DECISIONS: usize = 64;
 /// Blocks, by deadline, that are looked at before each decision for whether they can still arrive.
 const FRONT: usize = 32;
 
+/// Share of packets from which on the loss of a path is worth symbols: below it `squall` sends no parity.
+const LEAST_LOSS: f64 = 0.001;
+
 /// What became of a decision.
 enum Next {
     /// Data was given to a path.
@@ -57,7 +60,7 @@ impl Session {
             }
             return false;
         }
-        let symbol = self.largest_symbol().filter(|_| self.peer_takes_parity);
+        let symbol = self.largest_symbol();
         self.outbox.queue.set_largest_symbol(symbol);
         let admitted = self.outbox.admit();
         self.sched_events.extend(admitted);
@@ -170,20 +173,29 @@ impl Session {
         }
     }
 
-    /// Payload of a block that fits one packet, whatever its header. Blocks that may have parity leave in symbols.
+    /// Payload of a block that fits one packet, whatever its header; or the largest symbol, while blocks leave in symbols.
     pub(super) fn chunk_size(&mut self) -> u32 {
         let chunk = self.conn.max_datagram().saturating_sub(MAX_DATA_HEADER) as u32;
-        self.largest_symbol().unwrap_or(chunk)
+        self.largest_symbol().filter(|_| self.cuts_symbols).unwrap_or(chunk)
     }
 
-    /// Largest symbol of parity, if the scheduler wants any.
+    /// Largest symbol of parity, if the scheduler wants any and the peer takes it.
     fn largest_symbol(&mut self) -> Option<u32> {
         let most = self.conn.max_datagram().saturating_sub(SYMBOL_RESERVE) as u32;
-        self.wants_parity.then_some(most.min(MAX_SYMBOL) & !1)
+        (self.wants_parity && self.peer_takes_parity).then_some(most.min(MAX_SYMBOL) & !1)
+    }
+
+    /// Decides whether blocks leave in symbols: while a path loses what parity is for. A lost packet then costs one symbol and
+    /// not two; but symbols of about equal size are shorter than packets, and make more of them. Parity itself does not need it
+    /// (`docs/wire.md`): blocks that are under way at the first loss have theirs too.
+    fn review_symbols(&mut self, now: Micros) {
+        let loses = |path: &Path| path.life.is_usable(now) && path.loss.at_present(now) >= LEAST_LOSS;
+        self.cuts_symbols = self.conn.paths.iter().any(loses);
     }
 
     fn refresh_views(&mut self, now: Micros) {
         self.refresh_allowances();
+        self.review_symbols(now);
         let (chunk, control) = (self.chunk_size(), self.config.congestion);
         let paths = self.conn.paths.iter();
         let delays = one_way_delays(paths.clone(), now);
@@ -236,7 +248,8 @@ impl Session {
             let Range { start, end } = view.clip(&assignment.range);
             // Where the window cuts, whole symbols go.
             let is_cut = end < assignment.range.end.min(len);
-            let whole = block.symbol_end(0).filter(|_| is_cut).map(|size| end / size * size);
+            let whole =
+                block.symbol_end(0).filter(|_| is_cut && self.cuts_symbols).map(|size| end / size * size);
             let range = start..whole.filter(|whole| *whole > start).unwrap_or(end.min(len));
             self.outbox.queue.mark_sent(assignment.block, range.clone(), path.id, now);
             let len = range.end.saturating_sub(start);

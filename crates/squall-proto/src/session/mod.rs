@@ -108,6 +108,8 @@ pub struct Session {
     wants_parity: bool,
     /// The peer takes it.
     peer_takes_parity: bool,
+    /// Blocks leave in symbols of parity, since paths lose packets.
+    cuts_symbols: bool,
     reporter: Reporter,
     control: VecDeque<Control>,
     metering: Metering,
@@ -201,6 +203,7 @@ impl Session {
             peer_wants_stalls: false,
             wants_parity: false,
             peer_takes_parity: false,
+            cuts_symbols: false,
             reporter: Reporter::default(),
             control: VecDeque::new(),
             metering: Metering::default(),

@@ -441,7 +441,7 @@ impl Session {
         let Some(next) = self.conn.paths[id].committed.front() else { return false };
         let block = self.outbox.queue.get(chunk.block);
         let symbol_end = block.and_then(|block| block.symbol_end(chunk.range.start));
-        let is_symbol = chunk.is_parity() || symbol_end == Some(chunk.range.end);
+        let is_symbol = chunk.is_parity() || self.cuts_symbols && symbol_end == Some(chunk.range.end);
         let is_same = next.kind == chunk.kind || !(next.is_parity() || chunk.is_parity());
         // The header has the start of the range.
         let (start, next_start) = (chunk.range.start.into(), next.range.start.into());
@@ -466,7 +466,7 @@ impl Session {
             }
             let size = if front.is_parity() { most } else { size };
             let Some(Written { end, bytes, has_end, datagram }) =
-                write(&mut self.outbox, front, at, size, self.config.even_offsets)
+                write(&mut self.outbox, front, at, size, self.config.even_offsets, self.cuts_symbols)
             else {
                 // The packets of the path have become smaller than a symbol.
                 let chunk = path.committed.pop_front()?;
@@ -569,7 +569,14 @@ struct Written {
 }
 
 /// Writes as much of the start of a chunk as a datagram of `most` bytes takes; `None` if a symbol of parity is too long for one.
-fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize, even: bool) -> Option<Written> {
+fn write(
+    outbox: &mut Outbox,
+    chunk: &Chunk,
+    at: Micros,
+    most: usize,
+    even: bool,
+    cuts: bool,
+) -> Option<Written> {
     let (block, start) = (chunk.block, chunk.range.start);
     if chunk.kind == WorkKind::RunParity {
         let (run, symbol) = outbox.run_symbol(block, start, at)?;
@@ -585,7 +592,7 @@ fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize, even: bool
     let offset_len = if even { header.even_offset_len() } else { header.offset_len() };
     let header_len = header.header_len(offset_len);
     let room = most.saturating_sub(header_len).max(1) as u32;
-    let symbol_end = outbox.queue.get(block)?.symbol_end(start).unwrap_or(u32::MAX);
+    let symbol_end = outbox.queue.get(block)?.symbol_end(start).filter(|_| cuts).unwrap_or(u32::MAX);
     let end = chunk.range.end.min(start + room).min(symbol_end);
     let data = outbox.bytes(block, &(start..end))?;
     let mut datagram = Vec::with_capacity(header_len + data.len());
