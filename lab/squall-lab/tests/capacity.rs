@@ -75,7 +75,7 @@ fn the_rate_is_that_of_the_links_less_headers() {
 fn the_wish_of_a_receiver_for_less_arrives_over_a_network_that_loses() {
     let lossy = TWO_PATHS.map(|path| format!("{path}\nloss='5%'"));
     let mut stage = Stage::with(&lossy.each_ref().map(String::as_str), 3, config("minrtt"), config("minrtt"));
-    follow(&mut stage, 5_000_000, 0.3);
+    follow(&mut stage, 5_000_000, 0.6);
     let before = capacity(&mut stage);
     for (wanted, bound) in [(Some(3_000_000), 3_000_000), (Some(0), 0), (None, u64::MAX)] {
         stage.world.session(Side::Server).expect("session").request_bitrate(wanted);
@@ -271,6 +271,54 @@ fn an_encoder_that_follows_comes_back_from_a_rate_of_almost_nothing() {
         println!("{scheduler}, {fps} fps, {rate} kbps: {:.2}, then {:.2} Mbps", mbps(during), mbps(after));
         assert!(mbps(after) > 8.0, "{scheduler}, {fps} fps, {rate} kbps: {:.2} Mbps", mbps(after));
     }
+}
+
+/// Forecasts of a session for a link whose third is used, before and after the first second: the largest `now`, in bits per second.
+fn largest_forecasts(congestion: CongestionControl, rtt_us: u64, bps: u64) -> (u64, u64) {
+    const FPS: u64 = 30;
+    let link = format!("name='a'\nrate='{}kbps'\ndelay='{}us'\nqueue='250kB'", bps / 1_000, rtt_us / 2);
+    let config = || Config { congestion, ..config("minrtt") };
+    let mut stage = Stage::unconnected(&[&link], 11, config(), config());
+    stage.run_for(100_000 + 4 * rtt_us);
+    assert!(stage.world.is_connected());
+    let begin = stage.world.now();
+    let (mut before, mut after) = (0, 0);
+    while stage.world.now() < begin + 5_000_000 {
+        let frame = vec![1; (bps / 3 / 8 / FPS) as usize];
+        stage.send(Side::Client, Block::new(frame).deadline(Duration::from_secs(1)));
+        for _ in 0..3 {
+            let largest = if stage.world.now() < begin + 1_000_000 { &mut before } else { &mut after };
+            *largest = capacity(&mut stage).now.max(*largest);
+            stage.run_for(1_000_000 / FPS / 3);
+        }
+    }
+    (before, after)
+}
+
+#[test]
+fn a_forecast_is_plausible_before_the_path_is_measured() {
+    let mut implausible = Vec::new();
+    for congestion in [CongestionControl::Steady, CongestionControl::Cubic, CongestionControl::Bbr3] {
+        for rtt_us in [100, 1_000, 5_000, 20_000, 80_000, 200_000, 600_000] {
+            for bps in [1_000_000, 5_000_000, 20_000_000, 50_000_000, 200_000_000] {
+                let (before, after) = largest_forecasts(congestion, rtt_us, bps);
+                let line = format!(
+                    "{congestion:?}, {:.1} ms, {} Mbps: {:.1}, then {:.1} Mbps",
+                    rtt_us as f64 / 1e3,
+                    bps / 1_000_000,
+                    mbps(before),
+                    mbps(after)
+                );
+                println!("{line}");
+                // Before, twice the initial window of ten packets within 50 ms. Over 600 ms the windows of a few seconds are small.
+                let has_grown = rtt_us > 200_000 || after > bps / 4;
+                if before > (4_000_000).max(5 * bps / 2) || after > 5 * bps / 2 || !has_grown {
+                    implausible.push(line);
+                }
+            }
+        }
+    }
+    assert!(implausible.is_empty(), "{implausible:#?}");
 }
 
 #[test]

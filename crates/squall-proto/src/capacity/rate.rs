@@ -9,24 +9,39 @@
 //! | `bbr3` | window / (2 · smallest RTT) | the window is twice what the path carries in its shortest round trip |
 //! | `sqp` | window / (smallest RTT + a frame interval) | that is how the window comes from the target rate |
 //! | `salsify` | window / (100 ms, or the smoothed RTT if it is longer) | the window is what arrives within that delay |
+//!
+//! A window that was never used up says little of the path: divided by a round trip of 0.1 ms it is a gigabit per second on any
+//! link. The forecast for an encoder is therefore bounded by what the path has delivered ([`GROWTH`]).
 
 use squall_sched::Micros;
 
 use crate::{
     CongestionControl,
-    congestion::{SalsifyConfig, SqpConfig},
-    path::Path,
+    congestion::{INITIAL_PACKETS, SalsifyConfig, SqpConfig},
+    path::{Path, RateMeter},
 };
 
-/// What a path carries in bits per second of UDP payload, whether it is in use or not; no more than its rate limit.
+/// A path for which no rate was estimated carries no more than this many times the most that it has delivered in a twentieth of a
+/// second: as much as slow start sends in the next round trip (RFC 9002 §7.3.1). Frames leave in bursts, so that leaves an encoder
+/// room to grow.
+const GROWTH: u64 = 2;
+
+/// Bytes that every path is taken to deliver until it has: the initial window (RFC 9002 §7.2), of the smallest packets.
+const FIRST: u64 = INITIAL_PACKETS * 1_200;
+
+/// What a path carries in bits per second of UDP payload, whether it is in use or not; no more than its rate limit, nor than
+/// its deliveries make likely.
 pub(crate) fn link_rate(control: CongestionControl, path: &Path) -> u64 {
-    path.within_limit(unlimited(control, path))
+    path.within_limit(path.capacity.unwrap_or_else(|| by_window(control, path).min(likely(path))))
 }
 
-fn unlimited(control: CongestionControl, path: &Path) -> u64 {
-    if let Some(capacity) = path.capacity {
-        return capacity;
-    }
+/// The most that a path is likely to carry, by what it has delivered.
+fn likely(path: &Path) -> u64 {
+    let first = FIRST * 8_000_000 / RateMeter::INTERVAL;
+    path.delivery.largest(FIRST).unwrap_or(first).saturating_mul(GROWTH)
+}
+
+fn by_window(control: CongestionControl, path: &Path) -> u64 {
     let within: Micros = match control {
         CongestionControl::Cubic
         | CongestionControl::CubicTolerant
@@ -46,7 +61,7 @@ fn unlimited(control: CongestionControl, path: &Path) -> u64 {
 pub(crate) fn predicted_rate(control: CongestionControl, path: &Path, now: Micros) -> u64 {
     match control {
         CongestionControl::Steady | CongestionControl::Sqp | CongestionControl::Salsify => {
-            link_rate(control, path)
+            path.within_limit(path.capacity.unwrap_or_else(|| by_window(control, path)))
         }
         _ => path.bandwidth_of_flights(now),
     }
@@ -71,6 +86,8 @@ mod tests {
             path.rtt.sample(at, rtt, Sample::Data);
         }
         path.window = 25_000;
+        // The window is what bounds it, not what was delivered.
+        (1..100).for_each(|at| path.delivery.record(at * 10_000, 1_000_000));
         // 200,000 bits within 20 ms smoothed, 2 · 10, 10 + 16.667, and 100 ms.
         let mbps = |control, path: &Path| link_rate(control, path) / 1_000_000;
         assert_eq!(mbps(CongestionControl::Cubic, &path), 10);
@@ -83,6 +100,11 @@ mod tests {
                 .map(|control| is_unmeasured(control, path))
         };
         assert_eq!(unmeasured(&path), [true, false, false]);
+        path.delivery = RateMeter::default();
+        assert_eq!(link_rate(CongestionControl::Cubic, &path), 3_840_000, "twice 12,000 bytes in 50 ms");
+        (1..100).for_each(|at| path.delivery.record(at * 10_000, 1_250));
+        assert_eq!(link_rate(CongestionControl::Cubic, &path), 2_000_000, "twice what was delivered");
+        assert_eq!(predicted_rate(CongestionControl::Steady, &path, 0), 10_000_000, "arrivals are predicted");
         path.capacity = Some(3_000_000);
         assert_eq!(unmeasured(&path), [false; 3]);
         assert_eq!(mbps(CongestionControl::Steady, &path), 3);

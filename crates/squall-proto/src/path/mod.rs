@@ -29,7 +29,8 @@ pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};
 pub(crate) use prediction::Predictions;
-use rate::{Bottleneck, LossWindow, RateMeter};
+pub(crate) use rate::RateMeter;
+use rate::{Bottleneck, LossWindow};
 use reordering::Reordering;
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet

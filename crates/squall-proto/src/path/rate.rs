@@ -59,10 +59,14 @@ pub(crate) struct RateMeter {
     since: Micros,
     bytes: u64,
     rate: Option<f64>,
+    /// Bytes of all intervals that are over, and the largest rate of one, not smoothed.
+    total: u64,
+    largest: f64,
 }
 
 impl RateMeter {
-    const INTERVAL: Micros = 50_000;
+    /// Shortest time over which a rate is measured: shorter ones see the lumps in which acknowledgements come.
+    pub(crate) const INTERVAL: Micros = 50_000;
     const PAUSE: Micros = 10 * Self::INTERVAL;
     /// Weight of a new interval.
     const WEIGHT: f64 = 0.25;
@@ -75,9 +79,16 @@ impl RateMeter {
             // After a pause the average says nothing.
             let known = self.rate.filter(|_| elapsed < Self::PAUSE);
             self.rate = Some(known.map_or(rate, |old| old + Self::WEIGHT * (rate - old)));
+            self.largest = self.largest.max(rate);
             self.since = now;
+            self.total += self.bytes;
             self.bytes = 0;
         }
+    }
+
+    /// The largest rate of an interval so far, in bits per second; `None` before `enough` bytes were acknowledged.
+    pub(crate) fn largest(&self, enough: u64) -> Option<u64> {
+        (self.total >= enough).then_some(self.largest as u64)
     }
 
     pub(crate) fn bits_per_second(&self) -> u64 {
@@ -279,6 +290,19 @@ mod tests {
         assert_eq!(bottleneck.rate(20_000), Some(10_000_000));
         assert_eq!(bottleneck.rate(1_990_000), Some(10_000_000));
         assert_eq!(bottleneck.rate(2_000_000), None);
+    }
+
+    #[test]
+    fn the_largest_rate_is_kept() {
+        let mut meter = RateMeter::default();
+        let mut deliver = |from_ms: u64, until_ms: u64, bytes: u64| {
+            (from_ms..until_ms).for_each(|at| meter.record(at * 1_000, bytes));
+            meter.largest(20_000).map(|rate| rate / 100_000)
+        };
+        assert_eq!(deliver(1, 60, 125), None, "too little to judge by");
+        assert_eq!(deliver(60, 400, 125), Some(10));
+        assert_eq!(deliver(400, 600, 1_250), Some(100));
+        assert_eq!(deliver(600, 60_000, 125), Some(100));
     }
 
     #[test]
