@@ -59,7 +59,7 @@ pub(crate) struct RateMeter {
     since: Micros,
     bytes: u64,
     rate: Option<f64>,
-    /// Bytes of all intervals that are over, and the largest rate of one, not smoothed.
+    /// Bytes of all intervals without a pause, and the largest rate of one, not smoothed.
     total: u64,
     largest: f64,
 }
@@ -79,9 +79,12 @@ impl RateMeter {
             // After a pause the average says nothing.
             let known = self.rate.filter(|_| elapsed < Self::PAUSE);
             self.rate = Some(known.map_or(rate, |old| old + Self::WEIGHT * (rate - old)));
-            self.largest = self.largest.max(rate);
+            // What comes after a pause was not spread over it.
+            if elapsed < Self::PAUSE {
+                self.largest = self.largest.max(rate);
+                self.total += self.bytes;
+            }
             self.since = now;
-            self.total += self.bytes;
             self.bytes = 0;
         }
     }
@@ -303,6 +306,9 @@ mod tests {
         assert_eq!(deliver(60, 400, 125), Some(10));
         assert_eq!(deliver(400, 600, 1_250), Some(100));
         assert_eq!(deliver(600, 60_000, 125), Some(100));
+        let mut sporadic = RateMeter::default();
+        (1..100).for_each(|second| sporadic.record(second * 1_000_000, 8_000));
+        assert_eq!(sporadic.largest(20_000), None, "bursts with pauses show none");
     }
 
     #[test]
