@@ -59,6 +59,24 @@ fn jitter_in_order_costs_no_more_than_with_cubic() {
 }
 
 #[test]
+fn an_encoder_that_follows_reaches_its_rate_over_jitter() {
+    for jitter in ["\"10ms\"", "\"20ms\"", "{ normal = \"10ms\" }"] {
+        let text = format!(
+            "name = \"follow\"\nduration = \"30s\"\nschedulers = [\"squall\", \"minrtt\"]\n\
+             [[path]]\nname = \"radio\"\nrate = \"20mbps\"\ndelay = \"20ms\"\nqueue = \"1MB\"\njitter = {jitter}\n\
+             [[flow]]\nname = \"camera\"\nkind = \"game\"\ndirection = \"up\"\nfps = 30\nbitrate_min = \"300kbps\"\n\
+             bitrate_max = \"12mbps\"\nfollow = \"safe\"\nshare = 0.9\nkeyframe_interval = \"2s\"\ndeadline = \"500ms\"\n"
+        );
+        let mut scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+        scenario.seeds = (1..=20).collect();
+        for run in Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs") {
+            let mbps = run.flows[0].goodput_bps as f64 / 1e6;
+            assert!(mbps > 7.0, "jitter {jitter}, {}, seed {}: {mbps:.1} Mbps", run.scheduler, run.seed);
+        }
+    }
+}
+
+#[test]
 fn a_satellite_that_takes_another_way_each_15_s_costs_no_more_than_with_cubic() {
     let mut wrong = Vec::new();
     for jitter in [0, 5, 10, 15] {

@@ -52,6 +52,8 @@ pub(super) struct ArrivalRate {
     /// The rate was taken for more since then: such gaps do not lower it again.
     is_lifted: bool,
     paused: Paused,
+    /// When the first packet arrived that was reported after a pause of the application.
+    burst: Option<i64>,
 }
 
 /// Gaps that hold a pause of the application: they are its rate, not the path's, unless packets arrive more slowly than they
@@ -64,12 +66,12 @@ struct Paused {
 }
 
 impl Paused {
-    /// Adds a gap. Returns whether packets arrive more slowly than they left.
-    fn add(&mut self, left: f64, arrived: f64) -> bool {
+    /// Adds a gap. Returns whether packets arrive more slowly than they left, by more than this jitter explains.
+    fn add(&mut self, left: f64, arrived: f64, jitter: f64) -> bool {
         let keep = 1.0 - 1.0 / PACKETS;
         self.left = keep * self.left + left;
         self.arrived = keep * self.arrived + arrived;
-        self.arrived > SLOWER * self.left
+        self.arrived > SLOWER * self.left + JITTERS * jitter
     }
 }
 
@@ -89,6 +91,7 @@ impl ArrivalRate {
             hidden: None,
             is_lifted: false,
             paused: Paused::default(),
+            burst: None,
         }
     }
 
@@ -145,14 +148,19 @@ impl ArrivalRate {
         }
         // Frames of one or two packets have no gaps but these: they show no rate, only that there is less than before.
         let is_faster = self.get().is_none_or(|rate| bytes * 1e6 > rate * time);
-        let shows = silence == 0.0 && pause == 0;
+        let is_paused = silence > 0.0 || pause > 0;
+        if is_paused {
+            self.burst = Some(arrival.at);
+        }
+        // Sooner after a pause a gap may be jitter. What counts is where it begins: with where it ends, only large gaps would count.
+        let shows = !is_paused && self.burst.is_none_or(|from| (last.at - from) as f64 >= jitter);
         if shows {
             (self.hidden, self.is_lifted) = (None, false);
         } else {
             self.hide(arrival.sent, bytes);
         }
-        let is_slower =
-            !shows && self.paused.add((arrival.sent - last.sent) as f64, (arrival.at - last.at) as f64);
+        let (left, arrived) = ((arrival.sent - last.sent) as f64, (arrival.at - last.at) as f64);
+        let is_slower = !shows && self.paused.add(left, arrived, jitter);
         if shows || !self.is_lifted && is_slower && (silence == 0.0 || !is_faster) {
             self.add(bytes, time, jitter);
         }
@@ -274,6 +282,25 @@ mod tests {
         assert!((flow.rate() - 0.8).abs() < 0.01, "0.2 are used, more than a third of 0.4: {}", flow.rate());
         (0..4).for_each(|_| second(&mut flow, 60));
         assert!((flow.rate() - 3.2).abs() < 0.01, "0.6 are used: {}", flow.rate());
+    }
+
+    #[test]
+    fn gaps_of_small_frames_within_the_jitter_do_not_lower_it() {
+        let mut flow = Flow::new();
+        flow.packets(40, 0, 1_000, false);
+        // Frames of four packets that jitter spreads over 12 ms.
+        for frame in 1..30 {
+            let sent = 39_000 + 40_000 * frame;
+            for gap in [0, 3_000, 6_000, 12_000] {
+                flow.rate.on_sent(sent, flow.next, 100.0);
+                flow.rate.on_waiting(sent, false);
+                flow.rate.on_ack(MTU);
+                let at = (sent + gap) as i64 - 5_000_000;
+                flow.rate.on_arrival(Arrival { packet: flow.next, sent, at }, 15_000.0);
+                flow.next += 1;
+            }
+        }
+        assert!((flow.rate() - 10.0).abs() < 0.1, "not 2.5: {}", flow.rate());
     }
 
     #[test]

@@ -97,7 +97,27 @@ fn a_stream_below_the_capacity_leaves_no_queue_and_opens_no_window() {
     let window = net.flows[0].controller.window();
     println!("p95 of the round trip {p95:.0} ms, window {window}");
     assert!(p95 < 55.0, "a frame takes 5 ms: {p95}");
-    assert!(window < 200_000, "twice what the link takes: {window}");
+    assert!(window < 250_000, "twice what the link takes in 40 ms, and 10 until a report: {window}");
+}
+
+#[test]
+fn a_mark_before_the_rate_is_known_leaves_a_bound() {
+    let mut steady = steady();
+    for packet in 0..10 {
+        steady.on_sent(1_000 * packet, packet, MTU);
+    }
+    steady.on_mark(40_000, 0);
+    assert!(steady.window() < 100_000, "{}", steady.window());
+}
+
+#[test]
+fn what_was_lost_in_an_outage_is_not_in_flight() {
+    let mut steady = steady();
+    for packet in 0..10 {
+        steady.on_sent(1_000 * packet, packet, MTU);
+    }
+    (0..10).for_each(|_| steady.on_forgiven(MTU));
+    assert_eq!(steady.in_flight, 0);
 }
 
 #[test]
