@@ -243,8 +243,8 @@ const STANDARD: (u32, f32) = (3, 9.0 / 8.0);
 /// has declared lost, so it waits for longer. Its receiver drops a packet that 129 later ones have overtaken, as it may be a
 /// duplicate; a few more may be under way. Round trips grow by the [lead](super::Ledger::lead) where packets are overtaken by more.
 /// noq's own frames and the handshake wait as well: three round trips are the first probe timeout (RFC 9002 §6.2.2), so what
-/// is lost in the middle of a flight is repaired as soon as its end. With eight, one handshake in ten takes twice as long where
-/// 10 % are lost.
+/// is lost in the middle of a flight is repaired as soon as its end. With eight, the 95 % quantile of a session's first block over a
+/// path that loses 10 % is 251 instead of 219 ms.
 const BACKSTOP: (u32, f32) = (256, BACKSTOP_ROUND_TRIPS as f32);
 
 pub(crate) const BACKSTOP_ROUND_TRIPS: u32 = 3;

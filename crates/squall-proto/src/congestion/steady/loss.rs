@@ -2,13 +2,14 @@
 
 use squall_sched::Micros;
 
-/// Weight of a packet in the shares that are compared: means over some 2,000 packets. Over 500, chance cuts the window of a link that loses 1 % by
-/// itself to two thirds on average, and four of five key frames of `lossy-12mbps` come too late.
+/// Weight of a packet in the shares that are compared: means over some 2,000 packets. Over 500, chance cuts the window of a link
+/// that loses 1 % by itself to two thirds on average, and four of five key frames of `lossy-12mbps` come too late.
 const COMPARED_WEIGHT: f64 = 0.0005;
-/// If of more than one packet in this many is lost, that is congestion in any case (draft-ietf-rmcat-gcc-02 draws the line there too), …
+/// More than one lost packet in this many is congestion in any case (draft-ietf-rmcat-gcc-02 draws the line there, too), …
 const TOLERATED: u32 = 10;
-/// … in as many rounds in a row: an outage that ends by itself is reported within one or two. Rounds of fewer packets say nothing.
+/// … if that many rounds in a row have as many: the losses of an outage are reported within one or two.
 const HEAVY_ROUNDS: u8 = 3;
+/// Packets that a round has at least. With fewer it goes on.
 const LEAST_PACKETS: u32 = 10;
 /// How many times as often packets must be lost that met a queue. Random loss hits both alike.
 const CONTRAST: f64 = 2.0;
@@ -53,7 +54,7 @@ impl Losses {
     /// A packet is lost.
     pub(super) fn on_loss(&mut self, packet: u64, met_queue: bool) {
         self.round = (self.round.0 + 1, self.round.1 + 1);
-        let row = self.row.filter(|(last, count)| (*last..=last + 1 + count / ESCAPED).contains(&packet));
+        let row = self.row.filter(|(last, count)| (last + 1..=last + 1 + count / ESCAPED).contains(&packet));
         let count = row.map_or(0, |(_, count)| count);
         self.row = Some((packet, count + 1));
         if count == 0 {

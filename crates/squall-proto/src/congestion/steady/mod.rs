@@ -4,8 +4,8 @@
 //! plan by delays that their own traffic made. Controllers that keep a rate (C4) hold it too long where a
 //! radio fades. This one keeps in flight no more than arrives within a bounded delay at the present rate.
 //!
-//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the mean round trip `R` of a path without excess delay, and the
-//! excess delay `J` of the path itself (`delays.rs`),
+//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the mean round trip `R` of a path without excess delay, but
+//! with the mean lateness of what was overtaken, and the excess delay `J` of the path itself (`delays.rs`),
 //!
 //! ```text
 //! W = r · (R + J + T)          T = 30 ms · (10 Mbps / r)^0.1, half of it for a queue that stands for longer than a second
@@ -20,7 +20,8 @@
 //!
 //! **Loss bound.** A queue shorter than `T` shows itself by losses alone: then CUBIC (RFC 9438) bounds the window
 //! (`loss.rs`). A loss counts as congestion if packets that met a queue are lost clearly more often than others, or if more
-//! than a tenth of all is lost. All other losses are the medium's, and change nothing. An ECN mark is congestion in any case.
+//! than a tenth of all is lost in three rounds in a row. All other losses are the medium's, and change nothing. An ECN mark is
+//! congestion in any case.
 //!
 //! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for three
 //! rounds. If the queue falls as the missing bytes explain, it was ours. If it falls by less, others keep it, and a delay bound
