@@ -45,6 +45,9 @@
 //! **Holds.** A path on which nothing arrives while data waits, and which is the only one, is taken to hold what left: for its
 //! length the rate before it counts, and as much more may be in flight (`holds.rs`).
 //!
+//! **Policers.** Many losses at once without a queue, that end below the rate that passed meanwhile, are a policer's. Its rate bounds
+//! window, pacing and capacity, and is exceeded seldom and by little to see whether it still holds (`policer.rs`).
+//!
 //! **Start.** Up to three times what the window has delivered may be in flight, and no more than arrives in `R + 2·T` at the present
 //! rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no longer grows.
 //!
@@ -57,6 +60,7 @@ mod loss;
 #[cfg(test)]
 mod net;
 mod others;
+mod policer;
 mod rate;
 #[cfg(test)]
 mod tests;
@@ -72,6 +76,7 @@ use self::{
     holds::Holds,
     loss::{LossBound, Losses},
     others::{Before, DIP},
+    policer::Policer,
     rate::ArrivalRate,
 };
 use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, minimum::Maximum};
@@ -168,6 +173,7 @@ pub struct Steady {
     smoothed_rtt: f64,
     delays: Delays,
     holds: Holds,
+    policer: Policer,
     /// Rounds in a row in which a queue stood beyond the target.
     standing: u8,
     /// Rounds in a row without a queue.
@@ -262,6 +268,11 @@ impl Steady {
         present.clamp(self.started / 2, 3 * self.started) + INITIAL_PACKETS * self.mtu
     }
 
+    /// What a policer lets pass in a round trip, and the target.
+    fn policed_window(&self) -> u64 {
+        (self.policer.ceiling() * (self.delays.round_trip() + self.config.target as f64) / 1e6) as u64
+    }
+
     fn min_window(&self) -> u64 {
         let stands = |rate| self.phase == Phase::Alone && self.delays.standing() > self.target(rate);
         self.mtu * if self.rate.get().is_some_and(stands) { MIN_WINDOW_QUEUED } else { MIN_WINDOW }
@@ -286,6 +297,7 @@ impl Steady {
         let limited = self.is_limited(now);
         let target = self.rate.get().map_or(self.config.target as f64, |rate| self.target(rate));
         self.note_queue(now, queue, target, limited);
+        self.policer.end_round(now, self.smoothed_rtt);
         match self.phase {
             Phase::Start => self.end_flat_start(now, limited),
             Phase::Alone => self.look_for_others(now, queue, target, limited),
@@ -390,6 +402,7 @@ impl Controller for Steady {
     fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64) {
         self.delays.on_ack(packet, now.saturating_sub(sent), self.smoothed_rtt);
         self.rate.on_ack(bytes);
+        self.policer.on_ack(packet, sent, bytes);
         self.delivered += bytes;
         self.acked += bytes;
         // As with slow start (RFC 9002 §7.8): what did not use the window does not open it.
@@ -439,6 +452,7 @@ impl Controller for Steady {
     fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64) {
         let met_queue = self.delays.met_queue();
         self.losses.on_loss(packet, met_queue);
+        self.policer.on_loss(now, packet, bytes, met_queue, self.smoothed_rtt);
         if self.losses.is_congestion(met_queue) {
             self.answer(now, packet);
         }
@@ -478,11 +492,12 @@ impl Controller for Steady {
             Phase::Restore { .. } => (self.delay_bound() as u64).max(self.before.window),
             Phase::Beside => self.loss.window() as u64,
         };
-        window.clamp(self.min_window(), MAX_WINDOW)
+        window.min(self.policed_window()).clamp(self.min_window(), MAX_WINDOW)
     }
 
     fn capacity(&self) -> Option<u64> {
-        (self.capacity > 0.0 && self.phase != Phase::Start).then_some((8.0 * self.capacity) as u64)
+        (self.capacity > 0.0 && self.phase != Phase::Start)
+            .then_some((8.0 * self.capacity.min(self.policer.ceiling())) as u64)
     }
 
     fn queue(&self) -> Option<Micros> {
@@ -494,7 +509,9 @@ impl Controller for Steady {
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        match self.phase {
+        let policed =
+            Some(self.policer.ceiling()).filter(|rate| rate.is_finite()).map(|rate| (8.0 * rate) as u64);
+        let asked = match self.phase {
             Phase::Alone if self.loss.window().is_finite() => {
                 Some((8e6 * LOSS_PACING * self.loss.window() / self.smoothed_rtt) as u64)
             }
@@ -503,6 +520,7 @@ impl Controller for Steady {
                 self.rate.get().map(|rate| (8.0 * PACING * rate).max(1e6) as u64)
             }
             _ => None,
-        }
+        };
+        asked.into_iter().chain(policed).min()
     }
 }
