@@ -8,6 +8,7 @@ mod losses;
 mod prediction;
 mod rate;
 mod reordering;
+mod way_back;
 
 use std::collections::VecDeque;
 
@@ -32,6 +33,7 @@ pub(crate) use prediction::Predictions;
 pub(crate) use rate::RateMeter;
 use rate::{Bottleneck, LossWindow};
 use reordering::Reordering;
+use way_back::WayBack;
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
 /// number, frame header and tag. The header of the chunk is reserved apart from it.
@@ -68,6 +70,7 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     pub(crate) rtt: Rtt,
     pub(crate) delay: Delay,
+    pub(crate) way_back: WayBack,
     /// The peer's last report of an arrival, until the packet is acknowledged that it is of.
     pub(crate) reported: Option<Reported>,
     pub(crate) reordering: Reordering,
@@ -125,6 +128,7 @@ impl Path {
             pacer: Pacer::default(),
             rtt: Rtt::default(),
             delay: Delay::default(),
+            way_back: WayBack::default(),
             reported: None,
             reordering: Reordering::default(),
             loss: LossWindow::default(),

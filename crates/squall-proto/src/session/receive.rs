@@ -215,7 +215,11 @@ impl Session {
                     Some(Payload::Probe(_)) => Sample::Probe,
                     _ => Sample::Other,
                 };
-                path.rtt.sample(at, known.saturating_sub(entry.sent_at).max(1), with);
+                let rtt = known.saturating_sub(entry.sent_at).max(1);
+                path.rtt.sample(at, rtt, with);
+                if path.received_at == at {
+                    path.way_back.on_answer(at, rtt);
+                }
             }
             let change = path.life.on_proof(at, packet, path.rtt.steady);
             path.delivery.record(at, entry.bytes.into());
@@ -425,6 +429,7 @@ impl Session {
         let Some(id) = id else { return (PathId(0), 0) };
         let round_trip = self.conn.paths.iter().map(|path| path.rtt.min).min().unwrap_or(0);
         let path = &mut self.conn.paths[id];
+        path.way_back.on_arrival(at, sent);
         let overtaken_by = path.arrivals.on_data(at, sent);
         self.reporter.on_data(at, path.quic.number, sent, bytes, overtaken_by, round_trip);
         // The smoothed round trip of one who only answers may be that of an outage long ago.

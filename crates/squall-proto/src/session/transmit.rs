@@ -142,7 +142,7 @@ impl Session {
         let len = datagram.len();
         self.write_losses(out.at, &mut datagram);
         let transmit = self.send_one(id, datagram, payload, out)?;
-        self.reporter.on_sent(transmit.size);
+        self.reporter.on_sent(transmit.size, self.conn.paths[id].way_back.slowdown(out.at));
         self.stats.feedback_sent += 1;
         self.stats.feedback_bytes += len as u64;
         self.duties.flush();
