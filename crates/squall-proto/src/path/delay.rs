@@ -171,6 +171,25 @@ impl Reported {
     }
 }
 
+/// The least time that data took on a path, in ticks modulo 2²⁴, up to the offset of the peer's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quickest(Option<u32>);
+
+impl Quickest {
+    pub(crate) fn on_arrival(&mut self, took: u32) {
+        if self.0.is_none_or(|least| signed_ticks(took, least) < 0) {
+            self.0 = Some(took);
+        }
+    }
+
+    /// The time that a packet took on any path, if the quickest one took half of this path's smallest round trip. `None` if
+    /// nothing has arrived on it.
+    pub(crate) fn transit(&self, took: u32, smallest: Micros) -> Option<Micros> {
+        let longer = signed_ticks(took, self.0?).max(0) as Micros * TICK;
+        Some(smallest / 2 + longer)
+    }
+}
+
 /// The distance between two stamps modulo 2²⁴, taken the short way round.
 pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
     let distance = i64::from(a.wrapping_sub(b) & 0xff_ffff);
@@ -263,6 +282,26 @@ mod tests {
         assert!(is_step(21_400, 30), "the sender slept for a second");
         assert!(is_step(11_400, 30), "the receiver slept for ten");
         assert!(!is_step(11_410, 40));
+    }
+
+    #[test]
+    fn a_packet_took_no_longer_than_the_quickest_path_explains() {
+        let (mut quick, mut slow) = (Quickest::default(), Quickest::default());
+        assert_eq!(quick.transit(0, 50_000), None, "nothing has arrived");
+        let ticks = |micros: Micros| (micros / TICK) as u32 & 0xff_ffff;
+        // The peer's clock is ahead until stamps wrap, and the second path took 2 s at first.
+        let offset = (1 << 26) - 100_000;
+        quick.on_arrival(ticks(offset + 27_000));
+        quick.on_arrival(ticks(offset + 25_000));
+        slow.on_arrival(ticks(offset + 2_000_000));
+        let least = |slow: &Quickest, took: Micros| {
+            let took = ticks(offset + took);
+            [quick.transit(took, 50_000), slow.transit(took, 4_000_000)]
+                .map(|transit| transit.expect("arrivals"))
+        };
+        assert_eq!(least(&slow, 2_000_000), [2_000_000, 2_000_000]);
+        slow.on_arrival(ticks(offset + 40_000));
+        assert_eq!(least(&slow, 40_000), [40_000, 2_000_000], "its own round trip is that of before");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::{
 };
 
 use arrivals::Arrivals;
-pub(crate) use delay::{Delay, Level, Reported, Rtt, Sample, WRAP, one_way_delays, signed_ticks};
+pub(crate) use delay::{Delay, Level, Quickest, Reported, Rtt, Sample, WRAP, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};
@@ -97,6 +97,8 @@ pub(crate) struct Path {
     /// Packets acknowledged when the forecast was made last.
     pub(crate) forecast_at: u64,
     pub(crate) arrivals: Arrivals,
+    /// The quickest data that arrived on it.
+    pub(crate) quickest: Quickest,
     /// When a packet last arrived on it.
     pub(crate) received_at: Micros,
     /// How often its addresses have changed of late.
@@ -145,6 +147,7 @@ impl Path {
             forecast: Forecast::default(),
             forecast_at: 0,
             arrivals: Arrivals::default(),
+            quickest: Quickest::default(),
             received_at: now,
             moves: Moves::default(),
             is_leaving: false,

@@ -432,8 +432,12 @@ impl Session {
         path.way_back.on_arrival(at, sent);
         let overtaken_by = path.arrivals.on_data(at, sent);
         self.reporter.on_data(at, path.quic.number, sent, bytes, overtaken_by, round_trip);
-        // The smoothed round trip of one who only answers may be that of an outage long ago.
-        (id, path.rtt.min / 2)
+        let took = Stamp::at(at).since(sent);
+        path.quickest.on_arrival(took);
+        // The round trips of one who only answers may be those of an outage long ago.
+        let half = path.rtt.min / 2;
+        let by_stamps = self.conn.paths.iter().filter_map(|path| path.quickest.transit(took, path.rtt.min));
+        (id, by_stamps.fold(half, Micros::min))
     }
 
     /// The peer has a block that was lost on the way.
