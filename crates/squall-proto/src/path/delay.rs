@@ -146,6 +146,12 @@ impl Delay {
         Self { smoothed: self.smoothed.saturating_sub(pause).max(self.least), ..self }
     }
 
+    /// The same, shorter by so much: the least that it has been, too, was more.
+    pub(super) fn shortened(self, by: Micros) -> Self {
+        let smoothed = self.smoothed.saturating_sub_unsigned(by);
+        Self { smoothed, least: self.least.min(smoothed), ..self }
+    }
+
     /// How much longer this path takes than `other`, in microseconds.
     pub(crate) fn longer_than(&self, other: &Self) -> Option<i64> {
         let difference = signed_ticks(self.reference?, other.reference?) * TICK as i64;
@@ -302,6 +308,24 @@ mod tests {
         assert_eq!(least(&slow, 2_000_000), [2_000_000, 2_000_000]);
         slow.on_arrival(ticks(offset + 40_000));
         assert_eq!(least(&slow, 40_000), [40_000, 2_000_000], "its own round trip is that of before");
+    }
+
+    #[test]
+    fn a_probe_shortens_what_data_measured_before() {
+        let mut path = up(PathId(0), 0);
+        let mut quick = up(PathId(1), 0);
+        quick.rtt.sample(1, 20_000, Sample::Data);
+        for (path, delay) in [(&mut quick, 10_000), (&mut path, 4_000_000)] {
+            path.rtt.sample(1, 20_000, Sample::Data);
+            path.delay.sample(delay / TICK as u32);
+        }
+        let owd = |path: &Path| delays([path, &quick], 60_000_000)[0];
+        assert_eq!(owd(&path), 4_000_000, "no pause makes it shorter than it has been");
+        path.shorten_delay(60_000_000, 3_920_000);
+        assert_eq!(owd(&path), 80_000);
+        path.shorten_delay(60_000_000, 0);
+        path.delay.sample(40_000 / TICK as u32);
+        assert_eq!(owd(&path), 75_000, "data goes on from there");
     }
 
     #[test]

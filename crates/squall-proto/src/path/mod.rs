@@ -228,9 +228,12 @@ impl Path {
         )
     }
 
-    /// When an idle path is probed next, so that NATs keep it and its round-trip time stays fresh.
-    pub(crate) fn idle_probe_at(&self, keep_alive: Micros) -> Option<Micros> {
-        let due = self.rtt.sampled_at.max(self.probed_at) + keep_alive;
+    /// When an idle path is probed next, so that NATs keep it and its round-trip time stays fresh; `wanted` is the interval of one that
+    /// carries no data though there is some.
+    pub(crate) fn idle_probe_at(&self, keep_alive: Micros, wanted: Option<Micros>) -> Option<Micros> {
+        let measured = self.rtt.sampled_at.max(self.probed_at);
+        let wanted = wanted.map_or(Micros::MAX, |interval| measured.max(self.departed_at) + interval);
+        let due = wanted.min(measured + keep_alive);
         Some(due).filter(|_| !self.life.is_suspect() && !self.life.is_spent())
     }
 
@@ -291,6 +294,13 @@ impl Path {
             self.delay = self.delay.after_pause(pause);
         }
         self.departed_at = at;
+    }
+
+    /// The one-way delay is less than was measured, by so much.
+    pub(crate) fn shorten_delay(&mut self, at: Micros, by: Micros) {
+        if by > 0 {
+            self.delay = self.delay.after_pause(at.saturating_sub(self.departed_at)).shortened(by);
+        }
     }
 
     /// One-way delay of a packet of this size that leaves now: what is in flight arrives before it, at the rate that

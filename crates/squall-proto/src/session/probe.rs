@@ -7,7 +7,7 @@ use squall_sched::{Micros, PathId};
 use super::Session;
 use crate::{
     PathChange,
-    path::{Packet, Path, Sample},
+    path::{Packet, Path, Sample, one_way_delays},
     wire::{Item, Stamp},
 };
 
@@ -45,6 +45,10 @@ const MAX_UNANSWERED: usize = 64;
 
 /// Probes and answers that wait to leave at most: a peer that probes faster gets no more answers.
 const MAX_WAITING: usize = 16;
+
+/// Interval of probes on a path that gets nothing while data waits for others, in microseconds: with a round trip it is seen within
+/// a second that the path is good. Costs 1 kbit/s.
+const WANTED_INTERVAL: Micros = 500_000;
 
 impl Probes {
     fn send(&mut self, at: Micros, path: PathId, full_size: bool) {
@@ -115,22 +119,55 @@ impl Session {
     /// was not sent proves nothing.
     pub(super) fn on_probe_reply(&mut self, at: Micros, over: Option<PathId>, id: u64) {
         let Some(sent) = self.probes.take(id) else { return };
-        let path = &mut self.conn.paths[sent.path];
-        if over == Some(sent.path) && sent.at >= self.resumed && !path.life.is_stale(at, sent.at) {
-            path.rtt.sample(at, (at - sent.at).max(1), Sample::Probe);
+        let is_stale = self.conn.paths[sent.path].life.is_stale(at, sent.at);
+        if over == Some(sent.path) && sent.at >= self.resumed && !is_stale {
+            self.sample_rtt(at, sent.path, (at - sent.at).max(1), Sample::Probe);
         }
+        let path = &mut self.conn.paths[sent.path];
         let packet = Packet { sent_at: sent.at, full_size: sent.full_size };
         let change = path.life.on_proof(at, packet, path.rtt.steady);
         self.carry_out(at, sent.path, change);
         self.duties.schedule();
     }
 
+    /// Takes in a round trip that was measured on a path.
+    ///
+    /// One-way delays are measured with data alone: a queue that has drained unseen would stay, but no packet takes longer one way than
+    /// another one took both. Probes that leave because data waits show nothing else: the smoothed round trip holds the queue that data
+    /// makes for itself on a thin path, and for that schedulers avoid it. Only after the interval of keep-alives it begins again.
+    pub(super) fn sample_rtt(&mut self, at: Micros, id: PathId, rtt: Micros, with: Sample) {
+        let path = &self.conn.paths[id];
+        let sampled_at = path.rtt.sampled_at;
+        let is_spared = at >= path.departed_at.max(sampled_at) + WANTED_INTERVAL;
+        let is_wanted = with == Sample::Probe && is_spared && self.is_wanted(path);
+        if is_wanted {
+            let paths = self.conn.paths.iter();
+            let delay = paths.clone().zip(one_way_delays(paths, at)).find(|(path, _)| path.id == id);
+            let excess = delay.map_or(0, |(_, delay)| delay.saturating_sub(rtt));
+            self.conn.paths[id].shorten_delay(at, excess);
+        }
+        if !is_wanted || at >= sampled_at + self.config.keep_alive.as_micros() as Micros {
+            self.conn.paths[id].rtt.sample(at, rtt, with);
+        }
+    }
+
+    /// Whether data waits that the path may carry: what keeps the schedulers from it must not stay unmeasured.
+    fn is_wanted(&self, path: &Path) -> bool {
+        self.outbox.queue.has_work() && path.role <= self.role_in_life()
+    }
+
+    /// When a path is probed next for lack of samples.
+    pub(super) fn idle_probe_at(&self, path: &Path) -> Option<Micros> {
+        let wanted = self.is_wanted(path).then_some(WANTED_INTERVAL);
+        path.idle_probe_at(self.config.keep_alive.as_micros() as Micros, wanted)
+    }
+
     /// Probes the paths whose proof of delivery is overdue, and those that were idle for long.
     pub(super) fn probe_paths(&mut self, at: Micros) {
         let silence = self.config.silence.as_micros() as Micros;
-        let keep_alive = self.config.keep_alive.as_micros() as Micros;
         let is_due = |due: Option<Micros>| due.is_some_and(|due| due <= at);
         for id in self.conn.paths.ids() {
+            let idle_probe_at = self.idle_probe_at(&self.conn.paths[id]);
             let path = &mut self.conn.paths[id];
             if !path.life.is_up() {
                 continue;
@@ -146,7 +183,7 @@ impl Session {
                 let expected = path.expectation(silence);
                 path.life.on_challenge(at, &expected);
                 self.challenge(at, id);
-            } else if is_due(path.idle_probe_at(keep_alive)) {
+            } else if is_due(idle_probe_at) {
                 path.probed_at = at;
                 self.challenge(at, id);
             }

@@ -216,11 +216,12 @@ impl Session {
                     _ => Sample::Other,
                 };
                 let rtt = known.saturating_sub(entry.sent_at).max(1);
-                path.rtt.sample(at, rtt, with);
                 if path.received_at == at {
                     path.way_back.on_answer(at, rtt);
                 }
+                self.sample_rtt(at, id, rtt, with);
             }
+            let path = &mut self.conn.paths[id];
             let change = path.life.on_proof(at, packet, path.rtt.steady);
             path.delivery.record(at, entry.bytes.into());
             for bottleneck in [&mut path.bottleneck, &mut path.bottleneck_of_flights] {

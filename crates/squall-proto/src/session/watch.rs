@@ -80,7 +80,6 @@ impl Session {
             consider(self.losses_due());
         }
         let idle = self.config.path_idle_timeout.as_micros() as Micros;
-        let keep_alive = self.config.keep_alive.as_micros() as Micros;
         for path in self.conn.paths.iter() {
             // In steps, because the last path is kept however long it is silent.
             consider(self.idle_since(path).map(|since| (since + idle).max(now + IDLE_STEP)));
@@ -88,7 +87,7 @@ impl Session {
         for path in self.conn.paths.iter().filter(|path| path.life.is_up()) {
             consider(path.judged_at(silence));
             consider(path.life.probe_at());
-            consider(path.idle_probe_at(keep_alive));
+            consider(self.idle_probe_at(path));
             consider(path.life.full_probe_at());
             consider(Some(path.life.blocked_until).filter(|at| *at > now));
             if !path.committed.is_empty() && !held_up {
