@@ -128,7 +128,7 @@ fn a_dip_of_the_rate_makes_no_frame_later_than_with_cubic() {
         assert!(slowest[2] < slowest[0] + 1_000, "{slowest:?}");
         assert!(slowest[1] < slowest[0] && slowest[3] < slowest[0], "{slowest:?}");
         // Steady and Salsify are there when the link is; SQP adds 320 kbps a frame at most.
-        assert!([1, 3].into_iter().all(|i| back[i] < back[0] && back[i] < 6_100_000), "{back:?}");
+        assert!([1, 3].into_iter().all(|i| back[i] < back[0] && back[i] < 6_150_000), "{back:?}");
         assert!(back[2] < 7_500_000, "{back:?}");
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Rtt {
     pub(crate) latest: Micros,
     pub(crate) min: Micros,
     pub(crate) deviation: Micros,
+    /// The smallest of packets with data.
+    of_data: Micros,
     /// When the last sample was taken; 0 for never.
     pub(crate) sampled_at: Micros,
 }
@@ -45,6 +47,7 @@ impl Default for Rtt {
             latest: 333_000,
             min: 333_000,
             deviation: 166_500,
+            of_data: Micros::MAX,
             sampled_at: 0,
         }
     }
@@ -55,8 +58,13 @@ impl Rtt {
     pub(crate) fn seed(&mut self, rtt: Micros) {
         if self.sampled_at == 0 {
             let deviation = rtt / 2;
-            *self = Self { smoothed: rtt, steady: rtt, latest: rtt, min: rtt, deviation, sampled_at: 0 };
+            *self = Self { smoothed: rtt, steady: rtt, latest: rtt, min: rtt, deviation, ..Self::default() };
         }
+    }
+
+    /// Whether no data had a round trip of up to twice this one: the path itself has become quicker, not only its queue shorter.
+    pub(crate) fn is_new_to_data(&self, rtt: Micros) -> bool {
+        2 * rtt < self.of_data
     }
 
     /// A round trip was measured. With the probe of an idle path the smoothed time begins again: a scheduler that left
@@ -66,6 +74,9 @@ impl Rtt {
         let pause = now.saturating_sub(self.sampled_at);
         self.sampled_at = now.max(1);
         self.latest = rtt;
+        if with == Sample::Data {
+            self.of_data = self.of_data.min(rtt);
+        }
         if first {
             (self.smoothed, self.steady, self.min, self.deviation) = (rtt, rtt, rtt, rtt / 2);
             return;
@@ -308,6 +319,16 @@ mod tests {
         assert_eq!(least(&slow, 2_000_000), [2_000_000, 2_000_000]);
         slow.on_arrival(ticks(offset + 40_000));
         assert_eq!(least(&slow, 40_000), [40_000, 2_000_000], "its own round trip is that of before");
+    }
+
+    #[test]
+    fn a_path_is_new_to_data_that_has_never_been_as_quick() {
+        let mut rtt = Rtt::default();
+        assert!(rtt.is_new_to_data(50_000), "there was no data");
+        rtt.sample(1, 20_000, Sample::Probe);
+        rtt.sample(2, 120_000, Sample::Data);
+        rtt.sample(3, 400_000, Sample::Data);
+        assert!(rtt.is_new_to_data(59_000) && !rtt.is_new_to_data(60_000));
     }
 
     #[test]

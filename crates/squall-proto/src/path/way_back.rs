@@ -21,7 +21,7 @@ const RECENT: Micros = 200_000;
 pub(crate) struct WayBack {
     /// Stamp of the first arrival by its delay, and the smallest and the latest delay beyond it, in microseconds.
     here: Option<(u32, f64, f64)>,
-    /// When an answer came last, how long the way takes as far as a queue explains it, and usually.
+    /// When an answer came last, how long the way takes of which a queue can be the cause, and usually.
     late: Option<(Micros, Micros, f64)>,
 }
 
