@@ -149,7 +149,8 @@ impl Arrivals {
 /// Whether no more is in flight than a round trip and [`FILLED`] bring, or no queue stands: if the rate is taken for too
 /// little, only a flight beyond it can show that.
 fn is_calm(path: &PathView) -> bool {
-    if path.queue == Some(0) {
+    let is_far_from_full = path.queue.is_some() && 5 * path.in_flight <= 4 * path.window;
+    if path.queue == Some(0) || is_far_from_full {
         return true;
     }
     let bits = path.rate.saturating_mul(path.back.saturating_mul(2).saturating_add(FILLED));
