@@ -124,7 +124,8 @@ fn a_servers_scheduler_sees_which_paths_are_metered_at_the_client() {
         stage.run_for(1_000_000);
         stage.world.set_metered(1, true);
         stage.world.add_interface(1);
-        assert_eq!(now_seen(&mut stage, 2_000_000), is_second(&mut stage), "seed {seed}");
+        // With one seed in a hundred the challenge is lost twice, and the path takes more than 2 s.
+        assert_eq!(now_seen(&mut stage, 5_000_000), is_second(&mut stage), "seed {seed}");
         let metered: Vec<bool> = stage.path_stats(Side::Server).iter().map(|s| s.metered).collect();
         assert_eq!(metered, is_second(&mut stage));
     }
