@@ -75,7 +75,7 @@ use self::{
     group::Member,
     holds::Holds,
     loss::{LossBound, Losses},
-    others::{Before, DIP},
+    others::{Before, Beside, DIP},
     policer::Policer,
     rate::ArrivalRate,
 };
@@ -129,22 +129,51 @@ impl Default for SteadyConfig {
     }
 }
 
-/// What governs the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What governs the window, and what is known since it does.
+#[derive(Clone, Copy, Debug)]
 enum Phase {
     /// Nothing is known of the path yet.
-    #[default]
-    Start,
-    /// The delay bound, and the loss bound if there is one.
-    Alone,
-    /// Half a pipe is in flight, for `rounds` more, to learn whose queue it is.
-    Dip { rounds: u8, beside: bool },
+    Start(Start),
+    /// The delay bound, and the loss bound if there is one. A queue has stood beyond the target for `standing` rounds in a row, since
+    /// `first`.
+    Alone { standing: u8, first: Before },
+    /// Half a pipe is in flight, for `rounds` more, to learn whose queue it is; with the time since which others were there before it.
+    Dip { rounds: u8, before: Before, beside: Option<Micros> },
     /// As much is in flight as before a dip, for `rounds` more, to learn whether the path alone delays.
-    Restore { rounds: u8 },
+    Restore { rounds: u8, before: Before, bottom: Before },
     /// Twice as much is in flight, for `rounds` more, to learn the same; `again` if it has been twice as much already.
-    Lift { rounds: u8, again: bool },
+    Lift { rounds: u8, before: Before, again: bool },
     /// The loss bound: others keep a queue.
-    Beside,
+    Beside(Beside),
+}
+
+/// How far the start has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Start {
+    /// Bytes that were delivered while at least half of the window was in use.
+    delivered: u64,
+    /// Rounds in a row without growth, and the rate before them.
+    flat: (u8, f64),
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Start(Start::default())
+    }
+}
+
+impl Phase {
+    /// Its name in the log.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "start",
+            Self::Alone { .. } => "alone",
+            Self::Dip { .. } => "dip",
+            Self::Restore { .. } => "restore",
+            Self::Lift { .. } => "lift",
+            Self::Beside(_) => "beside",
+        }
+    }
 }
 
 /// Steady on one path.
@@ -157,12 +186,6 @@ pub struct Steady {
     phase: Phase,
     /// The round, about a round trip, ends when this packet arrives: the first that left after it began.
     round_end: u64,
-    before: Before,
-    /// At the end of the dip before a restoration.
-    bottom: Before,
-    /// Rounds in which it must still show that others are there, and rounds in a row with a short queue beside them.
-    unconfirmed: u8,
-    short: u8,
     loss: LossBound,
     losses: Losses,
     /// Paths of the session that share the bottleneck.
@@ -174,12 +197,8 @@ pub struct Steady {
     delays: Delays,
     holds: Holds,
     policer: Policer,
-    /// Rounds in a row in which a queue stood beyond the target.
-    standing: u8,
     /// Rounds in a row without a queue.
     free: i32,
-    /// Rounds of the start without growth, and the rate before them.
-    flat: (u8, f64),
     /// When a queue was last seen to be gone, and when it began to stand for the target.
     empty: Micros,
     stands_since: Micros,
@@ -188,8 +207,6 @@ pub struct Steady {
     power: Power,
     /// When the last dip was judged.
     judged: Micros,
-    /// Since when others are known to be there.
-    beside_since: Micros,
     /// Most in flight of ten seconds while the queue was within the target, in bytes.
     calm: Maximum,
     /// When data last waited for the window or the pacer.
@@ -200,8 +217,6 @@ pub struct Steady {
     answered: u64,
     in_flight: u64,
     delivered: u64,
-    /// Bytes that were delivered at the start while at least half of the window was in use.
-    started: u64,
     /// Of the acknowledgements that are coming in: newest packet and when it left, and bytes.
     newest: Option<(u64, Micros)>,
     acked: u64,
@@ -262,10 +277,10 @@ impl Steady {
     }
 
     /// At the start the present rate is a guess, which the bytes that it has carried keep within bounds.
-    fn start_bound(&self) -> u64 {
+    fn start_bound(&self, start: Start) -> u64 {
         let delay = self.delays.round_trip() + 2.0 * self.config.target as f64;
         let present = (self.present() * delay / 1e6) as u64;
-        present.clamp(self.started / 2, 3 * self.started) + INITIAL_PACKETS * self.mtu
+        present.clamp(start.delivered / 2, 3 * start.delivered) + INITIAL_PACKETS * self.mtu
     }
 
     /// What a policer lets pass in a round trip, and the target.
@@ -274,7 +289,8 @@ impl Steady {
     }
 
     fn min_window(&self) -> u64 {
-        let stands = |rate| self.phase == Phase::Alone && self.delays.standing() > self.target(rate);
+        let stands =
+            |rate| matches!(self.phase, Phase::Alone { .. }) && self.delays.standing() > self.target(rate);
         self.mtu * if self.rate.get().is_some_and(stands) { MIN_WINDOW_QUEUED } else { MIN_WINDOW }
     }
 
@@ -299,23 +315,21 @@ impl Steady {
         self.note_queue(now, queue, target, limited);
         self.policer.end_round(now, self.smoothed_rtt);
         match self.phase {
-            Phase::Start => self.end_flat_start(now, limited),
-            Phase::Alone => self.look_for_others(now, queue, target, limited),
-            Phase::Dip { rounds: 0, beside } => self.judge_dip(now, queue, target, beside),
-            Phase::Dip { rounds, beside } => self.phase = Phase::Dip { rounds: rounds - 1, beside },
-            Phase::Restore { rounds: 0 } => self.judge_restored(now, queue, target),
-            Phase::Restore { rounds } => self.phase = Phase::Restore { rounds: rounds - 1 },
-            Phase::Lift { rounds: 0, again } => self.judge_lift(now, queue, again),
-            Phase::Lift { rounds, again } => self.phase = Phase::Lift { rounds: rounds - 1, again },
-            Phase::Beside => {
-                if self.are_others_gone(queue, target) {
-                    self.go_alone(now);
-                } else if self.is_overdue(now) || !limited {
-                    self.dip(queue, true);
-                }
+            Phase::Start(start) => self.end_flat_start(now, start, limited),
+            Phase::Alone { standing, first } => {
+                self.look_for_others(now, queue, target, limited, (standing, first));
             }
+            Phase::Dip { rounds: 0, before, beside } => self.judge_dip(now, queue, target, before, beside),
+            Phase::Restore { rounds: 0, before, bottom } => {
+                self.judge_restored(now, queue, target, before, bottom);
+            }
+            Phase::Lift { rounds: 0, before, again } => self.judge_lift(now, queue, before, again),
+            Phase::Dip { ref mut rounds, .. }
+            | Phase::Restore { ref mut rounds, .. }
+            | Phase::Lift { ref mut rounds, .. } => *rounds -= 1,
+            Phase::Beside(beside) => self.look_beside(now, queue, target, limited, beside),
         }
-        if self.phase == Phase::Alone && limited {
+        if matches!(self.phase, Phase::Alone { .. }) && limited {
             self.loss.probe(self.delay_bound());
         }
     }
@@ -325,7 +339,7 @@ impl Steady {
         if !limited || is_empty {
             self.empty = now;
         }
-        let dipped = self.phase != Phase::Alone || now < self.judged + AFTER_DIP;
+        let dipped = !matches!(self.phase, Phase::Alone { .. }) || now < self.judged + AFTER_DIP;
         if !limited || is_empty && !dipped {
             self.stands_since = now;
         }
@@ -342,14 +356,15 @@ impl Steady {
         self.rate.get().is_some() && self.delivered >= FIRST_PACKETS * self.mtu
     }
 
-    fn end_flat_start(&mut self, now: Micros, limited: bool) {
-        let (rounds, from) = self.flat;
+    fn end_flat_start(&mut self, now: Micros, mut start: Start, limited: bool) {
+        let (rounds, from) = start.flat;
         let rate = self.present();
         if limited {
-            self.flat = if rate > 1.25 * from { (0, rate) } else { (rounds + 1, from) };
+            start.flat = if rate > 1.25 * from { (0, rate) } else { (rounds + 1, from) };
         }
-        if self.flat.0 >= FLAT_ROUNDS && self.is_known() {
-            self.go_alone(now);
+        self.phase = Phase::Start(start);
+        if start.flat.0 >= FLAT_ROUNDS && self.is_known() {
+            self.go_alone(now, "the rate no longer grows");
         }
     }
 
@@ -360,22 +375,43 @@ impl Steady {
         }
         let in_flight = self.in_flight.max(MIN_WINDOW * self.mtu) as f64;
         match self.phase {
-            Phase::Start if !self.is_known() => return,
-            Phase::Start => self.go_alone(now),
+            Phase::Start(_) if !self.is_known() => return,
+            Phase::Start(_) => self.go_alone(now, "packets met congestion"),
             // The delay bound has reacted already.
-            Phase::Alone if self.delay_bound() < in_flight => return,
-            Phase::Alone | Phase::Beside => {
+            Phase::Alone { .. } if self.delay_bound() < in_flight => return,
+            Phase::Alone { .. } | Phase::Beside(_) => {
                 self.loss.cut(now, in_flight, self.mtu);
+                self.log(now, "packets met congestion: the loss bound is cut");
             }
             Phase::Dip { .. } | Phase::Lift { .. } | Phase::Restore { .. } => return,
         }
         self.answered = self.next;
     }
 
-    fn go_alone(&mut self, now: Micros) {
+    fn go_alone(&mut self, now: Micros, why: &str) {
         self.empty = now;
-        self.standing = 0;
-        self.phase = Phase::Alone;
+        self.enter(now, Phase::Alone { standing: 0, first: Before::default() }, why);
+    }
+
+    fn enter(&mut self, now: Micros, phase: Phase, why: &str) {
+        self.phase = phase;
+        self.log(now, why);
+    }
+
+    /// One line of the log for each decision. Times are in milliseconds, rates in Mbps.
+    fn log(&self, now: Micros, why: &str) {
+        tracing::debug!(
+            at = now / 1_000,
+            phase = self.phase.name(),
+            rate = self.present() * 8e-6,
+            window = self.window(),
+            in_flight = self.in_flight,
+            round_trip = self.delays.round_trip() / 1e3,
+            own = self.delays.jitter() / 1e3,
+            queue = self.delays.queue() / 1e3,
+            policer = self.policer.ceiling() * 8e-6,
+            "{why}"
+        );
     }
 }
 
@@ -406,8 +442,10 @@ impl Controller for Steady {
         self.delivered += bytes;
         self.acked += bytes;
         // As with slow start (RFC 9002 §7.8): what did not use the window does not open it.
-        if self.phase == Phase::Start && 2 * self.in_flight >= self.start_bound() {
-            self.started += bytes;
+        if let Phase::Start(start) = self.phase
+            && 2 * self.in_flight >= self.start_bound(start)
+        {
+            self.phase = Phase::Start(Start { delivered: start.delivered + bytes, ..start });
         }
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.losses.on_packet(self.delays.met_queue());
@@ -422,7 +460,7 @@ impl Controller for Steady {
         let weight = if self.smoothed_rtt == 0.0 { 1.0 } else { 1.0 / 8.0 };
         self.smoothed_rtt += weight * (rtt - self.smoothed_rtt);
         let acked = std::mem::take(&mut self.acked);
-        let bounds = self.phase == Phase::Beside || self.loss.window() < self.delay_bound();
+        let bounds = matches!(self.phase, Phase::Beside(_)) || self.loss.window() < self.delay_bound();
         if bounds && self.is_limited(now) {
             self.loss.grow(now, acked, self.smoothed_rtt, self.mtu, self.sharing);
         }
@@ -440,12 +478,12 @@ impl Controller for Steady {
             self.end_round(now);
         }
         let queue = (self.delays.round_trip() / 8.0).clamp(12e3, 25e3);
-        if self.phase == Phase::Start
+        if matches!(self.phase, Phase::Start(_))
             && self.is_known()
             && self.is_limited(now)
             && self.delays.standing() > queue
         {
-            self.go_alone(now);
+            self.go_alone(now, "a queue ends the start");
         }
     }
 
@@ -482,21 +520,21 @@ impl Controller for Steady {
 
     fn window(&self) -> u64 {
         let window = match self.phase {
-            Phase::Start => self.start_bound(),
-            Phase::Alone => self.delay_bound().min(self.loss.window()) as u64,
+            Phase::Start(start) => self.start_bound(start),
+            Phase::Alone { .. } => self.delay_bound().min(self.loss.window()) as u64,
             // What is left out halves the rate. If that falls further, the others take it.
-            Phase::Dip { .. } => {
-                (DIP * self.present().max(DIP * self.before.rate) * self.delays.round_trip() / 1e6) as u64
+            Phase::Dip { before, .. } => {
+                (DIP * self.present().max(DIP * before.rate) * self.delays.round_trip() / 1e6) as u64
             }
-            Phase::Lift { .. } => 2 * self.before.window,
-            Phase::Restore { .. } => (self.delay_bound() as u64).max(self.before.window),
-            Phase::Beside => self.loss.window() as u64,
+            Phase::Lift { before, .. } => 2 * before.window,
+            Phase::Restore { before, .. } => (self.delay_bound() as u64).max(before.window),
+            Phase::Beside(_) => self.loss.window() as u64,
         };
         window.min(self.policed_window()).clamp(self.min_window(), MAX_WINDOW)
     }
 
     fn capacity(&self) -> Option<u64> {
-        (self.capacity > 0.0 && self.phase != Phase::Start)
+        (self.capacity > 0.0 && !matches!(self.phase, Phase::Start(_)))
             .then_some((8.0 * self.capacity.min(self.policer.ceiling())) as u64)
     }
 
@@ -512,11 +550,11 @@ impl Controller for Steady {
         let policed =
             Some(self.policer.ceiling()).filter(|rate| rate.is_finite()).map(|rate| (8.0 * rate) as u64);
         let asked = match self.phase {
-            Phase::Alone if self.loss.window().is_finite() => {
+            Phase::Alone { .. } if self.loss.window().is_finite() => {
                 Some((8e6 * LOSS_PACING * self.loss.window() / self.smoothed_rtt) as u64)
             }
             // A rate that is too small would keep packets for seconds.
-            Phase::Alone | Phase::Dip { .. } => {
+            Phase::Alone { .. } | Phase::Dip { .. } => {
                 self.rate.get().map(|rate| (8.0 * PACING * rate).max(1e6) as u64)
             }
             _ => None,

@@ -47,124 +47,176 @@ pub(super) struct Before {
     pub(super) rate: f64,
 }
 
+/// What is known of others while CUBIC governs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    /// Since when they are known to be there.
+    since: Micros,
+    before: Before,
+    /// Rounds in which it must still show that they are there, and rounds in a row with a short queue.
+    unconfirmed: u8,
+    short: u8,
+}
+
 impl Steady {
-    /// Calls for a dip if a queue stands, or none was seen to be empty for long: then its owner is unknown.
-    pub(super) fn look_for_others(&mut self, now: Micros, queue: f64, target: f64, limited: bool) {
+    /// Calls for a dip if a queue stands, or none was seen to be empty for long: then its owner is unknown. `standing` rounds in a row had one,
+    /// `first` is the first of them.
+    pub(super) fn look_for_others(
+        &mut self,
+        now: Micros,
+        queue: f64,
+        target: f64,
+        limited: bool,
+        (mut standing, mut first): (u8, Before),
+    ) {
         let stands = limited && queue > target + self.delays.jitter() + NOTABLE.max(target / 2.0);
-        if stands && (self.standing == 0 || queue < FALLING * self.before.queue) {
-            self.before = self.at_present(queue);
-            self.standing = 0;
+        if stands && (standing == 0 || queue < FALLING * first.queue) {
+            (standing, first) = (0, self.at_present(queue));
         }
-        self.standing = if stands { self.standing + 1 } else { 0 };
-        if self.standing >= STANDING_ROUNDS {
+        standing = if stands { standing + 1 } else { 0 };
+        self.phase = Phase::Alone { standing, first };
+        if standing >= STANDING_ROUNDS {
             // The window has fallen since the queue was first seen: that is a part of the test.
-            self.phase = Phase::Dip { rounds: DIP_ROUNDS - 1, beside: false };
-        } else if self.is_overdue(now) {
-            self.dip(queue, false);
+            self.dip(now, first, None, "a queue stands");
+        } else if self.is_overdue(now, None) {
+            self.dip(now, self.before_dip(queue), None, "none was seen to be empty for long");
         }
     }
 
-    pub(super) fn is_overdue(&self, now: Micros) -> bool {
-        let beside = if self.phase == Phase::Beside { (now - self.beside_since) / 2 } else { 0 };
+    /// Beside others since then, if they are there.
+    fn is_overdue(&self, now: Micros, beside: Option<Micros>) -> bool {
+        let beside = beside.map_or(0, |since| (now - since) / 2);
         let least = (OVERDUE_ROUND_TRIPS * self.delays.round_trip()) as Micros;
         now > self.empty + OVERDUE.max(beside.min(OVERDUE_BESIDE)).max(least)
     }
 
-    pub(super) fn dip(&mut self, queue: f64, beside: bool) {
-        self.before = Before { queue, window: self.window(), rate: self.present() };
-        self.phase = Phase::Dip { rounds: DIP_ROUNDS - 1, beside };
+    /// What is remembered of the time before a dip that begins now.
+    fn before_dip(&self, queue: f64) -> Before {
+        Before { window: self.window(), ..self.at_present(queue) }
     }
 
-    /// Judges the queue at the end of a dip that began with CUBIC in charge (`beside`) or not.
-    pub(super) fn judge_dip(&mut self, now: Micros, queue: f64, target: f64, beside: bool) {
+    fn dip(&mut self, now: Micros, before: Before, beside: Option<Micros>, why: &str) {
+        self.enter(now, Phase::Dip { rounds: DIP_ROUNDS - 1, before, beside }, why);
+    }
+
+    /// Judges the queue at the end of a dip, during which CUBIC would have been in charge if others are there since `beside`.
+    pub(super) fn judge_dip(
+        &mut self,
+        now: Micros,
+        queue: f64,
+        target: f64,
+        before: Before,
+        beside: Option<Micros>,
+    ) {
         self.judged = now;
-        let (before, window) = (self.before, self.window());
+        let window = self.window();
         let has_left_out = before.window > 2 * window;
         let explained = before.window.saturating_sub(window) as f64 * 1e6 / before.rate.max(1.0);
         let fallen = before.queue - queue;
         let stands = queue > target + self.delays.jitter();
         if stands && !has_left_out {
-            self.lift(queue, window.max(before.window), false);
+            let before = Before { window: window.max(before.window), ..self.at_present(queue) };
+            self.lift(now, before, false, "a dip left nothing out");
         } else if stands && fallen < UNMOVED * explained && self.sharing == 1.0 {
             self.delays.set_own(now);
-            self.bottom = self.at_present(queue);
-            self.before.window = self.before.window.max(self.calm());
-            self.phase = Phase::Restore { rounds: RESTORE_ROUNDS - 1 };
+            let bottom = self.at_present(queue);
+            let before = Before { window: before.window.max(self.calm()), ..before };
+            let phase = Phase::Restore { rounds: RESTORE_ROUNDS - 1, before, bottom };
+            self.enter(now, phase, "the delay did not follow the flight");
         } else if stands && fallen < OWNED * explained {
-            if !beside {
+            if beside.is_none() {
                 self.loss = LossBound::at(now, self.in_flight.max(self.calm()) as f64);
             }
-            self.go_beside(now, queue, beside);
+            self.go_beside(now, queue, beside, "the queue fell by less than was left out");
         } else {
             if self.sharing == 1.0 {
                 self.delays.set_own(now);
             }
-            if beside {
+            if beside.is_some() {
                 self.loss = LossBound::default();
             }
-            self.go_alone(now);
+            self.go_alone(now, "the queue was ours, or is gone");
         }
     }
 
     /// Judges a path whose delay did not follow the flight, after as much is in flight as before: one that only delays
     /// carries as much as then, and no later. A link that lost its rate in the dip queues what it is given, and others keep
     /// what they took.
-    pub(super) fn judge_restored(&mut self, now: Micros, queue: f64, target: f64) {
-        let more = self.in_flight.saturating_sub(self.bottom.window) as f64 * 1e6;
-        let is_own = queue - self.bottom.queue > target.max(OWN * more / self.present().max(1.0));
-        if !is_own && self.present() > RESTORED * self.before.rate {
-            return self.go_alone(now);
+    pub(super) fn judge_restored(
+        &mut self,
+        now: Micros,
+        queue: f64,
+        target: f64,
+        before: Before,
+        bottom: Before,
+    ) {
+        let more = self.in_flight.saturating_sub(bottom.window) as f64 * 1e6;
+        let is_own = queue - bottom.queue > target.max(OWN * more / self.present().max(1.0));
+        if !is_own && self.present() > RESTORED * before.rate {
+            return self.go_alone(now, "the path alone delays");
         }
         self.delays.forget_own();
         if is_own {
-            self.go_alone(now);
+            self.go_alone(now, "the queue has grown again: it is ours");
         } else {
             self.loss = LossBound::at(now, self.in_flight.max(self.calm()) as f64);
-            self.go_beside(now, queue, false);
+            self.go_beside(now, queue, None, "others took what was left out");
         }
     }
 
-    fn lift(&mut self, queue: f64, window: u64, again: bool) {
-        self.before = Before { queue, window, rate: self.present() };
-        self.phase = Phase::Lift { rounds: LIFT_ROUNDS - 1, again };
+    fn lift(&mut self, now: Micros, before: Before, again: bool, why: &str) {
+        self.enter(now, Phase::Lift { rounds: LIFT_ROUNDS - 1, before, again }, why);
     }
 
     /// A link that is all ours carries no more for being given more: its queue grows instead. One that grows by itself does
     /// so once, and not again for each lift until as much is in flight as left the queue in peace.
-    pub(super) fn judge_lift(&mut self, now: Micros, queue: f64, again: bool) {
-        let has_grown = self.present() > 1.5 * self.before.rate && queue < 1.3 * self.before.queue;
+    pub(super) fn judge_lift(&mut self, now: Micros, queue: f64, before: Before, again: bool) {
+        let has_grown = self.present() > 1.5 * before.rate && queue < 1.3 * before.queue;
         if has_grown && self.in_flight < self.calm() {
-            self.lift(queue, self.window(), true);
-        } else if has_grown || again && !self.is_own(queue) {
+            self.lift(now, self.before_dip(queue), true, "more is carried");
+        } else if has_grown || again && !self.is_own(queue, before) {
             self.loss = LossBound::at(now, self.in_flight as f64);
-            self.go_beside(now, queue, false);
+            self.go_beside(now, queue, None, "more is carried, no later");
         } else {
-            self.go_alone(now);
+            self.go_alone(now, "no more is carried");
         }
     }
 
-    /// Whether others are not there after all, or no longer. A link that lost its rate in a dip looks as if they were.
-    pub(super) fn are_others_gone(&mut self, queue: f64, target: f64) -> bool {
-        let before = self.before;
-        self.short = if queue <= target { self.short + 1 } else { 0 };
-        if self.unconfirmed > 0 {
-            self.unconfirmed -= 1;
-            let is_more = 2 * self.in_flight > 3 * before.window;
-            let is_own = is_more && queue > 2.0 * target && self.is_own(queue);
-            if self.unconfirmed == 0 {
-                self.before = self.at_present(queue);
+    /// Finds out whether others are not there after all, or no longer. A link that lost its rate in a dip looks as if they were.
+    pub(super) fn look_beside(
+        &mut self,
+        now: Micros,
+        queue: f64,
+        target: f64,
+        limited: bool,
+        mut beside: Beside,
+    ) {
+        let before = beside.before;
+        beside.short = if queue <= target { beside.short + 1 } else { 0 };
+        let are_gone = if beside.unconfirmed > 0 {
+            beside.unconfirmed -= 1;
+            if beside.unconfirmed == 0 {
+                beside.before = self.at_present(queue);
             }
-            return is_own;
+            let is_more = 2 * self.in_flight > 3 * before.window;
+            is_more && queue > 2.0 * target && self.is_own(queue, before)
+        } else {
+            // They take what they take slowly.
+            let has_link_fallen = self.present() < 0.5 * before.rate && queue > 2.0 * before.queue;
+            has_link_fallen || beside.short > SHORT_ROUNDS
+        };
+        self.phase = Phase::Beside(beside);
+        if are_gone {
+            self.go_alone(now, "the queue is ours, or short");
+        } else if self.is_overdue(now, Some(beside.since)) || !limited {
+            self.dip(now, self.before_dip(queue), Some(beside.since), "others may have left");
         }
-        // They take what they take slowly.
-        let has_link_fallen = self.present() < 0.5 * before.rate && queue > 2.0 * before.queue;
-        has_link_fallen || self.short > SHORT_ROUNDS
     }
 
     /// Whether the queue has grown by as much as is in flight more than before.
-    fn is_own(&self, queue: f64) -> bool {
-        let more = self.in_flight.saturating_sub(self.before.window) as f64 * 1e6;
-        queue - self.before.queue > OWN * more / self.present().max(1.0)
+    fn is_own(&self, queue: f64, before: Before) -> bool {
+        let more = self.in_flight.saturating_sub(before.window) as f64 * 1e6;
+        queue - before.queue > OWN * more / self.present().max(1.0)
     }
 
     fn at_present(&self, queue: f64) -> Before {
@@ -176,13 +228,11 @@ impl Steady {
         self.calm.get().unwrap_or(0) as u64
     }
 
-    fn go_beside(&mut self, now: Micros, queue: f64, again: bool) {
-        if !again {
-            self.beside_since = now;
-        }
-        self.before = self.at_present(queue);
-        (self.unconfirmed, self.short) = (CONFIRM_ROUNDS, 0);
+    /// Others are there, and have been since then if that is known.
+    fn go_beside(&mut self, now: Micros, queue: f64, since: Option<Micros>, why: &str) {
         self.empty = now;
-        self.phase = Phase::Beside;
+        let (before, since) = (self.at_present(queue), since.unwrap_or(now));
+        let beside = Beside { since, before, unconfirmed: CONFIRM_ROUNDS, short: 0 };
+        self.enter(now, Phase::Beside(beside), why);
     }
 }
