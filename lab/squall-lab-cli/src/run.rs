@@ -16,6 +16,10 @@ use squall_lab::{
     result, summary,
 };
 
+use tracing_subscriber::{
+    Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
 use squall_terminal::{
     error::{usage, whole},
     input, list, note, output,
@@ -29,6 +33,7 @@ const MAX_SEEDS: u64 = 1_000;
 /// Runs a scenario in virtual time, with each of its schedulers and seeds, and checks what must hold.
 ///
 /// The same file and seed give the same results, to the byte. Ends with 1 if a check fails or has nothing to measure.
+/// RUST_LOG=squall_proto::congestion=debug writes the decisions of congestion control on standard error.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab run scenarios/fading.toml\n  \
     squall-lab run scenarios/lossy.toml --scheduler 'minrtt,redundant' \\\n      \
@@ -70,6 +75,7 @@ pub(crate) struct RunArgs {
 /// Runs the command.
 pub(crate) fn run(args: &RunArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
     input::check(&args.scenario)?;
+    start_log()?;
     let scenario = if args.at.is_empty() {
         load(args, registry).map_err(usage)?
     } else {
@@ -91,6 +97,18 @@ pub(crate) fn run(args: &RunArgs, registry: &Arc<Registry>) -> anyhow::Result<Ex
     let (all, failed) = (verdicts().count(), verdicts().filter(|verdict| !verdict.pass).count());
     ensure!(failed == 0, "{failed} of {all} checks failed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the log on standard error that `RUST_LOG` asks for: `LEVEL`, or a list of `TARGET=LEVEL`. Events carry the time of the
+/// run, which that of day has nothing to do with.
+fn start_log() -> anyhow::Result<()> {
+    let Some(wanted) = std::env::var_os("RUST_LOG") else { return Ok(()) };
+    let targets = wanted.to_str().and_then(|wanted| wanted.parse::<Targets>().ok());
+    let targets =
+        targets.ok_or_else(|| usage(format!("RUST_LOG: {wanted:?} is no LEVEL or TARGET=LEVEL")))?;
+    let lines = fmt::layer().with_ansi(false).without_time().with_writer(stderr).with_filter(targets);
+    tracing_subscriber::registry().with(lines).try_init()?;
+    Ok(())
 }
 
 /// Says which schedulers are not checked because the scenario does not name them, if it has checks.

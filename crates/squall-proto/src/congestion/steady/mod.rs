@@ -398,18 +398,17 @@ impl Steady {
         self.log(now, why);
     }
 
-    /// One line of the log for each decision. Times are in milliseconds, rates in Mbps.
+    /// One line of the log for each decision: milliseconds since the path was made, Mbps, bytes, and delays in milliseconds.
     fn log(&self, now: Micros, why: &str) {
         tracing::debug!(
             at = now / 1_000,
             phase = self.phase.name(),
-            rate = self.present() * 8e-6,
+            rate = format_args!("{:.1}", 8e-6 * self.present()),
             window = self.window(),
             in_flight = self.in_flight,
-            round_trip = self.delays.round_trip() / 1e3,
-            own = self.delays.jitter() / 1e3,
-            queue = self.delays.queue() / 1e3,
-            policer = self.policer.ceiling() * 8e-6,
+            round_trip = format_args!("{:.1}", self.delays.round_trip() / 1e3),
+            own = format_args!("{:.1}", self.delays.jitter() / 1e3),
+            queue = format_args!("{:.1}", self.delays.queue() / 1e3),
             "{why}"
         );
     }
