@@ -99,8 +99,8 @@ pub(crate) fn run(args: &RunArgs, registry: &Arc<Registry>) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the log on standard error that `RUST_LOG` asks for: `LEVEL`, or a list of `TARGET=LEVEL`. Events carry the time of the
-/// run, which that of day has nothing to do with.
+/// Starts the log on standard error that `RUST_LOG` asks for: `LEVEL`, or a list of `TARGET=LEVEL`. Its lines have no time of
+/// day: events carry the virtual one.
 fn start_log() -> anyhow::Result<()> {
     let Some(wanted) = std::env::var_os("RUST_LOG") else { return Ok(()) };
     let targets = wanted.to_str().and_then(|wanted| wanted.parse::<Targets>().ok());

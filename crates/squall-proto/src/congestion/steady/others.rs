@@ -59,8 +59,8 @@ pub(super) struct Beside {
 }
 
 impl Steady {
-    /// Calls for a dip if a queue stands, or none was seen to be empty for long: then its owner is unknown. `standing` rounds in a row had one,
-    /// `first` is the first of them.
+    /// Calls for a dip if a queue stands, or none was seen to be empty for long: then its owner is unknown. `standing`
+    /// rounds in a row had one, `first` is the first of them.
     pub(super) fn look_for_others(
         &mut self,
         now: Micros,
@@ -83,7 +83,7 @@ impl Steady {
         }
     }
 
-    /// Beside others since then, if they are there.
+    /// Whether no queue was seen to be empty for too long: longer where others have been there since `beside`.
     fn is_overdue(&self, now: Micros, beside: Option<Micros>) -> bool {
         let beside = beside.map_or(0, |since| (now - since) / 2);
         let least = (OVERDUE_ROUND_TRIPS * self.delays.round_trip()) as Micros;
@@ -99,7 +99,7 @@ impl Steady {
         self.enter(now, Phase::Dip { rounds: DIP_ROUNDS - 1, before, beside }, why);
     }
 
-    /// Judges the queue at the end of a dip, during which CUBIC would have been in charge if others are there since `beside`.
+    /// Judges the queue at the end of a dip. It began with CUBIC in charge if others have been there since `beside`.
     pub(super) fn judge_dip(
         &mut self,
         now: Micros,
