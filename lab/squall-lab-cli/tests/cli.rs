@@ -241,6 +241,25 @@ fn mistakes_of_usage_end_with_2() {
 }
 
 #[test]
+fn decisions_of_congestion_control_are_logged_on_demand() {
+    let folder = Folder::new("log");
+    let file = folder.file("s.toml", &SCENARIO.replace("\"2mbps\"", "\"10mbps\""));
+    let run = |wanted: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_squall-lab"));
+        let output = command.args(["run", &file, "--scheduler", "minrtt"]).env("RUST_LOG", wanted).output();
+        let output = output.unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (_, log) = run("squall_proto::congestion=debug");
+    assert!(log.contains("ends the start at=") && log.contains("phase=\"alone\""), "{log}");
+    let (_, log) = run("warn");
+    assert!(!log.contains("phase="), "{log}");
+    let (code, words) = run("a=b=c");
+    assert_eq!(code, Some(2), "{words}");
+    assert_eq!(words, "squall-lab: RUST_LOG: \"a=b=c\" is no LEVEL or TARGET=LEVEL\n");
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_squall-lab"))
         .args(["schedulers"])
