@@ -5,6 +5,10 @@
 
 use std::sync::Arc;
 
+use rand_pcg::{
+    Pcg64Mcg,
+    rand_core::{Rng, SeedableRng},
+};
 use squall_lab::{Batch, Scenario};
 use squall_proto::sched::Registry;
 
@@ -104,4 +108,95 @@ fn holds_cost_no_more_than_with_cubic() {
         wrong.extend(cell(&format!("holds of {length} ms"), &path, load * rate, 500 + length));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Conditions of the wide grid.
+const WIDE: usize = 100;
+
+/// How a delay varies, in the wide grid.
+const KINDS: [&str; 7] = ["uniform", "normal", "two-state", "exponential", "spikes", "walk", "every 15 s"];
+
+/// Random numbers of the wide grid.
+struct Draw(Pcg64Mcg);
+
+impl Draw {
+    /// Uniform between 0 and 1.
+    fn share(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Between two positive values, uniform in its logarithm.
+    fn log(&mut self, least: f64, most: f64) -> f64 {
+        least * (most / least).powf(self.share())
+    }
+
+    /// A path whose delay varies by up to about `spread` milliseconds beyond `base`.
+    fn path(&mut self, kind: &str, rate: f64, base: f64, spread: f64) -> String {
+        let path = format!("rate = \"{rate:.2}mbps\"\n");
+        let half = spread / 2.0;
+        match kind {
+            "uniform" => return format!("{path}delay = \"{:.2}ms\"\njitter = \"{half:.2}ms\"", base + half),
+            "normal" => {
+                let deviation = spread / 4.0;
+                let delay = base + half;
+                return format!(
+                    "{path}delay = \"{delay:.2}ms\"\njitter = {{ normal = \"{deviation:.2}ms\" }}"
+                );
+            }
+            _ => {}
+        }
+        let period = if kind == "every 15 s" { 15_000.0 } else { self.log(20.0, 2_000.0) };
+        let (mut at, mut walk, mut steps) = (0.0, half, Vec::new());
+        while at < 30_000.0 {
+            let more = match kind {
+                "two-state" => spread * f64::from(u8::from(steps.len() % 2 == 1)),
+                "exponential" => (-0.25 * spread * (1.0 - self.share()).ln()).min(2.0 * spread),
+                "spikes" if self.share() < 0.8 => 0.0,
+                "walk" => {
+                    walk = (walk + spread * (self.share() - 0.5) / 2.0).clamp(0.0, spread);
+                    walk
+                }
+                _ => spread * self.share(),
+            };
+            steps.push(format!("[\"{at:.0}ms\", \"{:.2}ms\"]", base + more));
+            at += period * (0.5 + self.share());
+        }
+        format!("{path}delay = {{ steps = [{}] }}", steps.join(", "))
+    }
+}
+
+/// Conditions that nobody chose: 1 to 100 Mbps, round trips of 4 to 200 ms, delays that vary by up to 200 ms, loads of a tenth to four
+/// fifths. `SQUALL_GRID=all` runs every one, and without it the suite takes every fifth.
+#[test]
+fn a_wide_grid_costs_less_than_a_point_beyond_cubic() {
+    let every = if std::env::var("SQUALL_GRID").is_ok_and(|grid| grid == "all") { 1 } else { 5 };
+    let mut draw = Draw(Pcg64Mcg::seed_from_u64(7));
+    let (mut below, mut missing, mut count) = ([0; 2], [0.0; 2], 0);
+    for index in 0..WIDE {
+        let kind = KINDS[index % KINDS.len()];
+        let (rate, base) = (draw.log(1.0, 100.0), draw.log(2.0, 100.0));
+        let (spread, load) = (draw.log(2.0, 200.0), 0.1 + 0.7 * draw.share());
+        let path = draw.path(kind, rate, base, spread);
+        if index % every != 0 {
+            continue;
+        }
+        let deadline = 500 + (2.0 * spread) as u64;
+        let cubic = in_time("cubic", "\"minrtt\"", &path, load * rate, deadline)[0];
+        let ours = in_time("steady", "\"squall\", \"minrtt\"", &path, load * rate, deadline);
+        println!(
+            "{index}, {kind}: {rate:.1} Mbps, {base:.0} ms and up to {spread:.0}, load {load:.2}: cubic {cubic:.3}, \
+             squall and minrtt {ours:.3?}"
+        );
+        count += 1;
+        for (place, ours) in ours.iter().enumerate() {
+            below[place] += usize::from(*ours < cubic - NOISE);
+            missing[place] += (cubic - ours).max(0.0);
+        }
+    }
+    let mean = missing.map(|missing| 100.0 * missing / count as f64);
+    println!(
+        "{count} conditions, squall and minrtt: {below:?} below CUBIC, {mean:.2?} points of the frames in the mean"
+    );
+    assert!(below.iter().all(|below| 10 * below <= count), "{below:?} of {count} below CUBIC");
+    assert!(mean.iter().all(|mean| *mean < 1.0), "{mean:.2?} points below CUBIC");
 }
