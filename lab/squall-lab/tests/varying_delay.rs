@@ -165,7 +165,7 @@ impl Draw {
     }
 }
 
-/// Conditions that nobody chose: 1 to 100 Mbps, round trips of 4 to 200 ms, delays that vary by up to 200 ms, loads of a tenth to four
+/// Random conditions: 1 to 100 Mbps, round trips of 4 to 200 ms, delays that vary by up to 200 ms, loads of a tenth to four
 /// fifths. `SQUALL_GRID=all` runs every one, and without it the suite takes every fifth.
 #[test]
 fn a_wide_grid_costs_less_than_a_point_beyond_cubic() {
