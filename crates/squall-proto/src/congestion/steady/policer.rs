@@ -224,8 +224,7 @@ impl Policer {
             Stage::Try { start, packets } => {
                 let lost_share = share((acked - start.0) as f64, (lost - start.1) as f64);
                 if *packets >= SHOWN && lost_share >= SHOWN_SHARE {
-                    // The bucket is empty again.
-                    // What was lost beyond the rate says nothing of it; what passed is the rate.
+                    // The bucket is empty again: what passed is the rate, however much was lost beyond it.
                     self.usual = 0.0;
                     bound.rate *= (TRIED * (1.0 - lost_share)).max(1.0);
                     bound.stage = Stage::Hold { until: now + bound.hold };
