@@ -4,7 +4,11 @@
 //! Polynomial Basis with Fast Fourier Transform and Its Application to Reed-Solomon Erasure Codes", 2016). It depends on the
 //! number of data symbols and on that of parity symbols ([`parity_symbols`]). Its tables take 9 MiB from the first use on.
 
-use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
+use reed_solomon_simd::{
+    Error, ReedSolomonEncoder,
+    engine::{DefaultEngine, Engine, GF_MODULUS, GF_ORDER, GfElement, ShardsRefMut, tables, utils},
+    rate::{DefaultRateDecoder, RateDecoder},
+};
 use squall_sched::{MAX_DATA_SYMBOLS, parity_symbols};
 
 /// All parity symbols of a block, one after another. `None` if it is empty, or has more than [`MAX_DATA_SYMBOLS`] of
@@ -14,6 +18,9 @@ pub fn encode(data: &[u8], symbol_size: u32) -> Option<Vec<u8>> {
     let symbols = count(data.len(), symbol_size)?;
     let encode = || -> Result<Vec<u8>, Error> {
         let parity = parity_symbols(symbols) as usize;
+        if symbols == 1 {
+            return Ok(padded(data, size).repeat(parity));
+        }
         let mut encoder = ReedSolomonEncoder::new(symbols as usize, parity, size)?;
         let (whole, rest) = data.split_at(data.len() / size * size);
         for symbol in whole.chunks_exact(size) {
@@ -39,8 +46,17 @@ pub fn rebuild<'a>(
 ) -> bool {
     let size = symbol_size as usize;
     let Some(symbols) = count(data.len(), symbol_size) else { return false };
+    if symbols == 1 {
+        // Each parity symbol is a copy.
+        let copy = parity.into_iter().next().filter(|_| !is_there(0));
+        let Some((_, symbol)) = copy else { return is_there(0) };
+        data.copy_from_slice(&symbol[..data.len()]);
+        return true;
+    }
     let decode = || -> Result<(), Error> {
-        let mut decoder = ReedSolomonDecoder::new(symbols as usize, parity_symbols(symbols) as usize, size)?;
+        let (symbols, most) = (symbols as usize, parity_symbols(symbols) as usize);
+        let engine = Direct(DefaultEngine::new());
+        let mut decoder = DefaultRateDecoder::new(symbols, most, size, engine, None)?;
         for (index, symbol) in data.chunks(size).enumerate().filter(|(index, _)| is_there(*index as u32)) {
             match symbol.len() {
                 len if len == size => decoder.add_original_shard(index, symbol)?,
@@ -71,6 +87,51 @@ fn padded(symbol: &[u8], size: usize) -> Vec<u8> {
     let mut padded = symbol.to_vec();
     padded.resize(size, 0);
     padded
+}
+
+/// The engine of the crate, with the locator of what is missing evaluated directly where that is less work.
+///
+/// The crate transforms all 65,536 elements of the field, which is 0.8 ms for a block of two symbols or of a thousand. A small code
+/// needs few of them.
+struct Direct(DefaultEngine);
+
+/// Additions that take about as long as the transforms.
+const MOST_ADDITIONS: usize = 1 << 20;
+
+impl Engine for Direct {
+    fn fft(&self, data: &mut ShardsRefMut<'_>, at: usize, size: usize, truncated: usize, skew: usize) {
+        self.0.fft(data, at, size, truncated, skew);
+    }
+
+    fn ifft(&self, data: &mut ShardsRefMut<'_>, at: usize, size: usize, truncated: usize, skew: usize) {
+        self.0.ifft(data, at, size, truncated, skew);
+    }
+
+    fn mul(&self, x: &mut [[u8; 64]], log: GfElement) {
+        self.0.mul(x, log);
+    }
+
+    /// Of each place the sum of the logarithms of its distances to the places of what is missing, which have a 1.
+    fn eval_poly(erasures: &mut [GfElement; GF_ORDER], truncated: usize) {
+        // With few data symbols all places after the parity count as missing. The logarithms of all distances add up to 0, so
+        // the sum over what is missing is that over what is there, with the other sign.
+        let rest = GfElement::from(truncated == GF_ORDER);
+        let end = match rest {
+            0 => truncated,
+            _ => erasures.iter().rposition(|missing| *missing == 0).map_or(0, |last| last + 1),
+        };
+        let places: Vec<usize> = (0..end).filter(|place| erasures[*place] != rest).collect();
+        if end * places.len() > MOST_ADDITIONS {
+            return utils::eval_poly(erasures, truncated);
+        }
+        let log = &tables::get_exp_log().log;
+        for (at, sum) in erasures[..end].iter_mut().enumerate() {
+            let others = places.iter().filter(|place| **place != at);
+            let logs: u64 = others.map(|place| u64::from(log[at ^ place])).sum();
+            let logs = (logs % u64::from(GF_MODULUS)) as GfElement;
+            *sum = if rest == 0 { logs } else { GF_MODULUS - logs };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +186,33 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// The locator is that of the crate, modulo the order of the field's group, at the places that a decoder looks at.
+        #[test]
+        fn the_locator_is_the_same(
+            data in prop_oneof![1..40_usize, 1..1024_usize],
+            missing in prop::collection::vec(any::<u16>(), 1..200),
+        ) {
+            let parity = parity_symbols(data as u32) as usize;
+            let is_high = data > parity;
+            let (first, second) = if is_high { (parity, data) } else { (data, parity) };
+            let start = first.next_power_of_two();
+            let end = start + second;
+            let mut ours = Box::new([0; GF_ORDER]);
+            missing.iter().for_each(|place| ours[usize::from(*place) % end] = 1);
+            if is_high {
+                ours[first..start].fill(1);
+            } else {
+                ours[end - 1] = 0;
+                ours[end..].fill(1);
+            }
+            let (truncated, mut theirs) = (if is_high { end } else { GF_ORDER }, ours.clone());
+            Direct::eval_poly(&mut ours, truncated);
+            utils::eval_poly(&mut theirs, truncated);
+            for at in 0..end {
+                prop_assert_eq!(ours[at] % GF_MODULUS, theirs[at] % GF_MODULUS, "{}", at);
+            }
+        }
 
         /// Any as many symbols as there are data symbols rebuild a block.
         #[test]

@@ -15,8 +15,11 @@ use squall_proto::{
     inbox::{Inbox, InboxError},
     parity,
     sched::PathId,
-    wire::{Cancel, CancelReason, Data, Repair, Stamp},
+    wire::{Cancel, CancelReason, Data, Member, Repair, RunParity, Stamp},
 };
+
+#[path = "../../../fuzz/harness/runs.rs"]
+mod runs;
 
 /// Counts the bytes in use and their peak.
 struct Counting;
@@ -53,6 +56,8 @@ fn count(bytes: usize) {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/runs");
 
 /// One flood at a time: the counters are shared.
 static TURN: Mutex<()> = Mutex::new(());
@@ -216,6 +221,47 @@ fn parity_of_blocks_that_are_never_whole() {
             Ok(())
         });
         assert!(size == 2 || taken >= LIMITS.reassembly as usize / 2, "the attack works: {taken}");
+    }
+}
+
+#[test]
+fn parity_of_runs_that_are_never_whole() {
+    for (members, size) in [(2, 2), (32, 2), (32, 1024)] {
+        let taken = measure("parity of runs", |inbox| {
+            for id in 0..1 << 14 {
+                let first = 1_000 + members * id;
+                let members = (first..first + members).map(|block| Member { block, left: None }).collect();
+                let run = RunParity { members, sent: Stamp::at(0), symbol_size: size, index: 0 };
+                inbox.on_run_parity(0, PathId(0), 0, &run, &vec![0; size as usize])?;
+                inbox.on_data(0, PathId(0), 0, &header(id, 0, 1, None), &[0])?;
+                while inbox.poll().is_some() {}
+            }
+            Ok(())
+        });
+        // Both kinds of memory for runs, and the record of ended blocks.
+        assert!(taken <= 512 << 10, "{taken} for runs of {members} blocks, symbols of {size} bytes");
+        assert!(taken >= 64 << 10, "the attack works: {taken}");
+    }
+}
+
+#[test]
+fn corpus_of_runs() {
+    let _turn = TURN.lock();
+    let mut files = 0;
+    for file in std::fs::read_dir(RUNS).expect("is a folder") {
+        runs::check(&std::fs::read(file.expect("is there").path()).expect("is read"), || NOW.load(Relaxed));
+        files += 1;
+    }
+    assert!(files > 0);
+}
+
+#[test]
+fn any_runs() {
+    let _turn = TURN.lock();
+    for seed in 0..100 {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        let input: Vec<u8> = (0..random.random_range(4..200)).map(|_| random.random()).collect();
+        runs::check(&input, || NOW.load(Relaxed));
     }
 }
 

@@ -85,10 +85,13 @@ struct Meeting {
 
 impl Meeting {
     fn new(config: Config) -> Self {
-        let now = Instant::now();
         let limits =
             Limits { reassembly: REASSEMBLY, open_blocks: OPEN_BLOCKS, block: 20_000, ..Limits::default() };
-        let config = Config { limits, ..config };
+        Self::with(Config { limits, ..config })
+    }
+
+    fn with(config: Config) -> Self {
+        let now = Instant::now();
         let honest = Endpoint::new(config, Some(&TLS.0), Some([1; 32]), now);
         let mut transport = TransportConfig::default();
         transport.max_concurrent_multipath_paths(4);
@@ -322,6 +325,14 @@ impl Meeting {
     }
 
     fn liar_sends(&mut self) -> bool {
+        let Some((net, packet)) = self.liar_packet() else { return false };
+        self.sent += 1;
+        self.causes += 1;
+        self.honest.handle(self.now, net, None, packet);
+        true
+    }
+
+    fn liar_packet(&mut self) -> Option<(NetPath, BytesMut)> {
         let mut buf = Vec::new();
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(answer) = self.liar.handle_event(self.handle, event) {
@@ -330,13 +341,10 @@ impl Meeting {
         }
         while self.connection.poll().is_some() {}
         let one = NonZeroUsize::MIN;
-        let Some(out) = self.connection.poll_transmit(self.now, one, &mut buf) else { return false };
+        let out = self.connection.poll_transmit(self.now, one, &mut buf)?;
         let local = out.src_ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
         let net = NetPath { local: SERVER.ip(), remote: SocketAddr::new(local, 1_000) };
-        self.sent += 1;
-        self.causes += 1;
-        self.honest.handle(self.now, net, None, BytesMut::from(&buf[..out.size]));
-        true
+        Some((net, BytesMut::from(&buf[..out.size])))
     }
 
     fn honest_sends(&mut self) -> bool {
@@ -377,6 +385,9 @@ impl Meeting {
 mod versions;
 
 #[cfg(test)]
+mod work;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::Items;
@@ -404,7 +415,11 @@ mod tests {
 
     /// A session whose peer wrote this hello.
     pub(super) fn greeted(config: Config, hello: &[u8]) -> Meeting {
-        let mut meeting = Meeting::new(config);
+        greet(Meeting::new(config), hello)
+    }
+
+    /// The same of a meeting.
+    pub(super) fn greet(mut meeting: Meeting, hello: &[u8]) -> Meeting {
         meeting.settle(Duration::from_secs(1));
         let stream = meeting.connection.streams().open(Dir::Uni).expect("is the first");
         let mut stream = meeting.connection.send_stream(stream);

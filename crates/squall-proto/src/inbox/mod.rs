@@ -5,10 +5,11 @@
 //! - bytes of blocks, begun or whole and not yet taken: [`Limits::reassembly`], charged with a block's
 //!   full length before its buffer is taken, or with its bytes as it grows;
 //! - the buffers of blocks that grow: a quarter more, so that their bytes are seldom moved;
-//! - which of these bytes are there: a sixteenth of that, as one span in 256 bytes is kept;
+//! - which of these bytes are there: a sixty-fourth of that, as one span in 1,024 bytes is kept;
 //! - parity of incomplete blocks is charged like their bytes; its buffers take a quarter more, and a sixteenth for its numbers;
 //! - to rebuild a block: 5 MiB for the moment;
-//! - small blocks that are kept for the parity of runs, and that parity: an eighth of [`Limits::reassembly`] each, at most 256 KiB;
+//! - small blocks that are kept for the parity of runs, and that parity of 64 runs at most, with what either takes beside its bytes:
+//!   an eighth of [`Limits::reassembly`] each, at most 256 KiB;
 //! - records of blocks, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
 //! - with stalls to be reported, the cadence of each channel of which a block arrived: 192 KiB;
 //! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.

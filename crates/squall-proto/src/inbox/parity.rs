@@ -57,6 +57,11 @@ impl Inbox {
         self.fill(now, path, &Data { offset: total, ..header.clone() }, &[])
     }
 
+    /// A packet has come, whose items follow: one more run of small blocks may be rebuilt.
+    pub fn on_packet(&mut self) {
+        self.runs.on_packet();
+    }
+
     /// Takes in a symbol of parity over a run of small blocks, as [`Self::on_data`] a chunk.
     ///
     /// # Errors

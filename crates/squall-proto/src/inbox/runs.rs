@@ -13,7 +13,20 @@ use crate::{
     wire::{Data, Member, RunParity},
 };
 
-#[derive(Debug, Default)]
+/// Runs that wait for more symbols, at most: an honest sender has a few of them under way.
+const MOST_WAITING: usize = 64;
+
+/// Bytes of memory that a small block takes beside its symbol.
+const PER_SYMBOL: u64 = 64;
+
+/// Bytes of memory that a run which waits takes beside its symbols, and for each of its members.
+const PER_RUN: u64 = 256;
+const PER_MEMBER: u64 = size_of::<Member>() as u64;
+
+/// Runs that are solved at once, and after that one for each packet: solving one takes as long as some hundred other items.
+const MOST_SOLVED: u32 = 32;
+
+#[derive(Debug)]
 pub(super) struct Runs {
     /// Whether parity of a run has come.
     pub(super) are_used: bool,
@@ -23,8 +36,24 @@ pub(super) struct Runs {
     /// Parity that waits for more symbols, the oldest first.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
+    /// Runs that may be solved now.
+    solvable: u32,
     /// Blocks that were rebuilt, of which the sender is to be informed.
     pub(super) rebuilt: VecDeque<BlockId>,
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self {
+            are_used: false,
+            recent: BTreeMap::new(),
+            recent_bytes: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            solvable: MOST_SOLVED,
+            rebuilt: VecDeque::new(),
+        }
+    }
 }
 
 /// Parity of a run that waits.
@@ -32,6 +61,19 @@ pub(super) struct Runs {
 struct Waiting {
     run: RunParity,
     held: Held,
+    /// Members whose symbols are not kept.
+    missing: usize,
+}
+
+impl Waiting {
+    fn is_ready(&self) -> bool {
+        self.missing <= self.held.numbers.len()
+    }
+
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> u64 {
+        self.held.bytes.len() as u64 + PER_RUN + PER_MEMBER * self.run.members.len() as u64
+    }
 }
 
 /// A block that was rebuilt: its header and bytes.
@@ -43,65 +85,87 @@ impl Runs {
         !self.waiting.is_empty()
     }
 
-    /// Bytes of blocks, and of parity.
+    /// Bytes of memory of blocks, and of parity.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> [u64; 2] {
         [self.recent_bytes, self.waiting_bytes]
     }
 
+    /// A packet has come, which pays for one more run to be solved.
+    pub(super) fn on_packet(&mut self) {
+        self.solvable = MOST_SOLVED.min(self.solvable + 1);
+    }
+
     /// Keeps the data symbol of a block, and as many others as there is room for.
     pub(super) fn keep(&mut self, id: u64, symbol: Vec<u8>, room: u64) {
-        self.recent_bytes += symbol.len() as u64;
-        let before = self.recent.insert(id, symbol);
-        self.recent_bytes -= before.map_or(0, |symbol| symbol.len() as u64);
-        while self.recent_bytes > room
-            && let Some((_, symbol)) = self.recent.pop_first()
-        {
-            self.recent_bytes -= symbol.len() as u64;
+        self.recent_bytes += symbol.len() as u64 + PER_SYMBOL;
+        match self.recent.insert(id, symbol) {
+            Some(before) => self.recent_bytes -= before.len() as u64 + PER_SYMBOL,
+            None => self.runs_with(id).for_each(|waiting| waiting.missing -= 1),
         }
+        while self.recent_bytes > room
+            && let Some((id, symbol)) = self.recent.pop_first()
+        {
+            self.recent_bytes -= symbol.len() as u64 + PER_SYMBOL;
+            self.runs_with(id).for_each(|waiting| waiting.missing += 1);
+        }
+    }
+
+    /// The runs that wait and have this block.
+    fn runs_with(&mut self, id: u64) -> impl Iterator<Item = &mut Waiting> {
+        self.waiting.iter_mut().filter(move |waiting| {
+            waiting.run.members.binary_search_by_key(&id, |member| member.block).is_ok()
+        })
     }
 
     /// Takes in a symbol of parity.
     pub(super) fn hold(&mut self, run: &RunParity, payload: &[u8], room: u64) {
-        let is_same = |waiting: &&mut Waiting| waiting.run.is_of(run);
-        let held = match self.waiting.iter_mut().find(is_same) {
-            Some(waiting) => &mut waiting.held,
+        let waiting = match self.waiting.iter().position(|waiting| waiting.run.is_of(run)) {
+            Some(at) => &mut self.waiting[at],
             None => {
-                let held = Held::new(run.symbol_size);
-                self.waiting.push_back(Waiting { run: run.clone(), held });
+                let missing =
+                    run.members.iter().filter(|member| !self.recent.contains_key(&member.block)).count();
+                let waiting = Waiting { run: run.clone(), held: Held::new(run.symbol_size), missing };
+                self.waiting_bytes += waiting.bytes();
+                self.waiting.push_back(waiting);
                 let Some(waiting) = self.waiting.back_mut() else { return };
-                &mut waiting.held
+                waiting
             }
         };
         let number = run.index as u16;
-        if !held.numbers.contains(&number) {
-            held.push(number, payload);
+        if !waiting.held.numbers.contains(&number) {
+            waiting.held.push(number, payload);
             self.waiting_bytes += payload.len() as u64;
         }
-        while self.waiting_bytes > room
-            && let Some(oldest) = self.waiting.pop_front()
-        {
-            self.waiting_bytes -= oldest.held.bytes.len() as u64;
+        while self.waiting_bytes > room || self.waiting.len() > MOST_WAITING {
+            if self.take(0).is_none() {
+                break;
+            }
         }
     }
 
-    /// What the first run that can be solved has of blocks that have not ended. Runs that nothing can come of are dropped.
+    fn take(&mut self, at: usize) -> Option<Waiting> {
+        let waiting = self.waiting.remove(at)?;
+        self.waiting_bytes -= waiting.bytes();
+        Some(waiting)
+    }
+
+    /// What the first run that can be solved now has of blocks that have not ended. Runs that nothing can come of are dropped.
     pub(super) fn next(
         &mut self,
         has_ended: impl Fn(u64) -> bool,
     ) -> Result<Option<Vec<Rebuilt>>, InboxError> {
-        let mut at = 0;
-        while let Some(Waiting { run, held }) = self.waiting.get(at) {
-            let lacks = |member: &&Member| !self.recent.contains_key(&member.block);
-            let missing = run.members.iter().filter(lacks);
-            let is_pointless = missing.clone().all(|member| has_ended(member.block));
-            if !is_pointless && missing.count() > held.numbers.len() {
-                at += 1;
-                continue;
+        while let Some(at) = self.waiting.iter().position(Waiting::is_ready) {
+            let lacks =
+                |member: &Member| !self.recent.contains_key(&member.block) && !has_ended(member.block);
+            let is_pointless = !self.waiting[at].run.members.iter().any(lacks);
+            if !is_pointless && self.solvable == 0 {
+                break;
             }
-            let Some(waiting) = self.waiting.remove(at) else { break };
-            self.waiting_bytes -= waiting.held.bytes.len() as u64;
+            let Some(waiting) = self.take(at) else { break };
             if !is_pointless {
+                // Of one block it is a copy.
+                self.solvable -= u32::from(waiting.run.members.len() > 1);
                 return self.solve(&waiting, has_ended).map(Some);
             }
         }
@@ -110,7 +174,7 @@ impl Runs {
 
     fn solve(
         &self,
-        Waiting { run, held }: &Waiting,
+        Waiting { run, held, .. }: &Waiting,
         has_ended: impl Fn(u64) -> bool,
     ) -> Result<Vec<Rebuilt>, InboxError> {
         let size = held.symbol_size as usize;
@@ -139,6 +203,8 @@ impl RunParity {
     /// Whether it is of the same run.
     fn is_of(&self, other: &Self) -> bool {
         let blocks = self.members.iter().map(|member| member.block);
-        self.symbol_size == other.symbol_size && blocks.eq(other.members.iter().map(|member| member.block))
+        self.symbol_size == other.symbol_size
+            && self.members.len() == other.members.len()
+            && blocks.eq(other.members.iter().map(|member| member.block))
     }
 }

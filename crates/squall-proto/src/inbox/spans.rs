@@ -3,7 +3,7 @@
 /// Separate spans of a block that are kept before it counts as an attack on memory. An honest sender
 /// cuts blocks into chunks of about a packet each.
 pub(super) fn spans_allowed(total: u32) -> usize {
-    16 + total as usize / 256
+    16 + total as usize / 1024
 }
 
 /// Byte ranges that are there, merged.

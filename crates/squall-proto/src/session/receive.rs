@@ -57,6 +57,7 @@ impl Session {
         self.duties.flush();
         // Before the fates: a refusal comes with the acknowledgement, and must count first.
         let mut media = false;
+        self.inbox.on_packet();
         while let Some(datagram) = self.conn.recv() {
             match self.on_datagram(at, path, &datagram) {
                 Ok(data) => media |= data,
@@ -413,8 +414,11 @@ impl Session {
         payload: &[u8],
     ) -> Result<(), BadPeer> {
         let (path, transit) = self.note_arrival(at, id, run.sent, payload.len());
-        self.inbox.on_run_parity(at, path, transit, run, payload)?;
-        self.answer_blocks();
+        // The sender counts on it only when it learns that a block was rebuilt.
+        if self.trusted {
+            self.inbox.on_run_parity(at, path, transit, run, payload)?;
+            self.answer_blocks();
+        }
         Ok(())
     }
 

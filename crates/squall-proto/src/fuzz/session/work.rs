@@ -1,0 +1,307 @@
+//! The work that a session has with whatever a peer sends, beside a packet of small blocks.
+
+use std::time::{Duration, Instant};
+
+use super::{Meeting, tests::greet};
+use crate::{
+    Config, Role, parity,
+    signal::AlertKind,
+    wire::{
+        Cancel, CancelReason, Data, Feedback, Item, Member, PathAlert, PathInfo, PathLoss, RefuseReason,
+        Repair, RunParity, Sample, Stalled, Stamp,
+    },
+};
+
+/// Times as much work as with plain data that a packet may be, whatever is in it.
+const MOST: f64 = 5.0;
+
+/// Bytes of a full packet.
+const FULL: usize = 1_150;
+
+/// Bytes of the frame around a datagram (RFC 9221 §4).
+const FRAME: usize = 3;
+
+/// Packets before those of which the work is measured, which fill what a session keeps; those; and how often.
+const WARM: usize = 200;
+const PACKETS: usize = 100;
+const TIMES: usize = 3;
+
+/// What a liar fills a packet with: datagrams.
+type Fill = fn(&mut Liar) -> Vec<Vec<u8>>;
+
+/// Numbers that a liar takes for its items.
+#[derive(Default)]
+struct Liar {
+    next: u64,
+}
+
+impl Liar {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+fn data(block: u64, offset: u32, total: Option<u32>) -> Data {
+    Data {
+        block,
+        reliable: true,
+        previous: None,
+        priority: 0,
+        offset,
+        total,
+        channel: 5,
+        left: None,
+        sent: Stamp::at(0),
+    }
+}
+
+fn bytes_of(item: &Item<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    item.encode(&mut bytes);
+    bytes
+}
+
+/// A packet full of such items, in one datagram.
+fn full(item: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
+    vec![many(0, item).concat()]
+}
+
+/// A packet full of such datagrams, each of which takes `more` bytes beside its own.
+fn many(more: usize, mut datagram: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
+    let (mut datagrams, mut len) = (Vec::new(), 0);
+    loop {
+        let datagram = datagram();
+        len += datagram.len() + more;
+        if len > FULL {
+            return datagrams;
+        }
+        datagrams.push(datagram);
+    }
+}
+
+/// Parity of a run of blocks that are far ahead.
+fn run(first: u64, members: u64, size: u32) -> Vec<u8> {
+    let members = (0..members).map(|n| Member { block: first + n, left: None }).collect();
+    let run = RunParity { members, sent: Stamp::at(0), symbol_size: size, index: 0 };
+    bytes_of(&Item::RunParity(run, &[0; 1024][..size as usize]))
+}
+
+/// Small blocks of which every other one is missing, and the parity that brings it.
+fn solvable(liar: &mut Liar) -> Vec<Vec<u8>> {
+    many(FRAME, || {
+        let blocks = [liar.number(), liar.number()];
+        let symbols: Vec<_> = blocks.map(|id| Member::write(&data(id, 0, Some(1)), &[7])).into();
+        let size = symbols.iter().map(Vec::len).max().unwrap_or(0).next_multiple_of(2);
+        let mut padded = symbols.clone();
+        padded.iter_mut().for_each(|symbol| symbol.resize(size, 0));
+        let parity = parity::encode(&padded.concat(), size as u32).expect("has parity");
+        let members = blocks.map(|block| Member { block, left: None }).into();
+        let run = RunParity { members, sent: Stamp::at(0), symbol_size: size as u32, index: 0 };
+        let mut bytes = bytes_of(&Item::RunParity(run, &parity[..size]));
+        bytes.extend(bytes_of(&Item::Data(data(blocks[0], 0, Some(1)), &[7])));
+        bytes
+    })
+}
+
+/// A byte of a block of this length, far from all others: the last one first, and again and again.
+fn dust(liar: &mut Liar, total: u32) -> Vec<u8> {
+    let pieces = u64::from(total / 1024);
+    let at = total - 1 - 1024 * (liar.number() % pieces) as u32;
+    bytes_of(&Item::Data(data(1, at, Some(total)), &[7]))
+}
+
+/// Whole blocks of one byte.
+fn blocks(liar: &mut Liar) -> Vec<Vec<u8>> {
+    many(FRAME, || bytes_of(&Item::Data(data(liar.number(), 0, Some(1)), &[7])))
+}
+
+const KINDS: &[(&str, Fill)] = &[
+    ("a block of 1,100 bytes", |liar| {
+        vec![bytes_of(&Item::Data(data(liar.number(), 0, Some(1_100)), &[7; 1_100]))]
+    }),
+    ("one byte of each block", |liar| {
+        many(FRAME, || bytes_of(&Item::Data(data(liar.number(), 0, Some(900)), &[7])))
+    }),
+    ("one byte again and again", |_| many(FRAME, || bytes_of(&Item::Data(data(1, 0, Some(900)), &[7])))),
+    ("bytes of a large block, the last first", |liar| many(FRAME, || dust(liar, 16 << 20))),
+    ("bytes of a large block of which parity has come", |liar| {
+        if liar.next == 0 {
+            let block = data(1, 0, Some(2 << 20));
+            liar.number();
+            return full(|| {
+                bytes_of(&Item::Repair(
+                    Repair { block: block.clone(), symbol_size: 2048, index: 0 },
+                    &[7; 2048],
+                ))
+            });
+        }
+        many(FRAME, || dust(liar, 2 << 20))
+    }),
+    ("cancellations", |liar| {
+        full(|| {
+            let reason = CancelReason::Lost;
+            bytes_of(&Item::Cancel(Cancel {
+                block: liar.number(),
+                reason,
+                priority: 0,
+                channel: 7,
+                previous: None,
+            }))
+        })
+    }),
+    ("cancellations in an ordered channel", |liar| {
+        full(|| {
+            let (block, reason) = (2 * liar.number(), CancelReason::Lost);
+            bytes_of(&Item::Cancel(Cancel { block, reason, priority: 0, channel: 7, previous: Some(1) }))
+        })
+    }),
+    ("refusals", |liar| full(|| bytes_of(&Item::Refused(liar.number(), RefuseReason::NoMemory)))),
+    ("rebuilt", |liar| full(|| bytes_of(&Item::Rebuilt(liar.number())))),
+    ("probes", |liar| full(|| bytes_of(&Item::Probe(liar.number(), Stamp::at(0))))),
+    ("answers to probes", |liar| full(|| bytes_of(&Item::ProbeReply(liar.number(), Stamp::at(0))))),
+    ("feedback", |liar| {
+        full(|| {
+            let sample = |path| Sample { path, delay: 1, departure: Some(Stamp::at(0)), received: 3 };
+            bytes_of(&Item::Feedback(Feedback {
+                sequence: liar.number(),
+                credit: 1 << 16,
+                duplicates: 0,
+                expired: 0,
+                samples: (0..16).map(sample).collect(),
+                wanted: None,
+            }))
+        })
+    }),
+    ("path infos", |liar| {
+        full(|| {
+            let sequence = liar.number();
+            let path = (sequence % 500) as u32;
+            let metered = sequence.is_multiple_of(2);
+            bytes_of(&Item::PathInfo(PathInfo { path, metered, role: Role::Primary, limit: None, sequence }))
+        })
+    }),
+    ("alerts", |liar| {
+        full(|| {
+            let sequence = liar.number();
+            let kind = [AlertKind::Warning, AlertKind::Recovery][sequence as usize % 2];
+            bytes_of(&Item::PathAlert(PathAlert { path: 0, kind, quality: 500, gap: 0, sequence }))
+        })
+    }),
+    ("counts of losses", |liar| {
+        full(|| {
+            let count = liar.number();
+            bytes_of(&Item::PathLoss(PathLoss { path: 0, acked: count, lost: count }))
+        })
+    }),
+    ("stalls", |liar| {
+        full(|| bytes_of(&Item::Stalled(Stalled { block: liar.number(), more: u64::MAX >> 2 })))
+    }),
+    ("parity of blocks of one symbol", |liar| {
+        full(|| {
+            let repair = Repair { block: data(liar.number(), 0, Some(2)), symbol_size: 2, index: 0 };
+            bytes_of(&Item::Repair(repair, &[7; 2]))
+        })
+    }),
+    ("parity of blocks of two symbols", |liar| {
+        full(|| {
+            let number = liar.number();
+            let block = data(number / 2, 0, Some(512));
+            bytes_of(&Item::Repair(Repair { block, symbol_size: 256, index: (number % 2) as u32 }, &[7; 256]))
+        })
+    }),
+    ("parity of runs of blocks that never come", |liar| full(|| run(200_000 + 32 * liar.number(), 32, 2))),
+    ("the same run again and again", |_| full(|| run(200_000, 32, 2))),
+    ("runs that differ in the last block", |liar| {
+        full(|| {
+            let mut members: Vec<_> = (0..31).map(|n| Member { block: 200_000 + n, left: None }).collect();
+            members.push(Member { block: 200_100 + liar.number(), left: None });
+            let run = RunParity { members, sent: Stamp::at(0), symbol_size: 2, index: 0 };
+            bytes_of(&Item::RunParity(run, &[0; 2]))
+        })
+    }),
+    ("blocks of one byte while runs wait", |liar| {
+        if liar.next == 0 {
+            liar.number();
+            return full(|| run(200_000 + 32 * liar.number(), 32, 2));
+        }
+        blocks(liar)
+    }),
+    ("parity that solves runs", solvable),
+    ("items of unknown type", |_| full(|| vec![0x1f, 0])),
+];
+
+/// The time of a session for a packet of these, in microseconds: the mean of nine in ten packets, in the quickest of some runs. Other
+/// programs only add to it.
+fn cost(fill: Fill) -> f64 {
+    let once = || {
+        let hello = [1, 0x81, 0, 0, 0, 0x80, 1, 0, 0, 0x0d];
+        let mut meeting = greet(Meeting::with(Config::default()), &hello);
+        let mut liar = Liar::default();
+        for _ in 0..WARM {
+            deliver(&mut meeting, fill(&mut liar));
+        }
+        let mut times: Vec<Duration> = (0..PACKETS).map(|_| deliver(&mut meeting, fill(&mut liar))).collect();
+        times.sort_unstable();
+        times.truncate(PACKETS * 9 / 10);
+        times.iter().sum::<Duration>()
+    };
+    let least = (0..TIMES).map(|_| once()).min().unwrap_or_default();
+    least.as_secs_f64() * 1e6 / (PACKETS * 9 / 10) as f64
+}
+
+/// Has the liar send a packet, and returns how long the honest side had to do with it.
+fn deliver(meeting: &mut Meeting, datagrams: Vec<Vec<u8>>) -> Duration {
+    let mut spent = Duration::ZERO;
+    datagrams.into_iter().for_each(|datagram| meeting.say(datagram));
+    meeting.now += Duration::from_millis(2);
+    while let Some((net, packet)) = meeting.liar_packet() {
+        let begin = Instant::now();
+        meeting.honest.handle(meeting.now, net, None, packet);
+        while let Some(id) = meeting.honest.poll_ready() {
+            while meeting.honest.poll_event(id).is_some() {}
+        }
+        spent += begin.elapsed();
+        let mut buf = Vec::new();
+        loop {
+            let begin = Instant::now();
+            let out = meeting.honest.poll_transmit(meeting.now, 1, &mut buf);
+            spent += begin.elapsed();
+            let Some(out) = out else { break };
+            meeting.liar_takes(&out, &buf);
+            buf.clear();
+        }
+    }
+    let session = meeting.session.and_then(|id| meeting.honest.session(id)).expect("is up");
+    assert_eq!(session.close_reason(), None);
+    spent
+}
+
+#[test]
+fn no_packet_is_much_more_work_than_one_of_small_blocks() {
+    let plain = cost(blocks);
+    println!("{plain:8.1} µs: blocks of one byte");
+    let mut wrong = Vec::new();
+    for (name, fill) in KINDS {
+        let times = cost(*fill) / plain;
+        println!("{:8.1} µs, {times:5.1} times: {name}", times * plain);
+        if times > MOST {
+            wrong.push(format!("{name}: {times:.1} times as much"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_stranger_has_no_runs_solved() {
+    let hello = [1, 0x81, 0, 0, 0, 0x80, 1, 0, 0, 0x0d];
+    // Of more than are solved at once, the rest waits for packets.
+    for (distrust, rebuilt) in [(false, 32), (true, 0)] {
+        let config = Config { distrust, ..Config::default() };
+        let mut meeting = greet(Meeting::with(config), &hello);
+        let mut liar = Liar::default();
+        deliver(&mut meeting, solvable(&mut liar));
+        let session = meeting.session.and_then(|id| meeting.honest.session(id)).expect("is up");
+        assert_eq!(session.stats().blocks_rebuilt, rebuilt);
+    }
+}

@@ -1,0 +1,43 @@
+//! See `harness/runs.rs`. An item may take a fifth of a millisecond in the mean.
+
+#![no_main]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+#[path = "../harness/runs.rs"]
+mod harness;
+
+/// Counts the bytes in use.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let begin = Instant::now();
+    let items = harness::check(input, || LIVE.load(Relaxed));
+    // The tables of the code are made at its first use.
+    let most = Duration::from_millis(100) + Duration::from_micros(200) * items as u32;
+    assert!(begin.elapsed() < most, "{items} items took {:?}", begin.elapsed());
+});
