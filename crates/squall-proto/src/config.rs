@@ -269,8 +269,8 @@ pub struct Limits {
     pub open_blocks: usize,
     /// Paths at a time. Default, and most: 8.
     pub paths: usize,
-    /// Handshakes in progress, and connections that have not announced themselves, at a time, on a server. The oldest
-    /// make room for more. When a quarter are handshakes of unproven addresses, more must prove theirs first (Retry,
+    /// Handshakes in progress, and connections that have not announced themselves, at a time, on a server. Those from where the
+    /// most attempts came lately make room for more, the oldest first. When a quarter are handshakes of unproven addresses, more must prove theirs first (Retry,
     /// RFC 9000 §8.1.2). Default: 1,024.
     pub handshakes: usize,
     /// Of these, those of one host: an IPv4 address, or 64 bits of one of IPv6. Default: 256.

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 
 use crate::{
     AdmissionStats, CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
-    newcomers::{Newcomers, Standing},
+    newcomers::Newcomers,
     race::Attempt,
     steering::{Ecn, Handle, Incoming, Listener, Server, Transmit},
     tally::{SessionPlace, Tally},
@@ -90,13 +90,9 @@ const NO_ROOM: u32 = 5;
 /// A driver that calls this much after it was to call did not run meanwhile: its process was stopped, or its machine.
 const SUSPENSION: Duration = Duration::from_millis(500);
 
-/// How far a connection has come that has not announced itself.
-fn standing(sessions: &BTreeMap<u64, Session>, key: u64) -> Standing {
-    match sessions.get(&key) {
-        Some(session) if session.in_handshake() => Standing::Handshake,
-        Some(session) if session.is_open() => Standing::Silent,
-        _ => Standing::Over,
-    }
+/// Whether a connection lingers for late packets alone.
+fn is_over(sessions: &BTreeMap<u64, Session>, key: u64) -> bool {
+    !sessions.get(&key).is_some_and(|session| session.in_handshake() || session.is_open())
 }
 
 impl Endpoint {
@@ -215,7 +211,7 @@ impl Endpoint {
                 self.sessions.insert(key, session);
                 self.newcomers.enter(now, key, net.remote.ip());
                 self.after(now, key);
-                while let Some(key) = self.newcomers.displace(|key| standing(&self.sessions, key)) {
+                while let Some(key) = self.newcomers.displace(now, |key| is_over(&self.sessions, key)) {
                     self.forget(key);
                 }
             }
@@ -405,6 +401,9 @@ impl Endpoint {
                 session.discard();
                 session.update_place();
             }
+            if let Some(remote) = session.take_authorised() {
+                self.newcomers.know(now, remote);
+            }
         }
         self.check_racer(now, key);
         self.ready.insert(key);
@@ -416,6 +415,9 @@ impl Endpoint {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.exchange(&mut self.listener.inner);
         session.update_place();
+        if let Some(remote) = session.take_authorised() {
+            self.newcomers.know(now, remote);
+        }
         if session.is_overdue(now) {
             session.let_go();
             self.listener.forget(session.handle());

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attempts;
 mod block;
 mod capacity;
 mod config;

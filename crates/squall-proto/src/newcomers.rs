@@ -1,11 +1,14 @@
 //! Connections to a server whose peer has not announced itself with a hello: handshakes, and those that are up and
 //! silent.
 //!
-//! Anyone can open them, so their number, their share for each network and their time are bounded. A full house does
-//! not refuse the next one but lets go of the oldest: a peer that means to stay announces itself within two round
-//! trips, one that holds a place does not.
+//! Anyone can open them, so their number, their share for each host and their time are bounded. A full house does not refuse the
+//! next one but lets go of another: the oldest one from where the most attempts came lately. A peer that means to stay comes once,
+//! and announces itself within two round trips; one that holds places comes again and again. How far a connection has come does
+//! not matter: the honest one falls silent for a round trip, and an attacker need not. From where a session was authorised, few
+//! attempts count as none.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
@@ -54,20 +57,13 @@ pub(crate) enum Admission {
     Ignore,
 }
 
-/// How far a connection has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
-    /// It is over, and lingers for late packets.
-    Over,
-    /// The handshake is done, and nothing was said.
-    Silent,
-    /// It is in its handshake.
-    Handshake,
-}
+/// Places of a host from which a session was authorised, as long as its attempts count as none.
+const OF_KNOWN: usize = 4;
 
 #[derive(Debug)]
 struct Newcomer {
     place: NewcomerPlace,
+    address: IpAddr,
     until: Instant,
 }
 
@@ -111,7 +107,8 @@ impl Newcomers {
     /// A handshake begins.
     pub(crate) fn enter(&mut self, now: Instant, key: u64, remote: IpAddr) {
         let place = NewcomerPlace::new(&self.tally, host_network(remote));
-        self.all.insert(key, Newcomer { place, until: now + self.patience });
+        self.tally.attempts().count(now, remote);
+        self.all.insert(key, Newcomer { place, address: remote, until: now + self.patience });
     }
 
     /// A connection has announced itself, or is gone. Returns whether it was a newcomer.
@@ -126,16 +123,30 @@ impl Newcomers {
         has_room
     }
 
-    /// The one that has to make room, if there are too many of all workers. It is one of this worker, where another has
-    /// just entered.
-    pub(crate) fn displace(&mut self, standing: impl Fn(u64) -> Standing) -> Option<u64> {
+    /// A session from there was authorised.
+    pub(crate) fn know(&self, now: Instant, remote: IpAddr) {
+        self.tally.attempts().know(now, remote);
+    }
+
+    /// The one that has to make room, if there are too many of all workers: one that is over, or the oldest one of the host that has
+    /// more than its share, or of those with most attempts. It is one of this worker, where another has just entered.
+    pub(crate) fn displace(&mut self, now: Instant, is_over: impl Fn(u64) -> bool) -> Option<u64> {
         let (total, shares) = self.tally.newcomers(self.all.values().map(|one| one.place.network));
+        let share = |one: &Newcomer| shares.get(&one.place.network).copied().unwrap_or_default();
         let most = shares.values().copied().max()?;
-        if most <= self.limits.handshakes_per_host && total <= self.limits.handshakes {
+        let is_crowded = most > self.limits.handshakes_per_host;
+        if !is_crowded && total <= self.limits.handshakes {
             return None;
         }
-        let crowded = self.all.iter().filter(|(_, one)| shares.get(&one.place.network) == Some(&most));
-        let key = crowded.map(|(key, _)| *key).min_by_key(|key| (standing(*key), *key))?;
+        let attempts = self.tally.attempts();
+        let order = |key: u64, one: &Newcomer| {
+            let is_known = share(one) <= OF_KNOWN && attempts.knows(one.address);
+            let count = if is_known { 0 } else { attempts.from(now, one.address) };
+            (Reverse(is_over(key)), Reverse(count), key)
+        };
+        let all = self.all.iter().filter(|(_, one)| !is_crowded || share(one) == most);
+        let key = all.min_by_key(|(key, one)| order(**key, one)).map(|(key, _)| *key)?;
+        drop(attempts);
         self.all.remove(&key);
         self.stats.displaced += 1;
         Some(key)
@@ -227,7 +238,7 @@ mod tests {
         for key in 0..30 {
             let worker = &mut workers[key as usize % 3];
             worker.enter(now, key, host(key / 15));
-            while worker.displace(|_| Standing::Handshake).is_some() {}
+            while worker.displace(now, |_| false).is_some() {}
         }
         let all = |workers: &[Newcomers]| workers.iter().map(|worker| worker.stats().pending).sum::<usize>();
         assert_eq!(all(&workers), 8);
@@ -243,23 +254,27 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_silent_one_of_the_host_with_most_makes_room() {
+    fn the_oldest_one_from_where_most_attempts_come_makes_room() {
         let (mut all, now) = (newcomers(), Instant::now());
         for key in 0..5 {
-            assert_eq!(all.displace(|_| Standing::Silent), None);
+            assert_eq!(all.displace(now, |_| false), None);
             all.enter(now, key, host(1));
         }
-        // The oldest is in its handshake still.
-        let standing = |key| if key == 0 { Standing::Handshake } else { Standing::Silent };
-        assert_eq!(all.displace(standing), Some(1));
-        assert_eq!(all.displace(standing), None);
-        for key in 5..17 {
-            all.enter(now, key, host(key));
+        assert_eq!(all.displace(now, |key| key == 3), Some(3), "one that is over");
+        all.enter(now, 5, host(1));
+        assert_eq!(all.displace(now, |_| false), Some(0));
+        assert_eq!(all.displace(now, |_| false), None);
+        let far = |n: u64| IpAddr::from([10, n as u8, 0, 1]);
+        for key in 6..18 {
+            all.enter(now, key, far(key));
         }
         assert_eq!(all.stats().pending, 16);
-        all.enter(now, 17, host(17));
-        assert_eq!(all.displace(standing), Some(2), "others do not pay for the host that has most");
-        assert_eq!(all.stats().displaced, 2);
+        all.enter(now, 18, far(18));
+        assert_eq!(all.displace(now, |_| false), Some(1), "others do not pay for the host that has most");
+        all.know(now, host(1));
+        all.enter(now, 19, far(6));
+        assert_eq!(all.displace(now, |_| false), Some(6), "who was authorised has some places");
+        assert_eq!(all.stats().displaced, 4);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::{
     },
 };
 
+use crate::attempts::Attempts;
+
 /// The counts of all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -21,6 +23,7 @@ pub(crate) struct Tally {
     /// Handshakes of addresses that are not proven.
     in_doubt: AtomicUsize,
     newcomers: Mutex<Newcomers>,
+    attempts: Mutex<Attempts>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +53,10 @@ impl Tally {
         let held = self.lock();
         let count = |network: &IpAddr| held.by_network.get(network).copied().unwrap_or_default();
         (held.total, networks.map(|network| (network, count(&network))).collect())
+    }
+
+    pub(crate) fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Newcomers> {

@@ -1,6 +1,7 @@
 //! What strangers can do to a server, in virtual time.
 
 use std::{
+    collections::VecDeque,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
@@ -170,7 +171,10 @@ struct World {
     server: Endpoint,
     strangers: Vec<Stranger>,
     clients: Vec<(IpAddr, Endpoint)>,
-    wire: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    /// Packets on their way, and when they arrive.
+    wire: VecDeque<(Instant, SocketAddr, SocketAddr, Vec<u8>)>,
+    /// Of each packet.
+    delay: Duration,
     /// Most connections that had not announced themselves.
     most: usize,
 }
@@ -179,8 +183,8 @@ impl World {
     fn new() -> Self {
         let (now, tls) = (Instant::now(), identity());
         let server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
-        let (strangers, clients, wire) = (Vec::new(), Vec::new(), Vec::new());
-        Self { now, tls, server, strangers, clients, wire, most: 0 }
+        let (strangers, clients, wire) = (Vec::new(), Vec::new(), VecDeque::new());
+        Self { now, tls, server, strangers, clients, wire, delay: Duration::ZERO, most: 0 }
     }
 
     /// The server is killed and started again.
@@ -188,9 +192,9 @@ impl World {
         self.server = Endpoint::new(server_config(), Some(&self.tls), Some([2; 32]), self.now);
     }
 
-    fn stranger(&mut self, addr: [u8; 4]) -> &mut Stranger {
+    fn stranger(&mut self, addr: impl Into<IpAddr>) -> &mut Stranger {
         let port = 1000 + self.strangers.len() as u16;
-        self.strangers.push(Stranger::new(self.now, (addr, port).into()));
+        self.strangers.push(Stranger::new(self.now, (addr.into(), port).into()));
         self.strangers.last_mut().expect("was pushed")
     }
 
@@ -215,7 +219,7 @@ impl World {
     fn step(&mut self) {
         self.now += WAY;
         let now = self.now;
-        for (from, to, data) in std::mem::take(&mut self.wire) {
+        while let Some((_, from, to, data)) = self.wire.pop_front_if(|packet| packet.0 <= now) {
             let data = data.as_slice();
             if to == SERVER {
                 let net = NetPath { local: SERVER.ip(), remote: from };
@@ -226,8 +230,9 @@ impl World {
                 client.handle(now, NetPath { local: *local, remote: from }, None, data.into());
             }
         }
+        let mut sent = Vec::new();
         for stranger in &mut self.strangers {
-            stranger.transmit(now, &mut self.wire);
+            stranger.transmit(now, &mut sent);
         }
         let all = self.clients.iter_mut().map(|(local, one)| (SocketAddr::new(*local, 7), one));
         for (addr, endpoint) in all.chain([(SERVER, &mut self.server)]) {
@@ -236,10 +241,12 @@ impl World {
             }
             let mut buf = Vec::new();
             while let Some(out) = endpoint.poll_transmit(now, 1, &mut buf) {
-                self.wire.push((addr, out.path.remote, buf[..out.size].to_vec()));
+                sent.push((addr, out.path.remote, buf[..out.size].to_vec()));
                 buf.clear();
             }
         }
+        let at = now + self.delay;
+        self.wire.extend(sent.into_iter().map(|(from, to, data)| (at, from, to, data)));
         self.most = self.most.max(self.server.admission().pending);
     }
 
@@ -295,6 +302,103 @@ fn silent_connections_do_not_keep_others_out() {
     assert!(world.most <= 33, "{} at a time", world.most);
     let stats = world.server.admission();
     assert!(stats.displaced > 100 && stats.refused == 0, "{stats:?}");
+}
+
+/// Handshakes that are never announced, from these hosts in turn, as many a second; each of `clients` that come after some seconds
+/// of them connects within three.
+fn connect_beside(per_second: u32, lead: u64, clients: usize, host: impl Fn(u32) -> IpAddr) {
+    let mut world = World::new();
+    world.delay = Duration::from_millis(125);
+    let (mut next, mut count, mut took) = (world.now, 0, Vec::new());
+    let mut begun = None;
+    let begin = world.now + Duration::from_secs(lead);
+    while took.len() < clients {
+        while next <= world.now {
+            world.stranger(host(count));
+            (next, count) = (next + Duration::from_secs(1) / per_second, count + 1);
+        }
+        world.strangers.retain(|one| !one.over);
+        world.step();
+        let comes = world.now >= begin;
+        begun = begun.or_else(|| comes.then(|| (world.client([172, 16, took.len() as u8, 1]), world.now)));
+        let Some(((at, id), since)) = begun else { continue };
+        let took_now = world.now - since;
+        match world.clients[at].1.poll_event(id) {
+            Some(Event::Connected) => {
+                took.push(took_now);
+                world.clients[at].1.session(id).expect("is open").close(world.now, 0, "");
+            }
+            Some(Event::Closed(reason)) => panic!("it is refused: {reason}, {:?}", world.server.admission()),
+            _ => {
+                assert!(
+                    took_now < Duration::from_secs(3),
+                    "it does not connect: {:?}",
+                    world.server.admission()
+                );
+                continue;
+            }
+        }
+        begun = None;
+    }
+    println!("{per_second} a second: {took:?}");
+    assert!(world.server.admission().displaced > 0, "the attack works");
+}
+
+#[test]
+fn handshakes_of_many_hosts_do_not_keep_others_out() {
+    for (per_second, lead, clients) in [(20, 8, 20), (200, 2, 5)] {
+        connect_beside(per_second, lead, clients, |n| [10, 0, (n % 200) as u8, 1].into());
+    }
+}
+
+#[test]
+fn handshakes_of_a_customer_with_many_networks_do_not_keep_others_out() {
+    let customer = 0x2001_0db8_0000_ab00_0000_0000_0000_0001_u128;
+    connect_beside(150, 2, 5, |n| std::net::Ipv6Addr::from_bits(customer | u128::from(n % 256) << 64).into());
+}
+
+/// Attempts from the address of a client, then as many others as in the tests above: whether a client from there connects.
+fn connects_after_attempts_of_its_own(is_authorised: bool) -> bool {
+    let mut world = World::new();
+    let host = [172, 16, 0, 1];
+    let (at, id) = world.client(host);
+    world.run(Duration::from_secs(1));
+    if is_authorised {
+        let session = world.server.sessions().next().expect("there is one");
+        world.server.session(session).expect("is open").trust(world.now);
+    }
+    world.clients[at].1.session(id).expect("is open").close(world.now, 0, "");
+    world.run(Duration::from_secs(1));
+    world.clients.clear();
+    for _ in 0..40 {
+        world.stranger(host);
+        world.run(WAY * 10);
+    }
+    world.run(Duration::from_secs(6));
+    world.strangers.clear();
+    world.delay = Duration::from_millis(125);
+    let mut client = None;
+    for n in 0..600_u32 {
+        world.stranger([10, 0, (n % 200) as u8, 1]);
+        world.run(Duration::from_millis(6));
+        world.strangers.retain(|one| !one.over);
+        if n == 200 {
+            client = Some(world.client(host));
+        }
+        let Some((at, id)) = client else { continue };
+        match world.clients[at].1.poll_event(id) {
+            Some(Event::Connected) => return true,
+            Some(Event::Closed(_)) => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+#[test]
+fn a_host_that_was_authorised_connects_beside_others() {
+    assert!(connects_after_attempts_of_its_own(true));
+    assert!(!connects_after_attempts_of_its_own(false), "the attack works");
 }
 
 #[test]
@@ -483,7 +587,7 @@ fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut packets = 0;
     for _ in 0..100 {
         world.step();
-        packets += world.wire.iter().filter(|(_, to, _)| *to == SERVER).count();
+        packets += world.wire.iter().filter(|(_, _, to, _)| *to == SERVER).count();
         assert!(packets < 20, "{packets} packets");
     }
 }
@@ -497,7 +601,7 @@ fn addresses_that_are_filtered_out_get_no_answer() {
     world.client([10, 0, 0, 1]);
     for _ in 0..1_000 {
         world.step();
-        assert!(world.wire.iter().all(|(from, _, _)| *from != SERVER));
+        assert!(world.wire.iter().all(|(_, from, _, _)| *from != SERVER));
     }
     // The client says it again, how often depends on its timers.
     assert!(world.server.admission().refused >= 2 && world.server.is_empty());
@@ -535,7 +639,7 @@ fn a_session_that_is_over_is_freed_however_slow_its_network_was() {
     world.run(Duration::from_secs(1));
     for _ in 0..3 {
         // Nothing arrives for 20 s, and then everything.
-        let (mut held, end) = (Vec::new(), world.now + Duration::from_secs(20));
+        let (mut held, end) = (VecDeque::new(), world.now + Duration::from_secs(20));
         while world.now < end {
             world.step();
             held.append(&mut world.wire);

@@ -81,6 +81,8 @@ pub struct Session {
     is_client: bool,
     /// Whether the peer may use more than a stranger.
     trusted: bool,
+    /// Whether its endpoint has noted that.
+    noted: bool,
     /// On a server: paths that the client was allowed besides the usual number, when that was looked at last, and how often the
     /// client had been blocked by then.
     grants: usize,
@@ -189,6 +191,7 @@ impl Session {
             announced: false,
             is_client,
             trusted,
+            noted: is_client,
             wanted: Vec::new(),
             scheduler: (config.scheduler)(),
             sched_events: Vec::new(),
@@ -576,6 +579,16 @@ impl Session {
     /// Notes how far the session has come in what all workers count.
     pub(crate) fn update_place(&mut self) {
         self.place.update(self.announced && !self.is_closed(), self.in_handshake());
+    }
+
+    /// Where the peer is, once after it was authorised.
+    pub(crate) fn take_authorised(&mut self) -> Option<IpAddr> {
+        if self.noted || !self.trusted || !self.is_announced() {
+            return None;
+        }
+        let remote = self.conn.paths.iter().next()?.quic.net.remote.ip();
+        self.noted = true;
+        Some(remote)
     }
 
     /// Whether the session was reported to the application, or is to be. The peer's hello may come before the handshake

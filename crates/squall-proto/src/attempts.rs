@@ -1,0 +1,126 @@
+//! How often networks have tried to connect lately, and which of them were authorised: who makes room when too many do.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::{Duration, Instant},
+};
+
+use crate::newcomers::host_network;
+
+/// After this time half of the attempts count.
+const HALF: Duration = Duration::from_secs(10);
+
+/// Networks that are counted at most, of all sizes: 64 bytes each.
+const MOST_COUNTED: usize = 4096;
+
+/// Networks that are remembered as authorised at most.
+const MOST_KNOWN: usize = 1024;
+
+/// Networks by the bits of their prefix, of an IPv4 and of an IPv6 address, and how many hosts' attempts they may make for one. A
+/// customer has a /56 or a /48 as easily as a /64, and half a dozen neighbours in a /24.
+const V4: [(u32, u32); 2] = [(32, 1), (24, 8)];
+const V6: [(u32, u32); 3] = [(64, 1), (56, 8), (48, 64)];
+
+/// Attempts of all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    counts: HashMap<(IpAddr, u32), (u32, Instant)>,
+    known: HashMap<IpAddr, Instant>,
+}
+
+impl Attempts {
+    /// A host begins a handshake.
+    pub(crate) fn count(&mut self, now: Instant, address: IpAddr) {
+        if self.counts.len() + V6.len() > MOST_COUNTED {
+            self.counts.retain(|_, count| left(*count, now) > 1);
+        }
+        // So many networks at once are beyond what counting can tell apart.
+        if self.counts.len() + V6.len() > MOST_COUNTED {
+            self.counts.clear();
+        }
+        for (network, _) in networks(address) {
+            let count = self.counts.entry(network).or_insert((0, now));
+            *count = (left(*count, now).saturating_add(1), now);
+        }
+    }
+
+    /// A session from there was authorised.
+    pub(crate) fn know(&mut self, now: Instant, address: IpAddr) {
+        self.known.insert(host_network(address), now);
+        if self.known.len() > MOST_KNOWN
+            && let Some(oldest) = self.known.iter().min_by_key(|(_, at)| **at).map(|(network, _)| *network)
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// Whether a session from there was authorised, of late.
+    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+        self.known.contains_key(&host_network(address))
+    }
+
+    /// How often there were attempts from there lately: those of the host, or of its share of a larger network.
+    pub(crate) fn from(&self, now: Instant, address: IpAddr) -> u32 {
+        let counts = networks(address)
+            .map(|(network, hosts)| self.counts.get(&network).map_or(0, |count| left(*count, now) / hosts));
+        counts.max().unwrap_or(0)
+    }
+}
+
+/// What is left of a count.
+fn left((count, since): (u32, Instant), now: Instant) -> u32 {
+    let halvings = now.saturating_duration_since(since).as_secs() / HALF.as_secs();
+    count.checked_shr(halvings as u32).unwrap_or(0)
+}
+
+/// The networks of an address, and how many hosts each may be.
+fn networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u32)> {
+    let address = address.to_canonical();
+    let (sizes, all): (&[_], _) = if address.is_ipv4() { (&V4, 32) } else { (&V6, 128) };
+    sizes.iter().map(move |(bits, hosts)| {
+        let beyond = all - bits;
+        let network = match address {
+            IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> beyond << beyond).into(),
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> beyond << beyond).into(),
+        };
+        ((network, *bits), *hosts)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("is one")
+    }
+
+    #[test]
+    fn attempts_count_for_the_host_and_its_networks() {
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        for n in 0..128 {
+            attempts.count(now, address(&format!("2001:db8:0:{n:x}::1")));
+        }
+        let [same, site, other] = ["2001:db8:0:5::9", "2001:db8:0:ff00::1", "2001:db8:1::1"].map(address);
+        assert_eq!([same, site, other].map(|one| attempts.from(now, one)), [16, 2, 0]);
+        for _ in 0..5 {
+            attempts.count(now, address("::ffff:192.0.2.1"));
+        }
+        let v4 = ["192.0.2.1", "192.0.2.2"].map(|one| attempts.from(now, address(one)));
+        assert_eq!(v4, [5, 0]);
+        assert_eq!(attempts.from(now + 2 * HALF, address("192.0.2.1")), 1);
+    }
+
+    #[test]
+    fn what_is_kept_has_a_bound() {
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        for n in 0..20_000_u32 {
+            let host = IpAddr::from(Ipv4Addr::from_bits(n << 8));
+            attempts.count(now, host);
+            attempts.know(now + Duration::from_secs(n.into()), host);
+            assert!(attempts.counts.len() <= MOST_COUNTED && attempts.known.len() <= MOST_KNOWN);
+        }
+        assert!(attempts.knows(IpAddr::from(Ipv4Addr::from_bits(19_999 << 8))));
+    }
+}
