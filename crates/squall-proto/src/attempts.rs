@@ -35,7 +35,7 @@ impl Attempts {
         if self.counts.len() + V6.len() > MOST_COUNTED {
             self.counts.retain(|_, count| left(*count, now) > 1);
         }
-        // So many networks at once are beyond what counting can tell apart.
+        // More networks at once than can be counted.
         if self.counts.len() + V6.len() > MOST_COUNTED {
             self.counts.clear();
         }
@@ -46,7 +46,7 @@ impl Attempts {
     }
 
     /// A session from there was authorised.
-    pub(crate) fn know(&mut self, now: Instant, address: IpAddr) {
+    pub(crate) fn authorised(&mut self, now: Instant, address: IpAddr) {
         self.known.insert(host_network(address), now);
         if self.known.len() > MOST_KNOWN
             && let Some(oldest) = self.known.iter().min_by_key(|(_, at)| **at).map(|(network, _)| *network)
@@ -56,7 +56,7 @@ impl Attempts {
     }
 
     /// Whether a session from there was authorised, of late.
-    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_known(&self, address: IpAddr) -> bool {
         self.known.contains_key(&host_network(address))
     }
 
@@ -118,9 +118,9 @@ mod tests {
         for n in 0..20_000_u32 {
             let host = IpAddr::from(Ipv4Addr::from_bits(n << 8));
             attempts.count(now, host);
-            attempts.know(now + Duration::from_secs(n.into()), host);
+            attempts.authorised(now + Duration::from_secs(n.into()), host);
             assert!(attempts.counts.len() <= MOST_COUNTED && attempts.known.len() <= MOST_KNOWN);
         }
-        assert!(attempts.knows(IpAddr::from(Ipv4Addr::from_bits(19_999 << 8))));
+        assert!(attempts.is_known(IpAddr::from(Ipv4Addr::from_bits(19_999 << 8))));
     }
 }

@@ -402,7 +402,7 @@ impl Endpoint {
                 session.update_place();
             }
             if let Some(remote) = session.take_authorised() {
-                self.newcomers.know(now, remote);
+                self.newcomers.authorised(now, remote);
             }
         }
         self.check_racer(now, key);
@@ -416,7 +416,7 @@ impl Endpoint {
         session.exchange(&mut self.listener.inner);
         session.update_place();
         if let Some(remote) = session.take_authorised() {
-            self.newcomers.know(now, remote);
+            self.newcomers.authorised(now, remote);
         }
         if session.is_overdue(now) {
             session.let_go();

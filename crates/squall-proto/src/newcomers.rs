@@ -124,8 +124,8 @@ impl Newcomers {
     }
 
     /// A session from there was authorised.
-    pub(crate) fn know(&self, now: Instant, remote: IpAddr) {
-        self.tally.attempts().know(now, remote);
+    pub(crate) fn authorised(&self, now: Instant, remote: IpAddr) {
+        self.tally.attempts().authorised(now, remote);
     }
 
     /// The one that has to make room, if there are too many of all workers: one that is over, or the oldest one of the host that has
@@ -140,7 +140,7 @@ impl Newcomers {
         }
         let attempts = self.tally.attempts();
         let order = |key: u64, one: &Newcomer| {
-            let is_known = share(one) <= OF_KNOWN && attempts.knows(one.address);
+            let is_known = share(one) <= OF_KNOWN && attempts.is_known(one.address);
             let count = if is_known { 0 } else { attempts.from(now, one.address) };
             (Reverse(is_over(key)), Reverse(count), key)
         };
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(all.stats().pending, 16);
         all.enter(now, 18, far(18));
         assert_eq!(all.displace(now, |_| false), Some(1), "others do not pay for the host that has most");
-        all.know(now, host(1));
+        all.authorised(now, host(1));
         all.enter(now, 19, far(6));
         assert_eq!(all.displace(now, |_| false), Some(6), "who was authorised has some places");
         assert_eq!(all.stats().displaced, 4);

@@ -219,7 +219,8 @@ impl World {
     fn step(&mut self) {
         self.now += WAY;
         let now = self.now;
-        while let Some((_, from, to, data)) = self.wire.pop_front_if(|packet| packet.0 <= now) {
+        while self.wire.front().is_some_and(|packet| packet.0 <= now) {
+            let Some((_, from, to, data)) = self.wire.pop_front() else { break };
             let data = data.as_slice();
             if to == SERVER {
                 let net = NetPath { local: SERVER.ip(), remote: from };
