@@ -6,6 +6,7 @@ use std::{
     net::{TcpStream, UdpSocket},
     os::unix::process::ExitStatusExt as _,
     process::{Child, ChildStderr, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -221,6 +222,51 @@ fn a_tunnel_outlives_the_reader_of_its_log() {
     }
     let status = status(&pair.metrics).expect("answers");
     assert!(status.contains("\"task_failures\":0"), "{status}");
+}
+
+/// Fills a pipe to the last byte, until its reader goes on or ends.
+fn fill_standard_error(tunnel: &Tunnel) {
+    let path = format!("/proc/{}/fd/2", tunnel.child.id());
+    let mut pipe = std::fs::OpenOptions::new().write(true).open(path).expect("is a pipe");
+    let filled = std::sync::Arc::new(AtomicUsize::new(0));
+    let counter = filled.clone();
+    thread::spawn(move || {
+        while pipe.write_all(b"x").is_ok() {
+            counter.fetch_add(1, Relaxed);
+        }
+    });
+    let mut before = usize::MAX;
+    while before != filled.load(Relaxed) {
+        before = filled.load(Relaxed);
+        thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn a_log_that_is_not_read_holds_up_neither_the_flow_nor_the_end() {
+    for which in ["entry", "exit"] {
+        let mut pair = Pair::start(1_024);
+        let (full, other) =
+            if which == "entry" { (&pair.entry, &pair.exit) } else { (&pair.exit, &pair.entry) };
+        fill_standard_error(full);
+        // Each logs that the other has frozen, and that it has no file to reload.
+        other.signal("STOP");
+        thread::sleep(Duration::from_secs(2));
+        other.signal("CONT");
+        full.signal("HUP");
+        for number in 1..=5 {
+            let took = pair.passes(number);
+            assert!(took < Duration::from_secs(10), "{which}: {took:?}");
+            thread::sleep(Duration::from_millis(200));
+        }
+        let full = if which == "entry" { &mut pair.entry } else { &mut pair.exit };
+        full.signal("TERM");
+        let (begin, ended) =
+            (Instant::now(), squall_testing::program::ends_within(&mut full.child, PATIENCE));
+        assert_eq!(ended, Some(0), "{which}");
+        println!("{which}: ended after {:?}", begin.elapsed());
+        assert_duration!(begin.elapsed() < Duration::from_secs(1), "{which}: {:?}", begin.elapsed());
+    }
 }
 
 #[test]
