@@ -297,6 +297,41 @@ fn a_certificate_that_cannot_be_kept_is_reported_in_a_line_and_leaves_no_half() 
 }
 
 #[test]
+fn an_entry_whose_record_of_quotas_cannot_be_written_connects() {
+    let scratch = crate::common::Scratch::new("no-record");
+    let mut pair = Pair::start(1_024);
+    pair.entry.signal("KILL");
+    pair.entry.child.wait().expect("has ended");
+    let (to, pin, port) = (&pair.to.0, &pair.to.1, pair.port);
+    let text = format!(
+        "token = '{TOKEN}'
+        [connect]
+        to = '{to}'
+        pin = '{pin}'
+        interfaces = ['127.0.0.1']
+        quotas = 'record'
+        paths.'127.0.0.1' = {{ quota = '20GB', quota_period = 'month' }}
+        [[flow]]
+        name = 'x'
+        in = 'udp://127.0.0.1:{port}'
+        latency = '2s'
+        "
+    );
+    let file = scratch.write("entry.toml", text.as_bytes());
+    // As on a full disk: no byte can be written. The signal that comes with it is ignored.
+    pair.entry = Tunnel::limited("trap '' XFSZ; ulimit -f 0", &[file.to_str().expect("is text")]);
+    let said = pair.entry.line("record: ");
+    assert!(said.contains("; what is used of quotas is lost if the program ends"), "{said}");
+    pair.passes(1);
+    // It is tried again each second, without another line.
+    thread::sleep(Duration::from_millis(2_500));
+    pair.passes(2);
+    pair.entry.signal("TERM");
+    assert!(!pair.entry.end(0).contains("record: "), "it was reported twice");
+    assert_eq!(scratch.files().len(), 1, "{:?} remain", scratch.files());
+}
+
+#[test]
 fn what_is_used_of_quotas_is_kept_in_memory_while_the_disk_is_full() {
     let scratch = crate::common::Scratch::new("quotas");
     let mut pair = Pair::start(1_024);
