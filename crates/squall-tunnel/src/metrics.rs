@@ -61,6 +61,9 @@ const FLOW: Metrics<FlowStatus> = &[
     ("flow_datagrams_stale_total", "Datagrams that waited in the socket for too long", |flow| {
         flow.datagrams_stale as f64
     }),
+    ("flow_datagrams_overflowed_total", "Datagrams that found no room in the socket", |flow| {
+        flow.datagrams_overflowed as f64
+    }),
     ("flow_datagrams_foreign_total", "Datagrams of other senders", |flow| flow.datagrams_foreign as f64),
     ("flow_datagrams_out_total", "Datagrams that left here", |flow| flow.datagrams_out as f64),
     ("flow_datagrams_unwritten_total", "Datagrams that the system did not send", |flow| {

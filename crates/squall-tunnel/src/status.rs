@@ -297,6 +297,9 @@ pub struct FlowStatus {
     pub datagrams_in: u64,
     /// Of these, datagrams that waited in the socket for longer than the latency.
     pub datagrams_stale: u64,
+    /// Datagrams that found no room in the socket, beside those that entered. Linux reports them with the next one that has room.
+    #[serde(default)]
+    pub datagrams_overflowed: u64,
     /// Datagrams that were dropped because of `from`.
     pub datagrams_foreign: u64,
     /// Datagrams that left here.
