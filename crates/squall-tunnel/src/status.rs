@@ -147,6 +147,9 @@ pub struct StrangersStatus {
 pub struct SessionStatus {
     /// Its number, from 1.
     pub id: u64,
+    /// Once both ends have agreed: the lowest number, from 1, that no other session had, the label `slot` of its metrics.
+    #[serde(default)]
+    pub slot: Option<u64>,
     /// Address of the other end on one of the paths.
     pub peer: String,
     /// At an entry: the exit, as `HOST:PORT` of the configuration, an SRV record or a redirect.
@@ -210,9 +213,12 @@ impl From<&PathCapacity> for CapacityStatus {
 pub struct PathStatus {
     /// The interface or the local address.
     pub name: String,
+    /// The label `path` of its metrics: at an entry its name, at an exit a number that later paths use again.
+    #[serde(default)]
+    pub label: String,
     /// Address of the other end.
     pub remote: String,
-    /// `active`, `suspect` or `deactivated`.
+    /// `opening` until the other end has answered on it, `active`, `suspect` or `deactivated`.
     pub state: String,
     /// Whether its bytes cost money.
     pub metered: bool,

@@ -13,6 +13,7 @@ use squall::{
 use crate::{
     journal::{Journal, Kind},
     status::{CapacityStatus, PathStatus},
+    totals,
 };
 
 /// Share of the sent data from which on a path is the main one. Between similar paths data changes all the time, which is
@@ -103,7 +104,7 @@ impl Paths {
         let now = Instant::now();
         self.events.values_mut().for_each(|events| events.release(journal, now));
         self.samples.retain(|number, _| infos.iter().any(|info| info.stats.number == *number));
-        let (mut carried, mut all) = (Vec::new(), Vec::new());
+        let (mut carried, mut all) = (Vec::new(), Vec::<PathStatus>::new());
         for info in infos {
             let stats = &info.stats;
             let data = stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes + stats.parity_bytes;
@@ -117,7 +118,9 @@ impl Paths {
             carried.push((info, data - before.data));
             let capacity = capacity.paths.iter().find(|path| path.id == info.id);
             let capacity = capacity.map(CapacityStatus::from).unwrap_or_default();
-            all.push(PathStatus { capacity, ..status(self.name(info), info, sample, before) });
+            let name = self.name(info);
+            let label = totals::label(self.is_entry, &name, info.id.0, &all);
+            all.push(PathStatus { capacity, label, ..status(name, info, sample, before) });
         }
         if agreed {
             self.update_main(journal, &carried);
