@@ -397,6 +397,10 @@ enum squall_path_state
      * A radio alert disabled it.
      */
     SQUALL_PATH_STATE_DEACTIVATED = 2,
+    /**
+     * It was opened here, and the peer has not answered on it yet.
+     */
+    SQUALL_PATH_STATE_OPENING = 3,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

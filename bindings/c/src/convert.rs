@@ -110,6 +110,7 @@ pub(crate) fn path(info: &squall::PathInfo, capacity: &squall::Capacity) -> type
     let stats = &info.stats;
     let capacity = capacity.paths.iter().find(|path| path.id == info.id);
     let state = match stats.state {
+        PathState::Opening => types::PathState::Opening,
         PathState::Active => types::PathState::Active,
         PathState::Suspect => types::PathState::Suspect,
         PathState::Deactivated => types::PathState::Deactivated,

@@ -79,6 +79,8 @@ pub enum PathState {
     Suspect = 1,
     /// A radio alert disabled it.
     Deactivated = 2,
+    /// It was opened here, and the peer has not answered on it yet.
+    Opening = 3,
 }
 
 /// What limits the capacity.

@@ -25,7 +25,7 @@ mod tunnel;
 #[cfg(feature = "tunnel")]
 mod why;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{
     CommandFactory as _, Parser, Subcommand,
@@ -36,6 +36,9 @@ use clap::{
 /// spend a third of their time on finding pages.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How long the end of the program waits for the reader of its last lines.
+const LAST_LINES: Duration = Duration::from_millis(200);
 
 /// Carries real-time media and files over several unreliable networks at once.
 #[derive(Parser)]
@@ -84,7 +87,9 @@ fn main() -> ExitCode {
         #[cfg(feature = "man")]
         Command::Manual(command) => command.run(Cli::command()),
     };
-    outcome.unwrap_or_else(|error| squall_terminal::error::report("squall", &error))
+    let code = outcome.unwrap_or_else(|error| squall_terminal::error::report("squall", &error));
+    squall_terminal::lines::flush(LAST_LINES);
+    code
 }
 
 /// A word that is no subcommand of `squall tunnel` counts as its file, and the next one as another subcommand.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use squall_terminal::{lines, note};
 use tokio::runtime::Runtime;
 
 /// A runtime with this many threads. Tokio panics if the system has no more, so it is asked for them first.
@@ -24,4 +25,13 @@ pub(crate) fn start(threads: usize) -> anyhow::Result<Runtime> {
     .with_context(|| format!("cannot start {threads} threads"))?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     Ok(builder.worker_threads(threads).enable_all().build()?)
+}
+
+/// Frees a transfer from the reader of its standard error.
+///
+/// # Errors
+/// If the system has no thread.
+pub(crate) fn free_standard_error() -> anyhow::Result<()> {
+    lines::start(|lost| note!("note: {lost} lines lost: standard error was not read"))
+        .context("cannot start a thread")
 }

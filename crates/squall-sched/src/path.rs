@@ -25,6 +25,8 @@ impl fmt::Display for PathId {
 /// The health of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathState {
+    /// Opened at this end; the peer has not answered on it yet, and it carries no data.
+    Opening,
     /// Delivers.
     #[default]
     Active,
@@ -38,6 +40,7 @@ impl PathState {
     /// The state in one lower-case word.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Opening => "opening",
             Self::Active => "active",
             Self::Suspect => "suspect",
             Self::Deactivated => "deactivated",

@@ -1,9 +1,6 @@
 //! Errors as the user sees them: one line, and a code.
 
-use std::{
-    io::{Write as _, stderr},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use crate::{interrupt::Interrupted, output};
 
@@ -31,8 +28,7 @@ pub fn report(program: &str, error: &anyhow::Error) -> ExitCode {
     if output::is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    // Standard error may be closed.
-    let _ = writeln!(stderr(), "{program}: {}", output::one_line(error));
+    output::on_stderr(&format!("{program}: {}\n", output::one_line(error)));
     ExitCode::from(match error {
         _ if error.is::<Usage>() => 2,
         _ if error.is::<Interrupted>() => INTERRUPTED,

@@ -1,5 +1,5 @@
 //! What Squall's commands share: errors in one line ([`error`]), output files that are whole or absent ([`output`]),
-//! progress on standard error ([`progress`]), input files and lists ([`input`], [`list`]), requests to end
+//! progress on standard error ([`progress`]), which no reader can hold up ([`lines`]), input files and lists ([`input`], [`list`]), requests to end
 //! ([`interrupt`]), and lines that fit ([`wrap`]).
 
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@
 pub mod error;
 pub mod input;
 pub mod interrupt;
+pub mod lines;
 pub mod list;
 #[cfg(feature = "man")]
 pub mod manual;

@@ -9,6 +9,8 @@ use std::{
 use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
+use crate::lines;
+
 /// Writes to standard output.
 ///
 /// # Errors
@@ -18,9 +20,12 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// Writes to standard error. What cannot be written is lost: the work goes on without it.
+/// Writes to standard error. What cannot be written is lost: the work goes on without it. Does not wait for a reader once
+/// [`lines::start`] was called.
 pub fn on_stderr(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    if !lines::queue(text.as_bytes()) {
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
 }
 
 /// Text for standard output with the word FAIL at the beginning of a line in red, where a terminal shows it and NO_COLOR

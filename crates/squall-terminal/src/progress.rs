@@ -1,9 +1,11 @@
 //! A line on standard error that says how far long work is.
 
 use std::{
-    io::{IsTerminal as _, Write as _, stderr},
+    io::{IsTerminal as _, stderr},
     time::{Duration, Instant},
 };
+
+use crate::output;
 
 /// Time between two changes of the line on a terminal.
 const ON_TERMINAL: Duration = Duration::from_millis(100);
@@ -38,16 +40,13 @@ impl Progress {
         text.clone_into(&mut self.text);
         self.last = Instant::now();
         self.shown = true;
-        // A failed write means that standard error has no reader; the transfer continues.
-        let _ = if self.terminal { write!(stderr(), "\r\x1b[K{text}") } else { writeln!(stderr(), "{text}") };
-        let _ = stderr().flush();
+        output::on_stderr(&if self.terminal { format!("\r\x1b[K{text}") } else { format!("{text}\n") });
     }
 
     /// Takes the line away.
     pub fn clear(&mut self) {
         if self.terminal && self.shown {
-            let _ = write!(stderr(), "\r\x1b[K");
-            let _ = stderr().flush();
+            output::on_stderr("\r\x1b[K");
         }
         self.shown = false;
     }
@@ -55,7 +54,7 @@ impl Progress {
     /// Shows this for good.
     pub fn done(&mut self, text: &str) {
         self.clear();
-        let _ = writeln!(stderr(), "{text}");
+        output::on_stderr(&format!("{text}\n"));
     }
 }
 

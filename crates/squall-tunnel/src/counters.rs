@@ -86,6 +86,8 @@ pub(crate) struct FlowCounters {
     pub(crate) datagrams_out: AtomicU64,
     /// Datagrams that waited in the socket for too long.
     pub(crate) stale: AtomicU64,
+    /// Datagrams that found no room in the socket.
+    pub(crate) overflowed: AtomicU64,
     /// Datagrams of senders that are not permitted.
     pub(crate) foreign: AtomicU64,
     /// Datagrams that the system did not send.
@@ -98,6 +100,19 @@ pub(crate) struct FlowCounters {
 }
 
 impl FlowCounters {
+    /// The socket of the flow reports, with a datagram, that so many have found no room since it was opened, modulo 2^32. Returns how
+    /// many that are, if they are the first.
+    pub(crate) fn overflowed(&self, count: u32) -> Option<u64> {
+        // A kernel that reports none gives 0.
+        if count == 0 {
+            return None;
+        }
+        let before = self.overflowed.load(Relaxed);
+        let more = count.wrapping_sub(before as u32);
+        self.overflowed.store(before + u64::from(more), Relaxed);
+        (before == 0).then_some(more.into())
+    }
+
     /// A block ended.
     pub(crate) fn ended(&self, class: Class, fate: Fate, bytes: usize) {
         self.sent[class as usize][fate as usize].add(1, bytes);

@@ -9,7 +9,10 @@ use std::{
 };
 
 use squall::Session;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::{JoinSet, spawn_blocking},
+};
 
 use crate::{
     config::{Config, ConnectConfig, ExitAddress, Side},
@@ -43,8 +46,13 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
     let mut entry = Entry { shared: shared.clone(), avoided: Arc::default(), reported: None };
     let mut pause = MIN_PAUSE;
     if let Side::Connect(connect) = &shared.config().side {
-        if let Some(quotas) = connect.open_quotas()? {
-            let _ = shared.quotas.set(quotas);
+        if shared.quotas.get().is_none() {
+            let own = connect.clone();
+            let opened =
+                spawn_blocking(move || own.open_quotas()).await.map_err(|error| error.to_string())?;
+            if let Some(quotas) = opened {
+                let _ = shared.quotas.set(quotas);
+            }
         }
         shared.journal.info(Kind::Session, format!("connecting to {}", connect.words()));
     }
@@ -321,7 +329,10 @@ async fn open(
     exit: &Candidate,
     at: Option<SocketAddr>,
 ) -> Result<Session, String> {
-    let request = config.request(&exit.host, exit.pin).ok_or("no exit is configured")?;
+    let (own, host, pin) = (config.clone(), exit.host.clone(), exit.pin);
+    // Reads the file of `ca`, if there is one.
+    let request = spawn_blocking(move || own.request(&host, pin)).await.map_err(|error| error.to_string())?;
+    let request = request.ok_or("no exit is configured")?;
     let mut request = request.map_err(|error| error.to_string())?.addresses(at);
     if let Some(quotas) = shared.quotas.get() {
         request = request.quotas(quotas.clone());

@@ -19,8 +19,8 @@ use crate::{
     supervise,
 };
 
-/// Timeout for the close of all sessions.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout for the close of all sessions. An entry without another exit keeps trying, so that the endpoint is never idle.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The endpoint of an exit.
 #[derive(Debug)]

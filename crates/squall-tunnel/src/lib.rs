@@ -53,6 +53,7 @@ mod srv;
 pub mod status;
 mod supervise;
 mod tenants;
+mod totals;
 mod tun;
 mod tun_inlet;
 mod tunnel;

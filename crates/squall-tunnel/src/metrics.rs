@@ -1,16 +1,21 @@
-//! The status as metrics, in the text format of OpenMetrics.
+//! The status as metrics, in the text format of Prometheus.
+//!
+//! No label has a value that a reconnection makes, but for those of `path_info`.
 
 use std::fmt::Write as _;
 
-use crate::status::{
-    Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, QuotaStatus, SessionStatus, Status, TenantStatus,
+use crate::{
+    status::{
+        Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, QuotaStatus, SessionStatus, Status, TenantStatus,
+    },
+    totals::Sums,
 };
 
 /// Content type for HTTP.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Metrics of one kind of object: name without prefix, description, value. Names end with the unit, those of counters
-/// with `_total`. An object without such a value, `NaN`, has no sample. `docs/tunnel.md` lists them.
+/// with `_total`. Rates are in bytes, as Prometheus has it. An object without such a value, `NaN`, has no sample. `docs/tunnel.md` lists them.
 type Metrics<T> = &'static [(&'static str, &'static str, fn(&T) -> f64)];
 
 /// A flow is idle after this time without a datagram.
@@ -61,6 +66,9 @@ const FLOW: Metrics<FlowStatus> = &[
     ("flow_datagrams_stale_total", "Datagrams that waited in the socket for too long", |flow| {
         flow.datagrams_stale as f64
     }),
+    ("flow_datagrams_overflowed_total", "Datagrams that found no room in the socket", |flow| {
+        flow.datagrams_overflowed as f64
+    }),
     ("flow_datagrams_foreign_total", "Datagrams of other senders", |flow| flow.datagrams_foreign as f64),
     ("flow_datagrams_out_total", "Datagrams that left here", |flow| flow.datagrams_out as f64),
     ("flow_datagrams_unwritten_total", "Datagrams that the system did not send", |flow| {
@@ -97,22 +105,23 @@ const TENANT: Metrics<TenantStatus> = &[
 ];
 
 const SESSION: Metrics<SessionStatus> = &[
-    ("session_capacity_bits_per_second", "Capacity at present", |session| session.capacity.now_bps as f64),
-    ("session_safe_capacity_bits_per_second", "Capacity over the next second, 9 times in 10", |session| {
-        session.capacity.safe_bps as f64
+    ("session_capacity_bytes_per_second", "Capacity at present", |session| {
+        session.capacity.now_bps as f64 / 8.0
+    }),
+    ("session_safe_capacity_bytes_per_second", "Capacity over the next second, 9 times in 10", |session| {
+        session.capacity.safe_bps as f64 / 8.0
     }),
     ("session_capacity_confidence", "Share of the forecasts that held", |session| {
         session.capacity.confidence
-    }),
-    ("session_switches_total", "How often another path carried most data than before", |session| {
-        session.switches as f64
     }),
 ];
 
 const QUOTA: Metrics<QuotaStatus> = &[
     ("quota_used_bytes", "IP bytes used in this period", |quota| quota.used as f64),
     ("quota_left_bytes", "IP bytes left of this period", |quota| quota.left as f64),
-    ("quota_pace_bits_per_second", "Rate that lasts to the end of the period", |quota| quota.pace_bps as f64),
+    ("quota_pace_bytes_per_second", "Rate that lasts to the end of the period", |quota| {
+        quota.pace_bps as f64 / 8.0
+    }),
     ("quota_held", "Whether the interface is ahead of its pace, and a backup meanwhile", |quota| {
         flag(quota.is_held)
     }),
@@ -122,8 +131,8 @@ const PATH: Metrics<PathStatus> = &[
     ("path_rtt_seconds", "Smoothed round-trip time", |path| seconds(path.srtt_us)),
     ("path_min_rtt_seconds", "Smallest round-trip time", |path| seconds(path.min_rtt_us)),
     ("path_one_way_delay_seconds", "One-way delay to the other end", |path| seconds(path.one_way_us)),
-    ("path_delivery_bits_per_second", "Rate at which data arrived while there was enough to send", |path| {
-        path.delivery_bps as f64
+    ("path_delivery_bytes_per_second", "Rate at which data arrived while there was enough to send", |path| {
+        path.delivery_bps as f64 / 8.0
     }),
     ("path_signal_factor", "Share of the capacity that is used: below 1 while a radio warns", |path| {
         path.signal_factor
@@ -137,26 +146,31 @@ const PATH: Metrics<PathStatus> = &[
     ("path_loss_ratios", "Share of packets lost over two seconds", |path| path.loss),
     ("path_in_flight_bytes", "Bytes in flight", |path| path.in_flight as f64),
     ("path_window_bytes", "Congestion window", |path| path.window as f64),
-    ("path_capacity_bits_per_second", "Capacity at present", |path| path.capacity.now_bps as f64),
-    ("path_safe_capacity_bits_per_second", "Capacity over the next second, 9 times in 10", |path| {
-        path.capacity.safe_bps as f64
+    ("path_capacity_bytes_per_second", "Capacity at present", |path| path.capacity.now_bps as f64 / 8.0),
+    ("path_safe_capacity_bytes_per_second", "Capacity over the next second, 9 times in 10", |path| {
+        path.capacity.safe_bps as f64 / 8.0
     }),
-    ("path_active", "Whether it carries data: 0 if suspected or deactivated", |path| {
+    ("path_active", "Whether it carries data: 0 while it opens, if suspected or deactivated", |path| {
         flag(path.state == "active")
     }),
     ("path_metered", "Whether its bytes cost money", |path| flag(path.metered)),
     ("path_backup", "Whether it is a backup, or used for repairs", |path| flag(path.role != "primary")),
-    ("path_sent_bytes_total", "Sent UDP payload", |path| path.sent_bytes as f64),
-    ("path_received_bytes_total", "Received UDP payload", |path| path.received_bytes as f64),
-    ("path_repaired_bytes_total", "Retransmitted bytes of blocks", |path| path.repair_bytes as f64),
-    ("path_copied_bytes_total", "Bytes sent as copies", |path| path.copy_bytes as f64),
-    ("path_parity_bytes_total", "Sent bytes of parity", |path| path.parity_bytes as f64),
-    ("path_lost_packets_total", "Lost packets with data", |path| path.lost_packets as f64),
-    ("path_suspicions_total", "How often it was suspected", |path| path.suspicions as f64),
-    ("path_predicted_arrivals_total", "Arrivals predicted with bounds", |path| {
-        path.predicted_arrivals as f64
-    }),
-    ("path_kept_arrivals_total", "Arrivals within these bounds", |path| path.kept_arrivals as f64),
+];
+
+/// Counters of a path: name without prefix, description, value.
+type Counter = (&'static str, &'static str, fn(&PathStatus) -> u64);
+
+/// Those that are summed over all sessions.
+pub(crate) const PATH_COUNTERS: [Counter; 9] = [
+    ("path_sent_bytes_total", "Sent UDP payload", |path| path.sent_bytes),
+    ("path_received_bytes_total", "Received UDP payload", |path| path.received_bytes),
+    ("path_repaired_bytes_total", "Retransmitted bytes of blocks", |path| path.repair_bytes),
+    ("path_copied_bytes_total", "Bytes sent as copies", |path| path.copy_bytes),
+    ("path_parity_bytes_total", "Sent bytes of parity", |path| path.parity_bytes),
+    ("path_lost_packets_total", "Lost packets with data", |path| path.lost_packets),
+    ("path_suspicions_total", "How often it was suspected", |path| path.suspicions),
+    ("path_predicted_arrivals_total", "Arrivals predicted with bounds", |path| path.predicted_arrivals),
+    ("path_kept_arrivals_total", "Arrivals within these bounds", |path| path.kept_arrivals),
 ];
 
 type BlockMetric = (&'static str, &'static str, &'static str, fn(&Amount) -> u64);
@@ -167,8 +181,8 @@ const BLOCKS: &[BlockMetric] = &[
     ("flow_sent_bytes_total", "flow_received_bytes_total", "Bytes of blocks by class", |amount| amount.bytes),
 ];
 
-/// The status as metrics.
-pub(crate) fn text(status: &Status) -> String {
+/// The status and the sums as metrics.
+pub(crate) fn text(status: &Status, sums: &Sums) -> String {
     let mut text = Text::default();
     text.all(PROCESS, &[(Vec::new(), status)]);
     let flows: Vec<_> = status.flows.iter().map(|flow| (vec![("flow", flow.name.clone())], flow)).collect();
@@ -198,9 +212,14 @@ pub(crate) fn text(status: &Status) -> String {
     let tenants: Vec<_> =
         status.tenants.iter().map(|tenant| (vec![("tenant", tenant.name.clone())], tenant)).collect();
     text.all(TENANT, &tenants);
-    let label = |session: &SessionStatus| vec![("session", session.id.to_string())];
-    let sessions: Vec<_> = agreed(status).map(|session| (label(session), session)).collect();
+    let label = |slot: u64| ("slot", slot.to_string());
+    let sessions = status.sessions.iter().filter_map(|session| Some((vec![label(session.slot?)], session)));
+    let sessions: Vec<_> = sessions.collect();
     text.all(SESSION, &sessions);
+    text.family("session_switches_total", "How often another path carried most data than before", "counter");
+    for (slot, switches) in &sums.switches {
+        text.sample("session_switches_total", &[label(*slot)], switches);
+    }
     text.family("session_limit", "1, labelled with what limits the capacity", "gauge");
     for (labels, session) in &sessions {
         let limit = ("limit", session.capacity.limit.clone());
@@ -212,14 +231,27 @@ pub(crate) fn text(status: &Status) -> String {
             text.sample("session_exit", &[&labels[..], &[("exit", exit.clone())]].concat(), "1.0");
         }
     }
-    let paths = status.sessions.iter().flat_map(|session| {
-        let of = move |path: &PathStatus| [("path", path.name.clone()), ("remote", path.remote.clone())];
-        session.paths.iter().map(move |path| ([label(session), of(path).to_vec()].concat(), path))
+    let paths = sessions.iter().flat_map(|(labels, session)| {
+        let of = move |path: &PathStatus| [&labels[..], &[("path", path.label.clone())]].concat();
+        session.paths.iter().map(move |path| (of(path), path, session.id))
     });
-    text.all(PATH, &paths.collect::<Vec<_>>());
+    let paths: Vec<_> = paths.collect();
+    text.family("path_info", "1, labelled with the session and the remote address of the path", "gauge");
+    for (labels, path, session) in &paths {
+        let more = [("session", session.to_string()), ("remote", path.remote.clone())];
+        text.sample("path_info", &[&labels[..], &more].concat(), "1.0");
+    }
+    let paths: Vec<_> = paths.into_iter().map(|(labels, path, _)| (labels, path)).collect();
+    text.all(PATH, &paths);
+    for (index, (name, help, _)) in PATH_COUNTERS.iter().enumerate() {
+        text.family(name, help, "counter");
+        for ((slot, path), counts) in &sums.paths {
+            text.sample(name, &[label(*slot), ("path", path.clone())], counts[index]);
+        }
+    }
     let quotas = status.quotas.iter().map(|quota| (vec![("interface", quota.interface.clone())], quota));
     text.all(QUOTA, &quotas.collect::<Vec<_>>());
-    text.0 + "# EOF\n"
+    text.0
 }
 
 /// Labels of a sample.
@@ -247,12 +279,8 @@ impl Text {
 
     /// The description of a family.
     fn family(&mut self, name: &str, help: &str, kind: &str) {
-        let name = name.trim_end_matches("_total");
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "# HELP squall_tunnel_{name} {help}\n# TYPE squall_tunnel_{name} {kind}");
-        if let Some(unit) = ["seconds", "bytes", "ratios"].iter().find(|unit| name.ends_with(*unit)) {
-            let _ = writeln!(self.0, "# UNIT squall_tunnel_{name} {unit}");
-        }
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, String)], value: impl std::fmt::Display) {
@@ -295,10 +323,13 @@ fn flag(on: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{CapacityStatus, LatencyStatus, SentStatus};
+    use crate::{
+        status::{CapacityStatus, LatencyStatus, SentStatus},
+        totals::Totals,
+    };
 
     #[test]
-    fn metrics_have_names_units_and_an_end() {
+    fn metrics_have_names_and_units() {
         let amount = Amount { blocks: 3, bytes: 3000 };
         let sent = SentStatus { fates: [("delivered".to_owned(), amount)].into() };
         let mut buckets = vec![0; LATENCY_BUCKETS.len() + 1];
@@ -312,6 +343,7 @@ mod tests {
         };
         let path = PathStatus {
             name: "wwan0".into(),
+            label: "wwan0".into(),
             remote: "host:1".into(),
             srtt_us: 40_000,
             one_way_us: 15_000,
@@ -326,6 +358,7 @@ mod tests {
             CapacityStatus { safe_bps: 8_000_000, limit: "network".into(), ..CapacityStatus::default() };
         let session = SessionStatus {
             id: 7,
+            slot: Some(1),
             agreed: true,
             paths: vec![path],
             capacity,
@@ -335,7 +368,11 @@ mod tests {
         let quota =
             QuotaStatus { interface: "wwan0".into(), left: 5_000, is_held: true, ..QuotaStatus::default() };
         let quotas = vec![quota];
-        let text = text(&Status { flows: vec![flow], sessions: vec![session], quotas, ..Status::default() });
+        let mut session = session;
+        let totals = Totals::default();
+        totals.count(&mut session);
+        let status = Status { flows: vec![flow], sessions: vec![session], quotas, ..Status::default() };
+        let text = text(&status, &totals.sums());
         for line in [
             "squall_tunnel_sessions 1.0",
             "squall_tunnel_flow_sent_blocks_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3",
@@ -343,26 +380,27 @@ mod tests {
             "squall_tunnel_flow_latency_seconds_bucket{le=\"0.0005\",flow=\"cam\"} 2",
             "squall_tunnel_flow_latency_seconds_bucket{le=\"+Inf\",flow=\"cam\"} 3",
             "squall_tunnel_flow_latency_seconds_count{flow=\"cam\"} 3",
-            "squall_tunnel_path_rtt_seconds{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.04",
-            "# UNIT squall_tunnel_path_rtt_seconds seconds",
-            "squall_tunnel_session_safe_capacity_bits_per_second{session=\"7\"} 8000000.0",
-            "squall_tunnel_session_limit{session=\"7\",limit=\"network\"} 1.0",
-            "squall_tunnel_path_capacity_bits_per_second{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.0",
-            "squall_tunnel_path_one_way_delay_seconds{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.015",
-            "squall_tunnel_path_delivery_bits_per_second{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 7000000.0",
-            "squall_tunnel_path_signal_factor{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.5",
-            "squall_tunnel_path_budget_bytes{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 4000.0",
-            "squall_tunnel_path_copied_bytes_total{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 9",
-            "squall_tunnel_session_switches_total{session=\"7\"} 3",
+            "squall_tunnel_path_rtt_seconds{slot=\"1\",path=\"wwan0\"} 0.04",
+            "# HELP squall_tunnel_path_copied_bytes_total Bytes sent as copies",
+            "# TYPE squall_tunnel_path_copied_bytes_total counter",
+            "squall_tunnel_path_info{slot=\"1\",path=\"wwan0\",session=\"7\",remote=\"host:1\"} 1.0",
+            "squall_tunnel_session_safe_capacity_bytes_per_second{slot=\"1\"} 1000000.0",
+            "squall_tunnel_session_limit{slot=\"1\",limit=\"network\"} 1.0",
+            "squall_tunnel_path_capacity_bytes_per_second{slot=\"1\",path=\"wwan0\"} 0.0",
+            "squall_tunnel_path_one_way_delay_seconds{slot=\"1\",path=\"wwan0\"} 0.015",
+            "squall_tunnel_path_delivery_bytes_per_second{slot=\"1\",path=\"wwan0\"} 875000.0",
+            "squall_tunnel_path_signal_factor{slot=\"1\",path=\"wwan0\"} 0.5",
+            "squall_tunnel_path_budget_bytes{slot=\"1\",path=\"wwan0\"} 4000.0",
+            "squall_tunnel_path_copied_bytes_total{slot=\"1\",path=\"wwan0\"} 9",
+            "squall_tunnel_session_switches_total{slot=\"1\"} 3",
             "squall_tunnel_flow_idle_seconds{flow=\"cam\"} 5.5",
-            "squall_tunnel_path_backup{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 1.0",
+            "squall_tunnel_path_backup{slot=\"1\",path=\"wwan0\"} 1.0",
             "squall_tunnel_quota_left_bytes{interface=\"wwan0\"} 5000.0",
             "squall_tunnel_quota_held{interface=\"wwan0\"} 1.0",
             "squall_tunnel_idle_flows 1.0",
         ] {
             assert!(text.lines().any(|one| one == line), "no {line} in\n{text}");
         }
-        assert!(text.ends_with("# EOF\n"));
         let absent = "squall_tunnel_path_signal_quality{";
         assert!(!text.contains(absent), "a path without a radio has no quality");
     }

@@ -22,6 +22,7 @@ use crate::{
     memory,
     status::{SessionStatus, Status, StrangersStatus, WhyStatus, printable},
     tenants::{ChangeError, Sources, Tenants, state::StateError, tenant::Tenant},
+    totals::Totals,
     tun::Tun,
 };
 
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     /// The endpoint of an exit.
     pub(crate) endpoint: OnceLock<Endpoint>,
     sessions: Mutex<Vec<Arc<LiveStatus>>>,
+    /// Counters over all sessions.
+    pub(crate) totals: Totals,
     last_session: AtomicU64,
     pub(crate) opened: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -122,6 +125,7 @@ impl Shared {
             permits: Arc::new(Semaphore::new(config.max_sessions)),
             endpoint: OnceLock::new(),
             sessions: Mutex::default(),
+            totals: Totals::default(),
             last_session: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -329,13 +333,16 @@ impl Registered {
 
     /// Changes the status of the session.
     pub(crate) fn update(&self, change: impl FnOnce(&mut SessionStatus)) {
-        change(&mut lock(&self.live.status));
+        let status = &mut *lock(&self.live.status);
+        change(status);
+        self.shared.totals.count(status);
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         lock(&self.shared.sessions).retain(|other| !Arc::ptr_eq(other, &self.live));
+        self.shared.totals.leave(self.id);
         self.shared.registry.release(self.id);
     }
 }

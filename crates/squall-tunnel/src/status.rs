@@ -147,6 +147,9 @@ pub struct StrangersStatus {
 pub struct SessionStatus {
     /// Its number, from 1.
     pub id: u64,
+    /// Once both ends have agreed: the lowest number, from 1, that no other session had, the label `slot` of its metrics.
+    #[serde(default)]
+    pub slot: Option<u64>,
     /// Address of the other end on one of the paths.
     pub peer: String,
     /// At an entry: the exit, as `HOST:PORT` of the configuration, an SRV record or a redirect.
@@ -210,9 +213,12 @@ impl From<&PathCapacity> for CapacityStatus {
 pub struct PathStatus {
     /// The interface or the local address.
     pub name: String,
+    /// The label `path` of its metrics: at an entry its name, at an exit a number that later paths use again.
+    #[serde(default)]
+    pub label: String,
     /// Address of the other end.
     pub remote: String,
-    /// `active`, `suspect` or `deactivated`.
+    /// `opening` until the other end has answered on it, `active`, `suspect` or `deactivated`.
     pub state: String,
     /// Whether its bytes cost money.
     pub metered: bool,
@@ -297,6 +303,9 @@ pub struct FlowStatus {
     pub datagrams_in: u64,
     /// Of these, datagrams that waited in the socket for longer than the latency.
     pub datagrams_stale: u64,
+    /// Datagrams that found no room in the socket, beside those that entered. Linux reports them with the next one that has room.
+    #[serde(default)]
+    pub datagrams_overflowed: u64,
     /// Datagrams that were dropped because of `from`.
     pub datagrams_foreign: u64,
     /// Datagrams that left here.

@@ -244,7 +244,8 @@ impl Tunnel {
             None => self.shared.journal.info(Kind::Session, "the entry ends"),
         }
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.main.join()).await;
-        self.shared.tenants.save();
+        let tenants = self.shared.tenants.clone();
+        let _ = tokio::time::timeout(STOP_TIMEOUT, tokio::task::spawn_blocking(move || tenants.save())).await;
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::Path,
     str::FromStr as _,
+    time::{Duration, Instant},
 };
 
 use common::*;
@@ -31,10 +32,8 @@ impl Scrape {
         for line in texts.iter().flat_map(|text| text.lines()) {
             if let Some(family) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = family.split_once(' ').expect("has a kind");
-                match kind {
-                    "counter" => _ = metrics.entry(format!("{name}_total")).or_default(),
-                    "gauge" => _ = metrics.entry(name.to_owned()).or_default(),
-                    _ => {}
+                if kind != "histogram" {
+                    metrics.entry(name.to_owned()).or_default();
                 }
             } else if !line.starts_with('#') {
                 let name = line.split(['{', ' ']).next().expect("has a name");
@@ -336,16 +335,131 @@ fn files_that_the_compose_file_mounts_exist() {
     assert_eq!(dashboard.strip_suffix(":ro"), Some(&*format!("{folder}/squall.json")));
 }
 
+/// Series of sessions and paths with their values, but for those of `path_info`.
+fn series(text: &str) -> BTreeMap<String, f64> {
+    let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("path_info{"));
+    let of_sessions =
+        samples.filter(|line| line.contains("tunnel_path_") || line.contains("tunnel_session_"));
+    let pairs = of_sessions.map(|line| line.rsplit_once(' ').expect("has a value"));
+    pairs.map(|(series, value)| (series.to_owned(), value.parse().expect("a number"))).collect()
+}
+
+/// All samples of a tunnel, once it has a session with two paths that have carried something.
+async fn samples(tunnel: &Tunnel) -> String {
+    until(tunnel, "over two paths", |status| {
+        let agreed: Vec<_> = status.sessions.iter().filter(|session| session.agreed).collect();
+        agreed.len() == 1
+            && agreed[0].paths.len() == 2
+            && agreed[0].paths.iter().all(|path| path.received_bytes > 0 && path.state == "active")
+    })
+    .await;
+    let address = tunnel.metrics().expect("is served");
+    tokio::task::spawn_blocking(move || metrics(address)).await.expect("ends")
+}
+
+/// A tunnel at the ports of one that has ended, whose tasks let go of them a moment later.
+async fn started(config: squall_tunnel::Config) -> Tunnel {
+    let begin = Instant::now();
+    loop {
+        match Tunnel::start(config.clone()).await {
+            Ok(tunnel) => return tunnel,
+            Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn reconnections_make_no_series_and_counters_never_fall() {
+    within(async || {
+        let folder = tempfile::tempdir().expect("is made");
+        let (port, state) = (free_port(), folder.path().join("id.pem"));
+        let any = Some("127.0.0.1:0".parse().expect("is an address"));
+        let exit_config = || {
+            let config = exit_config(port, Some(&state), vec![flow_out("x=udp://127.0.0.1:9")]);
+            squall_tunnel::Config { metrics: any, ..config }
+        };
+        let mut exit = Tunnel::start(exit_config()).await.expect("starts");
+        let flow = format!("x=udp://127.0.0.1:{}", free_port());
+        let entry_config = |exit: &Tunnel| squall_tunnel::Config {
+            metrics: any,
+            ..entry_config(exit, vec![flow_in(&flow)])
+        };
+        let mut entry = Tunnel::start(entry_config(&exit)).await.expect("starts");
+
+        // The exit is started again.
+        let mut before = series(&samples(&entry).await);
+        assert!(before.len() > 40, "{before:#?}");
+        for number in 2..=4 {
+            exit.stop().await;
+            exit = started(exit_config()).await;
+            until(&entry, "connected again", |status| status.sessions_opened == number).await;
+            let text = samples(&entry).await;
+            let now = series(&text);
+            assert_eq!(now.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+            for (series, value) in before.iter().filter(|(series, _)| series.contains("_total{")) {
+                assert!(now[series] >= *value, "{series} fell from {value} to {}", now[series]);
+            }
+            before = now;
+        }
+
+        // The entry is started again.
+        let mut before = series(&samples(&exit).await);
+        for _ in 0..3 {
+            entry.stop().await;
+            until(&exit, "without a session", |status| status.sessions.is_empty()).await;
+            entry = started(entry_config(&exit)).await;
+            let now = series(&samples(&exit).await);
+            assert_eq!(now.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+            let sent = "squall_tunnel_path_sent_bytes_total{slot=\"1\",path=\"0\"}";
+            assert!(now[sent] > before[sent], "{} after {}", now[sent], before[sent]);
+            before = now;
+        }
+        entry.stop().await;
+        exit.stop().await;
+    });
+}
+
+/// As `promtool check metrics` has it: a description under the name of every metric, and base units.
+#[test]
+fn metrics_have_a_description_and_base_units() {
+    within(async || {
+        let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
+        config.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
+        let exit = Tunnel::start(config).await.expect("starts");
+        let address = exit.metrics().expect("is served");
+        let text = tokio::task::spawn_blocking(move || metrics(address)).await.expect("ends");
+        let mut families = 0;
+        for family in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let (name, kind) = family.split_once(' ').expect("has a kind");
+            assert!(text.contains(&format!("# HELP {name} ")), "{name} has no description");
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+            for unit in ["bits", "milliseconds", "kilobytes", "minutes"] {
+                assert!(!name.contains(unit), "{name}");
+            }
+            families += 1;
+        }
+        assert!(families > 60, "{families} families");
+        for sample in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = sample.split(['{', ' ']).next().expect("has a name");
+            let parts = ["_bucket", "_sum", "_count"].map(|part| name.strip_suffix(part));
+            let family = parts.into_iter().flatten().next().unwrap_or(name);
+            assert!([family, name].iter().any(|name| text.contains(&format!("# TYPE {name} "))), "{sample}");
+        }
+        exit.stop().await;
+    });
+}
+
 #[test]
 fn mistakes_in_expressions_are_found() {
     let scrape = Scrape::of(&["# TYPE squall_tunnel_path_active gauge\n\
-        squall_tunnel_path_active{session=\"1\",path=\"wlan0\"} 1.0\n\
-        # TYPE squall_tunnel_flow_late_blocks counter\n\
+        squall_tunnel_path_active{slot=\"1\",path=\"wlan0\"} 1.0\n\
+        # TYPE squall_tunnel_flow_late_blocks_total counter\n\
         squall_tunnel_flow_late_blocks_total{flow=\"x\"} 1\n"
         .to_owned()]);
     let mistakes = |text: &str| Expression::parse(text).mistakes(&scrape, text).len();
     for right in [
-        r#"max by (job, path) (squall_tunnel_path_active{path!~".*:[0-9]+"}) == 0"#,
+        r#"max by (job, path) (squall_tunnel_path_active{path!~"[0-9]+"}) == 0"#,
         "60 * sum by (flow) (rate(squall_tunnel_flow_late_blocks_total[5m])) > 1e4",
         r#"up{job="squall"} == 0 unless on (instance) squall_tunnel_path_active"#,
     ] {

@@ -83,10 +83,7 @@ fn what_is_asked_of_the_status_page_is_answered() {
         let address = exit.metrics().expect("is served");
         let cases = [
             ("GET /status HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/json"),
-            (
-                "GET /metrics HTTP/1.1\r\n\r\n",
-                "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text",
-            ),
+            ("GET /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4"),
             ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: text/html"),
             ("GET /why?flow=x HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/json"),
             ("GET /status HTTP/1.1\r\nHost: localhost:9464\r\n\r\n", "HTTP/1.1 200 "),

@@ -113,7 +113,11 @@ impl Endpoint {
     /// If there is no way to the server, or it cannot be trusted; see [`ConnectError`]. The attempt ends
     /// after [`Config::connect_timeout`].
     pub async fn connect(&self, request: Connect) -> Result<Session, ConnectError> {
-        let tls = self.inner.client_tls(&request.trust)?;
+        // The authorities of the platform are files.
+        let (inner, trust) = (self.inner.clone(), request.trust.clone());
+        let tls = spawn_blocking(move || inner.client_tls(&trust)).await;
+        // The runtime ends.
+        let tls = tls.map_err(|_| ConnectError::EndpointClosed)??;
         let remotes = request.resolve().await?;
         let found = if request.interfaces.is_of_the_system() {
             let listed = spawn_blocking(interfaces::list).await.unwrap_or_else(|e| Err(e.into()));

@@ -92,7 +92,7 @@ impl PathManager {
                 Ok((Session::new(shared.clone(), id, core.enrol_own(id)), manager))
             }
             Err(error) => {
-                manager.release(core, sockets, |_| false);
+                manager.release(core, sockets, |_| false, |_| "the session is over".into());
                 Err(ConnectError::Request(error.to_string()))
             }
         }
@@ -121,7 +121,7 @@ impl PathManager {
         {
             let core = &mut *shared.lock();
             if !core.proto.has(self.session) {
-                self.release(core, sockets, |_| false);
+                self.release(core, sockets, |_| false, |_| "the session is over".into());
                 return false;
             }
             let Some(session) = core.proto.session(self.session).filter(|session| !session.is_closed())
@@ -155,7 +155,8 @@ impl PathManager {
                 session.add_path(now, net);
             }
         }
-        self.release(core, sockets, |kept| wanted.contains(&kept.candidate));
+        let why = |gone: &Candidate| why_closed(gone, &wanted, found);
+        self.release(core, sockets, |kept| wanted.contains(&kept.candidate), why);
         self.note_changes(wanted, core);
         true
     }
@@ -173,7 +174,13 @@ impl PathManager {
     }
 
     /// Closes the paths that do not stay.
-    fn release(&mut self, core: &mut Core, sockets: &mut Sockets, stays: impl Fn(&Kept) -> bool) {
+    fn release(
+        &mut self,
+        core: &mut Core,
+        sockets: &mut Sockets,
+        stays: impl Fn(&Kept) -> bool,
+        why: impl Fn(&Candidate) -> String,
+    ) {
         let (kept, gone): (Vec<Kept>, Vec<Kept>) = self.kept.drain(..).partition(stays);
         self.kept = kept;
         for Kept { candidate, lease, net } in gone {
@@ -181,7 +188,7 @@ impl PathManager {
             if !self.kept.iter().any(|kept| kept.net.local == net.local)
                 && let Some(session) = core.proto.session(self.session)
             {
-                tracing::info!("{}: path closed, the interface is gone", label(&candidate));
+                tracing::info!("{}: path closed, {}", label(&candidate), why(&candidate));
                 session.remove_interface(Instant::now(), net.local);
             }
             if sockets.release(lease.key) {
@@ -233,6 +240,32 @@ impl PathManager {
     }
 }
 
+/// Why a path is closed while its session goes on.
+fn why_closed(gone: &Candidate, wanted: &[Candidate], found: &[Found]) -> String {
+    let is_same = |one: &&Candidate| {
+        one.name() == gone.name() && (gone.name().is_some() || one.local.ip() == gone.local.ip())
+    };
+    if let Some(other) = wanted.iter().find(is_same) {
+        return if other.remote != gone.remote {
+            format!("{} is used instead of {}", other.remote, gone.remote)
+        } else if other.local.ip() != gone.local.ip() {
+            format!("the interface has the address {} now", other.local.ip())
+        } else {
+            "the interface has come back under another number".into()
+        };
+    }
+    let name = gone.device.as_ref();
+    let is_here = |one: &&Found| one.ip == gone.local.ip() && name.is_none_or(|name| *name == one.name);
+    match gone.network {
+        None if found.iter().any(|one| is_here(&one)) => "the interface is not to be used any more".into(),
+        None if found.iter().any(|one| name == Some(&one.name)) => {
+            format!("the interface has lost the address {}", gone.local.ip())
+        }
+        None => "the interface is gone".into(),
+        Some(_) => "the network is gone, or not to be used any more".into(),
+    }
+}
+
 /// Whether the quota of an interface, if it has one, is not used up. Paths that are open are closed by the session.
 fn has_quota(quotas: Option<&Quotas>, paths: &[Candidate]) -> bool {
     let is_exhausted = |path: &Candidate| {
@@ -278,5 +311,44 @@ fn none_fits(plan: &Interfaces, found: &[Found]) -> String {
             let names: Vec<&str> = networks.iter().map(Network::name).collect();
             format!("none of {} has an address of the right family", names.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(device: &str, local: &str, remote: &str) -> Candidate {
+        Candidate {
+            device: Some(device.to_owned()),
+            network: None,
+            index: 3,
+            local: SocketAddr::new(local.parse().expect("an address"), 0),
+            remote: remote.parse().expect("an address"),
+        }
+    }
+
+    fn found(name: &str, ip: &str) -> Found {
+        Found { name: name.to_owned(), ip: ip.parse().expect("an address"), index: 3, is_running: true }
+    }
+
+    #[test]
+    fn a_closed_path_has_its_true_reason() {
+        let gone = over("wwan1", "10.9.1.2", "10.9.0.2:4433");
+        let winner = over("wwan1", "10.9.1.2", "10.9.0.1:4433");
+        let here = [found("lo", "127.0.0.1"), found("wwan1", "10.9.1.2")];
+        let lost = "10.9.0.1:4433 is used instead of 10.9.0.2:4433";
+        assert_eq!(why_closed(&gone, &[winner.clone()], &here), lost);
+        let other_family = over("wwan1", "2001:db8::2", "[2001:db8::1]:4433");
+        assert_eq!(
+            why_closed(&other_family, &[winner], &here),
+            "10.9.0.1:4433 is used instead of [2001:db8::1]:4433"
+        );
+        let renewed = over("wwan1", "10.9.1.9", "10.9.0.2:4433");
+        assert_eq!(why_closed(&gone, &[renewed], &here), "the interface has the address 10.9.1.9 now");
+        assert_eq!(why_closed(&gone, &[], &here), "the interface is not to be used any more");
+        let moved = [found("wwan1", "10.9.1.7")];
+        assert_eq!(why_closed(&gone, &[], &moved), "the interface has lost the address 10.9.1.2");
+        assert_eq!(why_closed(&gone, &[], &here[..1]), "the interface is gone");
     }
 }

@@ -13,6 +13,7 @@ use squall_proto::{
     Endpoint, SessionId,
     quota::{Account, Quota, Record},
 };
+use tokio::runtime::Handle;
 
 use crate::{part::part_of, routes::Routes};
 
@@ -22,9 +23,12 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// Longest file of records.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What the file says more than was used and leased, so that it is written once for that number of bytes: a hundredth of the quota,
-/// but at most this. A program that is killed loses it, and its leases.
+/// What the file says more than was used and leased, so that it is written once for half that number of bytes, and says more while it
+/// is being written, too: a hundredth of the quota, but at most this. A program that is killed loses it, and its leases.
 const MAX_AHEAD: u64 = 4_000_000;
+
+/// Pause before a file that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// What may be sent and received over interfaces in each day, week or month, counted over all sessions that
 /// [are given it](crate::Connect::quotas) and over restarts of the program. Clones share one count. The file belongs to one
@@ -49,8 +53,18 @@ struct Inner {
     accounts: BTreeMap<String, Account>,
     /// The start of the period and the bytes that the file has of each; nothing if it could not be written.
     written: BTreeMap<String, (u64, u64)>,
-    /// The file could not be written, which was reported.
-    failing: bool,
+    /// A thread is writing the file.
+    is_writing: bool,
+    /// The file could not be written, which was reported, and is not tried again before this.
+    failing: Option<Instant>,
+}
+
+/// The content of the file.
+struct Content {
+    file: PathBuf,
+    text: String,
+    /// As in [`Inner::written`].
+    has: BTreeMap<String, (u64, u64)>,
 }
 
 /// The state of a quota.
@@ -80,12 +94,9 @@ impl Quotas {
     /// An interface without a readable record counts as evenly used so far: what was used is not known, and no more
     /// than the rest of an even use is spent. A file that is no record is reported in the log, in one line.
     ///
-    /// # Errors
-    /// If the file cannot be read or written: nothing would be kept.
-    pub fn open(
-        file: impl AsRef<Path>,
-        quotas: impl IntoIterator<Item = (String, Quota)>,
-    ) -> io::Result<Self> {
+    /// A file that cannot be read or written, as on a full disk, is reported in the log once. Quotas are counted in memory then, and the
+    /// file is tried again until it can be written.
+    pub fn open(file: impl AsRef<Path>, quotas: impl IntoIterator<Item = (String, Quota)>) -> Self {
         let (file, now) = (file.as_ref().to_owned(), now());
         let records = match squall_file::read_text(&file, MAX_FILE) {
             Ok(text) => read(&text).unwrap_or_else(|line| {
@@ -94,21 +105,43 @@ impl Quotas {
                 BTreeMap::new()
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(error) => {
                 let file = file.display();
                 tracing::warn!("{file}: {error}; all quotas count as evenly used so far");
                 BTreeMap::new()
             }
-            Err(error) => return Err(error),
         };
         let account = |(name, quota): (String, Quota)| {
             let account = Account::new(quota, now, records.get(&name).copied());
             (name, account)
         };
         let accounts = quotas.into_iter().map(account).collect();
-        let mut inner = Inner { file, accounts, written: BTreeMap::new(), failing: false };
-        inner.write(0)?;
-        Ok(Self { inner: Arc::new(Mutex::new(inner)) })
+        let written = BTreeMap::new();
+        let mut inner = Inner { file, accounts, written, is_writing: false, failing: None };
+        let content = inner.content(0);
+        inner.note(content.write());
+        Self { inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    /// Has the file written if it says hardly more than was used or leased. A disk may take its time: not in a task of a runtime.
+    fn keep(&self) {
+        let mut inner = self.lock();
+        if !inner.is_due() {
+            return;
+        }
+        let (content, quotas) = (inner.content(MAX_AHEAD), self.clone());
+        inner.is_writing = true;
+        drop(inner);
+        let write = move || {
+            let written = content.write();
+            let mut inner = quotas.lock();
+            inner.is_writing = false;
+            inner.note(written);
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(write)),
+            Err(_) => write(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -145,54 +178,65 @@ impl Quotas {
 }
 
 impl Inner {
-    /// Writes the file, which says `ahead` bytes more than was used.
-    fn write(&mut self, ahead: u64) -> io::Result<()> {
+    /// The file that says `ahead` bytes more than was used.
+    fn content(&self, ahead: u64) -> Content {
         let mut text = String::from("# Bytes used of quotas; written by Squall.\n");
+        let mut has = BTreeMap::new();
         for (name, account) in &self.accounts {
             let Record { start, used, earned } = account.record();
-            let ahead = ahead.min(account.quota().bytes / 100);
-            let used = used.saturating_add(ahead);
-            self.written.insert(name.clone(), (start, used));
+            let used = used.saturating_add(ahead.min(most_ahead(account)));
+            has.insert(name.clone(), (start, used));
             // Names of interfaces have no spaces.
             let _ = writeln!(text, "{name} start={start} used={used} earned={earned}");
         }
-        // A power failure may bring back an older one.
-        let written = part_of(&self.file, text.as_bytes()).and_then(|part| Ok(part.persist(&self.file)?));
-        if written.is_err() {
-            self.written.clear();
-        }
-        written.map(drop)
+        Content { file: self.file.clone(), text, has }
     }
 
-    /// Writes the file if it says less than was used or leased.
-    fn keep(&mut self) {
-        let is_behind = self.accounts.iter().any(|(name, account)| {
+    /// Whether the file is to be written.
+    fn is_due(&self) -> bool {
+        let is_behind = |(name, account): (&String, &Account)| {
             let Record { start, used, .. } = account.record();
-            self.written.get(name).is_none_or(|(begun, most)| *begun != start || *most < used)
-        });
-        if is_behind {
-            let written = self.write(MAX_AHEAD);
-            self.report(&written);
-        }
+            let least = used.saturating_add(most_ahead(account) / 2);
+            self.written.get(name).is_none_or(|(begun, most)| *begun != start || *most < least)
+        };
+        !self.is_writing
+            && self.failing.is_none_or(|until| until <= Instant::now())
+            && self.accounts.iter().any(is_behind)
     }
 
-    fn report(&mut self, written: &io::Result<()>) {
+    /// Takes note of what became of the file, and reports what is new.
+    fn note(&mut self, written: io::Result<BTreeMap<String, (u64, u64)>>) {
         let file = self.file.display();
-        match written {
-            Err(error) if !self.failing => {
+        match &written {
+            Err(error) if self.failing.is_none() => {
                 tracing::warn!("{file}: {error}; what is used of quotas is lost if the program ends");
             }
-            Ok(()) if self.failing => tracing::info!("{file}: what is used of quotas is kept again"),
+            Ok(_) if self.failing.is_some() => tracing::info!("{file}: what is used of quotas is kept again"),
             _ => {}
         }
-        self.failing = written.is_err();
+        self.failing = written.is_err().then(|| Instant::now() + RETRY);
+        self.written = written.unwrap_or_default();
     }
+}
+
+impl Content {
+    /// Writes the file. Returns what it has.
+    fn write(self) -> io::Result<BTreeMap<String, (u64, u64)>> {
+        // A power failure may bring back an older one.
+        part_of(&self.file, self.text.as_bytes())?.persist(&self.file)?;
+        Ok(self.has)
+    }
+}
+
+/// How much more than was used the file says at most.
+fn most_ahead(account: &Account) -> u64 {
+    MAX_AHEAD.min(account.quota().bytes / 100)
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let written = self.write(0);
-        self.report(&written);
+        let content = self.content(0);
+        self.note(content.write());
     }
 }
 
@@ -307,9 +351,8 @@ impl Metered {
             lease.used = used;
             shares.push((lease.name, account.share(lease.bytes)));
         }
-        // The record has the leases before they are used.
-        inner.keep();
         drop(inner);
+        self.quotas.keep();
         for (name, share) in shares {
             session.set_quota(Instant::now(), name, Some(share));
         }
@@ -353,16 +396,16 @@ mod tests {
     fn what_was_used_is_kept_over_restarts_and_leases_count_until_they_end() {
         let file = scratch("kept");
         write(&file, 100_000);
-        let quotas = Quotas::open(&file, quota(10_000_000)).expect("opens");
+        let quotas = Quotas::open(&file, quota(10_000_000));
         assert_eq!((quotas.state()[0].used, quotas.state()[0].left), (100_000, 9_900_000));
         let lease = quotas.lock().accounts.get_mut("wwan0").expect("is there").settle(now(), 0, 0);
-        quotas.lock().keep();
+        quotas.keep();
         // A program that is killed writes nothing more.
         let killed = read(&fs::read_to_string(&file).expect("is there")).expect("is a record");
         assert!(killed["wwan0"].used >= 100_000 + lease, "{killed:?}");
         quotas.lock().accounts.get_mut("wwan0").expect("is there").end_lease(now(), lease, 30_000);
         drop(quotas);
-        let again = Quotas::open(&file, quota(10_000_000)).expect("opens");
+        let again = Quotas::open(&file, quota(10_000_000));
         assert_eq!(again.state()[0].used, 130_000);
         let _ = fs::remove_file(file);
     }
@@ -372,7 +415,7 @@ mod tests {
         let file = scratch("broken");
         for content in ["wwan0 start=1 used=many earned=0\n", "\u{0}\u{0}", "wwan0 start=5"] {
             fs::write(&file, content).expect("is written");
-            let state = Quotas::open(&file, quota(10_000_000)).expect("opens").state();
+            let state = Quotas::open(&file, quota(10_000_000)).state();
             let (start, end) = Period::Month(1).around(now());
             let even = 10_000_000.0 * (now() - start) as f64 / (end - start) as f64;
             assert!((state[0].used as f64 - even).abs() < 1_000.0, "{content:?}: {state:?}");
@@ -387,22 +430,34 @@ mod tests {
         let (file, precious) = (scratch("linked"), scratch("precious"));
         fs::write(&precious, "precious").expect("is written");
         std::os::unix::fs::symlink(&precious, &file).expect("is made");
-        drop(Quotas::open(&file, quota(10_000_000)).expect("opens"));
+        drop(Quotas::open(&file, quota(10_000_000)));
         assert_eq!(fs::read_to_string(&precious).expect("is there"), "precious");
         assert_eq!(read(&fs::read_to_string(&file).expect("is there")).expect("is a record").len(), 1);
         let _ = (fs::remove_file(file), fs::remove_file(precious));
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error() {
-        assert!(Quotas::open("/nonexistent/quotas", quota(1)).is_err());
+    fn a_file_that_cannot_be_written_counts_in_memory_and_is_tried_again_after_a_pause() {
+        let folder = scratch("absent");
+        let quotas = Quotas::open(folder.join("quotas"), quota(10_000_000));
+        let before = quotas.state()[0].used;
+        quotas.lock().accounts.get_mut("wwan0").expect("is there").settle(now(), 0, 30_000);
+        assert!(!quotas.lock().is_due(), "at once");
+        assert!(quotas.state()[0].used >= before + 30_000);
+        fs::create_dir(&folder).expect("is made");
+        quotas.lock().failing = Some(Instant::now());
+        quotas.keep();
+        let kept = read(&fs::read_to_string(folder.join("quotas")).expect("is there")).expect("is a record");
+        assert!(kept["wwan0"].used >= before + 30_000, "{kept:?}");
+        drop(quotas);
+        let _ = fs::remove_dir_all(folder);
     }
 
     #[test]
     fn an_interface_whose_quota_is_used_up_is_known() {
         let file = scratch("exhausted");
         write(&file, 10_000_000);
-        let quotas = Quotas::open(&file, quota(10_000_000)).expect("opens");
+        let quotas = Quotas::open(&file, quota(10_000_000));
         assert!(quotas.is_exhausted("wwan0") && !quotas.is_exhausted("wlan0"));
         let _ = fs::remove_file(file);
     }

@@ -90,6 +90,33 @@ async fn change(client: &Session, local: &str) -> PathChange {
 }
 
 #[test]
+fn a_path_that_was_never_answered_is_opening() {
+    within(async || {
+        let (endpoint, identity) = server(Config::default());
+        // A peer that takes packets and answers none.
+        let mute = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let any = |local: &str| std::net::SocketAddr::new(ip(local), 0);
+        let pairs = [
+            (any("127.0.0.2"), endpoint.local_addrs()[0]),
+            (any("127.0.0.3"), mute.local_addr().expect("is bound")),
+        ];
+        let request = request(&endpoint, &identity).interfaces(squall::Interfaces::Pairs(pairs.into()));
+        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        for number in 0..20 {
+            client.send(Block::new(vec![number; 3_000])).await.expect("is taken");
+            next_block(&accepted).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let paths = client.path_stats();
+        let states: Vec<_> = paths.iter().map(|path| (path.local.ip(), path.stats.state)).collect();
+        let expected = [(ip("127.0.0.2"), PathState::Active), (ip("127.0.0.3"), PathState::Opening)];
+        assert_eq!(states, expected);
+        assert!(paths[1].stats.sent_bytes > 0 && paths[1].stats.received_bytes == 0, "{paths:?}");
+    });
+}
+
+#[test]
 fn a_path_is_suspected_as_soon_as_the_system_refuses_its_packets() {
     in_namespace("a_path_is_suspected_as_soon_as_the_system_refuses_its_packets", async || {
         let (_endpoint, client, accepted) = session("127.0.0.3").await;

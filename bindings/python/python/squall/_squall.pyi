@@ -164,8 +164,8 @@ class Session:
     def safe_rate(self) -> int:
         """Bit/s that blocks can use over the next second with probability 0.9, for an encoder."""
     def paths(self) -> list[tuple[str, str, str, float]]:
-        """Local address, address of the peer, state (``active``, ``suspect``, ``deactivated``) and smoothed round-trip
-        time in seconds of every path."""
+        """Local address, address of the peer, state (``opening``, ``active``, ``suspect``, ``deactivated``) and smoothed
+        round-trip time in seconds of every path."""
 
 @final
 class Sent:

@@ -158,7 +158,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, shown: &Ta
 fn colour(text: &str) -> Style {
     match text {
         "active" | "carried" => Style::new().fg(Color::Green),
-        "suspect" | "waiting" | "metered" => Style::new().fg(Color::Yellow),
+        "opening" | "suspect" | "waiting" | "metered" => Style::new().fg(Color::Yellow),
         "deactivated" => Style::new().fg(Color::Red),
         _ => Style::new(),
     }

@@ -104,6 +104,7 @@ pub(crate) struct RecvArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &RecvArgs) -> anyhow::Result<ExitCode> {
+    crate::runtime::free_standard_error()?;
     let runtime = crate::runtime::start(2)?;
     let outcome = runtime.block_on(receive(args));
     // A thread may still write to standard output.

@@ -88,6 +88,7 @@ struct Blocks {
 
 /// Runs the command.
 pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
+    crate::runtime::free_standard_error()?;
     let runtime = crate::runtime::start(2)?;
     let outcome = runtime.block_on(send(args));
     // A thread may still read standard input.

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use anyhow::Context as _;
+use squall_terminal::lines;
 use squall_tunnel::config::{LogConfig, LogFormat};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -10,13 +12,16 @@ use tracing_subscriber::{
 
 /// Starts the log. `RUST_LOG` overrides the configured level: `LEVEL`, or a list of `TARGET=LEVEL`.
 pub(super) fn start(log: &LogConfig) -> anyhow::Result<()> {
+    // An error, so that every level has it.
+    let report = |lost| tracing::error!("{lost} lines lost: standard error was not read");
+    lines::start(report).context("cannot start the log")?;
     let level = LevelFilter::from(log.level);
     let configured = Targets::new()
         .with_default(LevelFilter::WARN)
         .with_targets(["squall", "squall_tunnel", "squall_proto"].map(|target| (target, level)));
     let from_environment = std::env::var("RUST_LOG").ok().and_then(|targets| targets.parse().ok());
     let filter = from_environment.unwrap_or(configured);
-    let lines = fmt::layer().with_ansi(false).with_writer(|| Lossy);
+    let lines = fmt::layer().with_ansi(false).with_writer(|| Queued);
     let lines = match log.format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
@@ -25,12 +30,12 @@ pub(super) fn start(log: &LogConfig) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
 }
 
-/// Standard error. Lines that cannot be written are lost: the tunnel survives a full disk and the end of its reader.
-struct Lossy;
+/// Standard error, whose reader nothing here waits for.
+struct Queued;
 
-impl Write for Lossy {
+impl Write for Queued {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = io::stderr().write_all(bytes);
+        lines::queue(bytes);
         Ok(bytes.len())
     }
 

@@ -6,6 +6,7 @@ use std::{
     net::{TcpStream, UdpSocket},
     os::unix::process::ExitStatusExt as _,
     process::{Child, ChildStderr, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -223,6 +224,51 @@ fn a_tunnel_outlives_the_reader_of_its_log() {
     assert!(status.contains("\"task_failures\":0"), "{status}");
 }
 
+/// Fills a pipe to the last byte, until its reader goes on or ends.
+fn fill_standard_error(tunnel: &Tunnel) {
+    let path = format!("/proc/{}/fd/2", tunnel.child.id());
+    let mut pipe = std::fs::OpenOptions::new().write(true).open(path).expect("is a pipe");
+    let filled = std::sync::Arc::new(AtomicUsize::new(0));
+    let counter = filled.clone();
+    thread::spawn(move || {
+        while pipe.write_all(b"x").is_ok() {
+            counter.fetch_add(1, Relaxed);
+        }
+    });
+    let mut before = usize::MAX;
+    while before != filled.load(Relaxed) {
+        before = filled.load(Relaxed);
+        thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn a_log_that_is_not_read_holds_up_neither_the_flow_nor_the_end() {
+    for which in ["entry", "exit"] {
+        let mut pair = Pair::start(1_024);
+        let (full, other) =
+            if which == "entry" { (&pair.entry, &pair.exit) } else { (&pair.exit, &pair.entry) };
+        fill_standard_error(full);
+        // Each logs that the other has frozen, and that it has no file to reload.
+        other.signal("STOP");
+        thread::sleep(Duration::from_secs(2));
+        other.signal("CONT");
+        full.signal("HUP");
+        for number in 1..=5 {
+            let took = pair.passes(number);
+            assert!(took < Duration::from_secs(10), "{which}: {took:?}");
+            thread::sleep(Duration::from_millis(200));
+        }
+        let full = if which == "entry" { &mut pair.entry } else { &mut pair.exit };
+        full.signal("TERM");
+        let (begin, ended) =
+            (Instant::now(), squall_testing::program::ends_within(&mut full.child, PATIENCE));
+        assert_eq!(ended, Some(0), "{which}");
+        println!("{which}: ended after {:?}", begin.elapsed());
+        assert_duration!(begin.elapsed() < Duration::from_secs(1), "{which}: {:?}", begin.elapsed());
+    }
+}
+
 #[test]
 fn too_few_descriptors_are_reported_in_a_line() {
     let said = Tunnel::start(5, EXIT).end(1);
@@ -248,6 +294,41 @@ fn a_certificate_that_cannot_be_kept_is_reported_in_a_line_and_leaves_no_half() 
     let mut next = Tunnel::start(1_024, &args);
     next.line("listening on ");
     assert!(file.exists());
+}
+
+#[test]
+fn an_entry_whose_record_of_quotas_cannot_be_written_connects() {
+    let scratch = crate::common::Scratch::new("no-record");
+    let mut pair = Pair::start(1_024);
+    pair.entry.signal("KILL");
+    pair.entry.child.wait().expect("has ended");
+    let (to, pin, port) = (&pair.to.0, &pair.to.1, pair.port);
+    let text = format!(
+        "token = '{TOKEN}'
+        [connect]
+        to = '{to}'
+        pin = '{pin}'
+        interfaces = ['127.0.0.1']
+        quotas = 'record'
+        paths.'127.0.0.1' = {{ quota = '20GB', quota_period = 'month' }}
+        [[flow]]
+        name = 'x'
+        in = 'udp://127.0.0.1:{port}'
+        latency = '2s'
+        "
+    );
+    let file = scratch.write("entry.toml", text.as_bytes());
+    // As on a full disk: no byte can be written. The signal that comes with it is ignored.
+    pair.entry = Tunnel::limited("trap '' XFSZ; ulimit -f 0", &[file.to_str().expect("is text")]);
+    let said = pair.entry.line("record: ");
+    assert!(said.contains("; what is used of quotas is lost if the program ends"), "{said}");
+    pair.passes(1);
+    // It is tried again each second, without another line.
+    thread::sleep(Duration::from_millis(2_500));
+    pair.passes(2);
+    pair.entry.signal("TERM");
+    assert!(!pair.entry.end(0).contains("record: "), "it was reported twice");
+    assert_eq!(scratch.files().len(), 1, "{:?} remain", scratch.files());
 }
 
 #[test]

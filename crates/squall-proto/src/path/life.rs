@@ -280,6 +280,7 @@ impl Life {
     pub(crate) fn state(&self) -> PathState {
         match self.state {
             _ if self.is_out() => PathState::Deactivated,
+            State::Opened => PathState::Opening,
             State::Suspected { .. } | State::Narrow { .. } => PathState::Suspect,
             _ => PathState::Active,
         }

@@ -173,14 +173,11 @@ impl ConnectConfig {
         self.paths.iter().filter_map(|(name, path)| Some((name.clone(), path.quota?))).collect()
     }
 
-    /// Opens the file of the quotas, if there are any.
-    ///
-    /// # Errors
-    /// A description, with the file.
-    pub(crate) fn open_quotas(&self) -> Result<Option<Quotas>, String> {
+    /// Opens the file of the quotas, if there are any. May block.
+    pub(crate) fn open_quotas(&self) -> Option<Quotas> {
         let quotas = self.quota_of_paths();
-        let Some(file) = self.quotas.as_ref().filter(|_| !quotas.is_empty()) else { return Ok(None) };
-        Quotas::open(file, quotas).map(Some).map_err(|error| format!("{}: {error}", file.display()))
+        let file = self.quotas.as_ref().filter(|_| !quotas.is_empty())?;
+        Some(Quotas::open(file, quotas))
     }
 
     /// The exits in words.

@@ -11,12 +11,13 @@ use tokio::{net::UdpSocket, time::sleep_until};
 
 use super::{
     Flow,
-    socket::{Arrival, receive},
+    socket::{Arrival, granted, receive},
 };
 use crate::{
     clock::{lock, micros},
     config::End,
     gather::Gatherer,
+    journal::{Journal, Kind},
 };
 
 /// Datagrams that are read at once before other tasks run.
@@ -26,7 +27,11 @@ const BATCH: usize = 64;
 const MAX_DATAGRAM: usize = 65_536;
 
 /// Runs until it is aborted, or the socket cannot be read.
-pub(super) async fn run(flow: Arc<Flow>, socket: Arc<UdpSocket>) -> Result<(), String> {
+pub(super) async fn run(
+    flow: Arc<Flow>,
+    socket: Arc<UdpSocket>,
+    journal: Arc<Journal>,
+) -> Result<(), String> {
     let mut config = flow.config.subscribe();
     let mut gatherer = Gatherer::new(&config.borrow_and_update().clone());
     let mut buffer = vec![0; MAX_DATAGRAM];
@@ -44,7 +49,7 @@ pub(super) async fn run(flow: Arc<Flow>, socket: Arc<UdpSocket>) -> Result<(), S
             }
             ready = socket.readable() => {
                 ready.map_err(|error| format!("its socket cannot be read: {error}"))?;
-                read_batch(&flow, &socket, &mut gatherer, &mut buffer);
+                read_batch(&flow, &socket, &journal, &mut gatherer, &mut buffer);
             }
             () = sleep_until(due), if ends_at.is_some() => {
                 gatherer.handle_timeout(flow.clock.now(), &mut |frame| flow.dispatch(frame));
@@ -54,11 +59,22 @@ pub(super) async fn run(flow: Arc<Flow>, socket: Arc<UdpSocket>) -> Result<(), S
 }
 
 /// Reads the datagrams that are there, and dispatches them together.
-fn read_batch(flow: &Arc<Flow>, socket: &UdpSocket, gatherer: &mut Gatherer, buffer: &mut [u8]) {
+fn read_batch(
+    flow: &Arc<Flow>,
+    socket: &UdpSocket,
+    journal: &Journal,
+    gatherer: &mut Gatherer,
+    buffer: &mut [u8],
+) {
     let before = gatherer.media();
     for _ in 0..BATCH {
         match receive(socket, buffer) {
-            Ok(Arrival { length, from, age }) => push(flow, gatherer, &buffer[..length], from, age),
+            Ok(Arrival { length, from, age, overflowed }) => {
+                if let Some(lost) = flow.counters.overflowed(overflowed) {
+                    report_overflow(flow, journal, lost, granted(socket));
+                }
+                push(flow, gatherer, &buffer[..length], from, age);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             // An ICMP error for an earlier datagram: its target does not listen.
             Err(_) => {}
@@ -70,6 +86,18 @@ fn read_batch(flow: &Arc<Flow>, socket: &UdpSocket, gatherer: &mut Gatherer, buf
         flow.set_media(media);
         tracing::info!(flow = flow.config().name, media = media.name(), "the media of the flow is detected");
     }
+}
+
+/// Reports the first datagrams that were lost inside this machine. How many follow is in the status.
+fn report_overflow(flow: &Flow, journal: &Journal, lost: u64, buffer: usize) {
+    let name = &flow.config().name;
+    let datagrams = if lost == 1 { "datagram" } else { "datagrams" };
+    let words = format!(
+        "flow '{name}': {lost} {datagrams} lost on this machine, in the buffer of its socket of {} kB; a larger net.core.rmem_max \
+         allows up to 4 MiB",
+        buffer / 1_000
+    );
+    journal.warn(Kind::Flow, words);
 }
 
 /// Passes a datagram on unless it waited in the socket for too long, while this process did not run for instance.

@@ -268,6 +268,7 @@ impl Flow {
             latency_ms: config.latency_or_default().as_millis() as u64,
             datagrams_in: counters.datagrams_in.load(Relaxed),
             datagrams_stale: counters.stale.load(Relaxed),
+            datagrams_overflowed: counters.overflowed.load(Relaxed),
             datagrams_foreign: counters.foreign.load(Relaxed),
             datagrams_out: counters.datagrams_out.load(Relaxed),
             unwritten: counters.unwritten.load(Relaxed),

@@ -96,7 +96,8 @@ impl Registry {
             let inlet = match flow.port.clone() {
                 Port::Socket(socket) => {
                     let (task, reader) = (format!("flow '{}'", config.name), flow.clone());
-                    let read = move || inlet::run(reader.clone(), socket.clone());
+                    let journal = self.journal.clone();
+                    let read = move || inlet::run(reader.clone(), socket.clone(), journal.clone());
                     Some(supervise::restarting(self.journal.clone(), task, read))
                 }
                 Port::Tun(_) => None,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
 /// Bytes of the kernel's buffers: the datagrams of a large key frame arrive, or leave, all at once.
@@ -18,7 +18,7 @@ pub(super) fn open(address: SocketAddr, is_in: bool) -> io::Result<UdpSocket> {
     // The kernel may grant less, which is no failure.
     let _ = socket.set_recv_buffer_size(BUFFER);
     let _ = socket.set_send_buffer_size(BUFFER);
-    request_timestamps(&socket);
+    request_reports(&socket);
     if is_in {
         listen(&socket, address)?;
     } else {
@@ -50,20 +50,37 @@ pub(super) struct Arrival {
     pub(super) from: SocketAddr,
     /// Time since the kernel received it; zero if the kernel does not report it.
     pub(super) age: Duration,
+    /// Datagrams that found no room in the socket before this one, since it was opened, modulo 2^32; zero if the kernel does not
+    /// report them.
+    pub(super) overflowed: u32,
 }
 
-/// Requests timestamps of arrivals from the kernel. Without them datagrams count as fresh.
+/// Requests timestamps of arrivals from the kernel, and the number of datagrams that find no room. Without them datagrams count as
+/// fresh, and none as lost.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn request_timestamps(socket: &Socket) {
-    use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+fn request_reports(socket: &Socket) {
+    use nix::sys::socket::{
+        setsockopt,
+        sockopt::{ReceiveTimestampns, RxqOvfl},
+    };
     if let Err(error) = setsockopt(socket, ReceiveTimestampns, &true) {
         tracing::debug!(%error, "the kernel does not report timestamps");
+    }
+    if let Err(error) = setsockopt(socket, RxqOvfl, &1) {
+        tracing::debug!(%error, "the kernel does not report overflows");
     }
 }
 
 /// See above.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn request_timestamps(_: &Socket) {}
+fn request_reports(_: &Socket) {}
+
+/// Bytes of the buffer that the kernel has granted, for messages.
+pub(super) fn granted(socket: &UdpSocket) -> usize {
+    // Linux reports twice the size, with room for its own headers.
+    let factor = if cfg!(any(target_os = "linux", target_os = "android")) { 2 } else { 1 };
+    SockRef::from(socket).recv_buffer_size().unwrap_or(0) / factor
+}
 
 /// Reads a datagram, if there is one.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -73,19 +90,23 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
     use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 
     socket.try_io(tokio::io::Interest::READABLE, || {
-        let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
+        let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec, u32);
         let mut slices = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::MSG_DONTWAIT;
         let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
-        let stamp = message.cmsgs()?.find_map(|control| match control {
-            ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
-            _ => None,
-        });
+        let (mut stamp, mut overflowed) = (None, 0);
+        for control in message.cmsgs()? {
+            match control {
+                ControlMessageOwned::ScmTimestampns(time) => stamp = Some(Duration::from(time)),
+                ControlMessageOwned::RxqOvfl(count) => overflowed = count,
+                _ => {}
+            }
+        }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let age = stamp.map_or(Duration::ZERO, |stamp| now.saturating_sub(stamp));
         let from = message.address.as_ref().and_then(socket_address);
         let from = from.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-        Ok(Arrival { length: message.bytes, from, age })
+        Ok(Arrival { length: message.bytes, from, age, overflowed })
     })
 }
 
@@ -99,7 +120,7 @@ fn socket_address(from: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
     let (length, from) = socket.try_recv_from(buffer)?;
-    Ok(Arrival { length, from, age: Duration::ZERO })
+    Ok(Arrival { length, from, age: Duration::ZERO, overflowed: 0 })
 }
 
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
@@ -134,5 +155,29 @@ mod tests {
         assert!(old.age >= fresh.age + Duration::from_millis(300), "{:?} and {:?}", old.age, fresh.age);
         let none = receive(&receiver, &mut buffer).expect_err("is empty");
         assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test]
+    async fn datagrams_that_find_no_room_are_reported() {
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        let address = free.local_addr().expect("is bound");
+        drop(free);
+        let receiver = open(address, true).expect("is opened");
+        SockRef::from(&receiver).set_recv_buffer_size(20_000).expect("is set");
+        assert_eq!(granted(&receiver), 20_000);
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        for _ in 0..100 {
+            sender.send_to(&[0; 1_000], address).expect("is sent");
+        }
+        receiver.readable().await.expect("can be read");
+        let (mut buffer, mut read) = ([0; 2_000], 0);
+        while receive(&receiver, &mut buffer).is_ok() {
+            read += 1;
+        }
+        // The count comes with the next one that has room.
+        sender.send_to(b"next", address).expect("is sent");
+        receiver.readable().await.expect("can be read");
+        let next = receive(&receiver, &mut buffer).expect("is there");
+        assert!(read < 100 && next.overflowed == 100 - read, "{read} read, {next:?}");
     }
 }

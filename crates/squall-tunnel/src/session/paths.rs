@@ -5,11 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall::{Capacity, PathChange, PathInfo, PathStats, Session, sched::PathId};
+use squall::{
+    Capacity, PathChange, PathInfo, PathStats, Session,
+    sched::{PathId, PathState},
+};
 
 use crate::{
     journal::{Journal, Kind},
     status::{CapacityStatus, PathStatus},
+    totals,
 };
 
 /// Share of the sent data from which on a path is the main one. Between similar paths data changes all the time, which is
@@ -25,6 +29,16 @@ const SAMPLES: usize = 4;
 /// Interval between events about one path. Of several changes the last one is reported, when the interval is over.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A path without an answer for this long is reported, once until it has had one.
+const UNANSWERED: Duration = Duration::from_secs(10);
+
+/// What to look at then.
+const WHY_UNANSWERED: &str = "likely reasons: no route over this interface, reverse-path filtering (rp_filter), a firewall, an MTU below \
+    1,228 bytes, or a network that drops packets marked with ECN";
+
+/// Most paths whose answers are awaited: an interface that comes back with other addresses has another name each time.
+const MAX_AWAITED: usize = 64;
+
 /// The paths of a session.
 #[derive(Debug)]
 pub(super) struct Paths {
@@ -37,6 +51,9 @@ pub(super) struct Paths {
     switches: u64,
     /// Events of each path. There are [`squall::sched::MAX_PATHS`] ids.
     events: HashMap<PathId, Events>,
+    /// Paths that the peer has never answered on, by name: since when, and whether that was reported. A path that is closed
+    /// and tried again goes on waiting.
+    awaited: HashMap<String, (Instant, bool)>,
 }
 
 /// Events about a path.
@@ -59,13 +76,20 @@ struct Sample {
 
 impl Paths {
     pub(super) fn new(is_entry: bool) -> Self {
-        Self { is_entry, samples: HashMap::new(), main: None, switches: 0, events: HashMap::new() }
+        Self {
+            is_entry,
+            samples: HashMap::new(),
+            main: None,
+            switches: 0,
+            events: HashMap::new(),
+            awaited: HashMap::new(),
+        }
     }
 
-    /// The names of the paths that have delivered, for messages. Each of the others is reported when it comes up.
+    /// The names of the paths that the peer has answered on, for messages. Each of the others is reported when it comes up.
     pub(super) fn names(&self, infos: &[PathInfo]) -> String {
-        let has_delivered = |info: &&PathInfo| !info.stats.min_rtt.is_zero();
-        let names: Vec<String> = infos.iter().filter(has_delivered).map(|info| self.name(info)).collect();
+        let is_answered = |info: &&PathInfo| info.stats.state != PathState::Opening;
+        let names: Vec<String> = infos.iter().filter(is_answered).map(|info| self.name(info)).collect();
         names.join(", ")
     }
 
@@ -80,7 +104,7 @@ impl Paths {
         let now = Instant::now();
         self.events.values_mut().for_each(|events| events.release(journal, now));
         self.samples.retain(|number, _| infos.iter().any(|info| info.stats.number == *number));
-        let (mut carried, mut all) = (Vec::new(), Vec::new());
+        let (mut carried, mut all) = (Vec::new(), Vec::<PathStatus>::new());
         for info in infos {
             let stats = &info.stats;
             let data = stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes + stats.parity_bytes;
@@ -94,12 +118,45 @@ impl Paths {
             carried.push((info, data - before.data));
             let capacity = capacity.paths.iter().find(|path| path.id == info.id);
             let capacity = capacity.map(CapacityStatus::from).unwrap_or_default();
-            all.push(PathStatus { capacity, ..status(self.name(info), info, sample, before) });
+            let name = self.name(info);
+            let label = totals::label(self.is_entry, &name, info.id.0, &all);
+            all.push(PathStatus { capacity, label, ..status(name, info, sample, before) });
         }
         if agreed {
             self.update_main(journal, &carried);
+            self.report_unanswered(journal, infos, now);
         }
         all
+    }
+
+    /// Reports the paths of an entry that have never been answered. Those of an exit are the entry's to report, which opened them.
+    fn report_unanswered(&mut self, journal: &Journal, infos: &[PathInfo], now: Instant) {
+        if !self.is_entry {
+            return;
+        }
+        for info in infos {
+            let name = self.name(info);
+            if let Some(waited) = self.unanswered(&name, info.stats.state != PathState::Opening, now) {
+                let (remote, seconds) = (info.remote, waited.as_secs());
+                let words =
+                    format!("{name} is not used: no answer from {remote} for {seconds} s; {WHY_UNANSWERED}");
+                journal.warn(Kind::Path, words);
+            }
+        }
+    }
+
+    /// How long a path has waited for its first answer, if that is to be reported.
+    fn unanswered(&mut self, name: &str, is_answered: bool, now: Instant) -> Option<Duration> {
+        if is_answered {
+            self.awaited.remove(name);
+            return None;
+        }
+        if self.awaited.len() >= MAX_AWAITED && !self.awaited.contains_key(name) {
+            self.awaited.clear();
+        }
+        let (since, is_reported) = self.awaited.entry(name.to_owned()).or_insert((now, false));
+        let waited = now.saturating_duration_since(*since);
+        (waited >= UNANSWERED && !std::mem::replace(is_reported, true)).then_some(waited)
     }
 
     /// Reports that another path carries most data than before, with the state of both.
@@ -244,5 +301,27 @@ fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> Path
         predicted_arrivals: stats.predictions.bounded,
         kept_arrivals: stats.predictions.within,
         ..PathStatus::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_without_an_answer_is_reported_once_until_it_has_had_one() {
+        let (mut paths, begin) = (Paths::new(true), Instant::now());
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        assert_eq!(paths.unanswered("wwan0", false, at(0)), None);
+        assert_eq!(paths.unanswered("wwan0", false, at(9)), None);
+        assert_eq!(paths.unanswered("wwan0", false, at(11)), Some(Duration::from_secs(11)));
+        assert_eq!(paths.unanswered("wwan0", false, at(60)), None, "a second time");
+        assert_eq!(paths.unanswered("wwan0", true, at(70)), None);
+        assert_eq!(paths.unanswered("wwan0", false, at(80)), None, "opened again");
+        assert_eq!(paths.unanswered("wwan0", false, at(90)), Some(Duration::from_secs(10)));
+        for number in 0..1_000 {
+            paths.unanswered(&number.to_string(), false, at(90));
+        }
+        assert!(paths.awaited.len() <= MAX_AWAITED);
     }
 }

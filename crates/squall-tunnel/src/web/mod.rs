@@ -221,7 +221,9 @@ impl Server {
         let json = "application/json";
         match request.uri().path() {
             "/" => body("text/html; charset=utf-8", page::PAGE),
-            "/metrics" => body(metrics::CONTENT_TYPE, metrics::text(&self.shared.status())),
+            "/metrics" => {
+                body(metrics::CONTENT_TYPE, metrics::text(&self.shared.status(), &self.shared.totals.sums()))
+            }
             "/status" => body(json, status_json(&self.shared.status())),
             "/ready" => match self.shared.is_ready() {
                 Ok(()) => body("text/plain; charset=utf-8", "ready\n"),

@@ -169,6 +169,7 @@ impl Sampler {
             sched::PathState::Suspect => PathState::Suspect,
             sched::PathState::Deactivated => PathState::Deactivated,
             sched::PathState::Active => PathState::Active,
+            sched::PathState::Opening => PathState::Opening,
         }
     }
 

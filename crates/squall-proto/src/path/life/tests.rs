@@ -225,6 +225,14 @@ fn apply(life: &mut Life, now: Micros, input: &Input) -> Option<Change> {
     None
 }
 
+#[test]
+fn a_path_is_shown_as_active_only_after_the_peer_has_answered() {
+    let mut life = Life::new(1_000_000);
+    assert_eq!(life.state(), PathState::Opening);
+    life.on_validated(1_030_000, SRTT);
+    assert_eq!(life.state(), PathState::Active);
+}
+
 /// The transitions of the picture, with the change that each brings about.
 fn is_legal(from: Stage, to: Stage, change: Option<Change>) -> bool {
     use Stage::{InUse, Narrow, Opened, Out, Readmitted, Spent, Suspected};
@@ -254,6 +262,7 @@ fn check(inputs: &[(Micros, Input)]) -> Result<std::collections::BTreeSet<Stage>
         prop_assert!(is_legal(from, to, change), "{input:?}: {from:?} to {to:?} with {change:?}");
         seen.insert(to);
         prop_assert_eq!(life.is_in_use(), matches!(to, Stage::InUse | Stage::Readmitted));
+        prop_assert_eq!(life.state() == PathState::Opening, to == Stage::Opened && !life.is_out());
         prop_assert!(!life.is_in_use() || life.state() == PathState::Active && life.is_trusted());
         prop_assert!(life.cap(80_000) <= 80_000);
         prop_assert!(life.probe_at().is_none() || life.is_suspect() && !life.is_spent());

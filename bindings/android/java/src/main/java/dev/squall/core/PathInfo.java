@@ -10,7 +10,7 @@ public final class PathInfo {
     public final String local;
     /** Address and port of the peer. */
     public final String remote;
-    /** {@code active}, {@code suspect} or {@code deactivated}. */
+    /** {@code opening} until the peer has answered, {@code active}, {@code suspect} or {@code deactivated}. */
     public final String state;
     /** Whether its bytes cost money, as either side says. */
     public final boolean metered;
