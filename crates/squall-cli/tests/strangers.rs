@@ -150,6 +150,71 @@ fn size_and_number_of_files_have_bounds() {
 }
 
 #[test]
+fn failed_transfers_leave_a_few_files() {
+    let scratch = Scratch::new("parts");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    let receiver = Receiver::service(&folder, &["--token", TOKEN]);
+    for number in 0..20 {
+        let peer = Peer::connect(receiver.addr);
+        peer.say(b'H', header(number, "part", Some(TOKEN)));
+        assert_eq!(peer.next().expect("may begin")[0], b'G');
+        peer.say(b'D', format!("{number}"));
+        peer.say(b'x', "no message");
+        peer.refusal();
+    }
+    assert_eq!(unfinished(&folder), 16);
+    let files = fs::read_dir(&folder).expect("is there").flatten();
+    let mut left: Vec<u32> = files.map(|file| content_of(&file.path()).parse().expect("a number")).collect();
+    left.sort_unstable();
+    assert_eq!(left, (4..20).collect::<Vec<_>>(), "the newest ones");
+}
+
+fn content_of(file: &Path) -> String {
+    fs::read_to_string(file).expect("is text")
+}
+
+#[test]
+fn a_transfer_has_the_size_that_its_header_says() {
+    let scratch = Scratch::new("size");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    let receiver = Receiver::service(&folder, &["--token", TOKEN]);
+    for (number, sent, expected) in [
+        (1, 5, "the sender announced 4 bytes, and sent more"),
+        (2, 3, "the sender announced 4 bytes, and sent 3"),
+    ] {
+        let peer = Peer::connect(receiver.addr);
+        let sized = header(number, "liar", Some(TOKEN)).replace(r#""size":null"#, r#""size":4"#);
+        peer.say(b'H', sized);
+        assert_eq!(peer.next().expect("may begin")[0], b'G');
+        peer.say(b'D', vec![b'x'; sent]);
+        peer.say(b'E', format!(r#"{{"blocks":1,"bytes":{sent}}}"#));
+        assert_eq!(peer.refusal(), expected);
+    }
+    assert!(!folder.join("liar").exists());
+}
+
+#[test]
+fn names_are_no_options_and_hide_nothing() {
+    let scratch = Scratch::new("plain");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    let receiver = Receiver::service(&folder, &["--token", TOKEN]);
+    for (number, name) in (1..).zip(["-rf", " ", "\u{202e}gpj.exe"]) {
+        let peer = Peer::connect(receiver.addr);
+        peer.say(b'H', header(number, name, Some(TOKEN)));
+        assert_eq!(peer.next().expect("may begin")[0], b'G');
+        peer.say(b'E', r#"{"blocks":0,"bytes":0}"#);
+        peer.receipt();
+    }
+    let mut names: Vec<_> =
+        fs::read_dir(&folder).expect("is there").flatten().map(|f| f.file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["_gpj.exe", "_rf", "unnamed"]);
+}
+
+#[test]
 fn an_unknown_transfer_cannot_go_on() {
     let scratch = Scratch::new("unknown");
     let receiver = Receiver::service(&scratch.path("out"), &[]);

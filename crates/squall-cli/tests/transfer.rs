@@ -112,6 +112,19 @@ fn summaries_are_for_machines_too() {
 }
 
 #[test]
+fn a_receipt_before_the_end_is_refused() {
+    let scratch = Scratch::new("early");
+    let file = scratch.write("in", &pattern(300_000, 1));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("can be made");
+    let to = common::peer::receiver(&runtime, &[r#"R{"blocks":0,"bytes":0}"#]).to_string();
+    let sent = squall().arg("send").arg(&file).args(["--to", &to, "--insecure"]).output().expect("starts");
+    let (said, code) = common::failure(&sent);
+    assert!(said.ends_with("the receiver confirmed the transfer before everything was sent"), "{said}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
 fn an_interrupted_transfer_is_not_taken_for_a_whole_one() {
     let scratch = Scratch::new("interrupted");
     let receiver = Receiver::start(&scratch.path("out"), &[]);

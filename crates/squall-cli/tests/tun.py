@@ -404,6 +404,110 @@ def test_foreign_sources_are_dropped(world):
     assert world.status("far")["tun"]["unrouted"] == 1
 
 
+def packet(source, destination, body, protocol=socket.IPPROTO_UDP):
+    """An IP packet with the checksums of its body."""
+    v6 = ":" in source
+    pack = lambda address: socket.inet_pton(socket.AF_INET6 if v6 else socket.AF_INET, address)
+    ends = pack(source) + pack(destination)
+    at = 6 if protocol == socket.IPPROTO_UDP else 2
+    summed = ends + struct.pack("!II", len(body), protocol) + body
+    body = body[:at] + struct.pack("!H", checksum(summed + bytes(len(summed) % 2))) + body[at + 2:]
+    if v6:
+        return struct.pack("!IHBB", 6 << 28, len(body), protocol, 255) + ends + body
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, protocol, 0) + ends
+    return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
+
+
+def datagram(source, destination, data=b"hostile!"):
+    return packet(source, destination, struct.pack("!HHHH", 53, 7777, 8 + len(data), 0) + data)
+
+
+def advertisement(destination):
+    """A router of high preference, with a prefix for addresses and a name server."""
+    of = lambda address: socket.inet_pton(socket.AF_INET6, address)
+    router = struct.pack("!BBHBBHII", 134, 0, 0, 64, 0x08, 1800, 0, 0)
+    prefix = struct.pack("!BBBBIII", 3, 4, 64, 0xC0, 86400, 14400, 0) + of("2001:db8:bad::")
+    server = struct.pack("!BBHI", 25, 3, 0, 1800) + of("2001:db8:bad::53")
+    return packet("fe80::bad", destination, router + prefix + server, socket.IPPROTO_ICMPV6)
+
+
+def watch(side):
+    """The packets that leave the tunnel on a side from now on."""
+    one = open_in(side, socket.SOCK_DGRAM, socket.AF_PACKET, socket.htons(3))
+    one.bind(("squall0", 3))
+    one.settimeout(5)
+
+    def until(last):
+        seen = []
+        while last not in seen:
+            got, (_, _, kind, *_) = one.recvfrom(2000)
+            if kind != socket.PACKET_OUTGOING:
+                seen.append(got)
+        return seen
+    return until
+
+
+def test_a_hostile_exit_reaches_nothing_else(world):
+    """An exit whose packets are not those of a device."""
+    flows = [word for name in ("voice", "video", "default", "background")
+             for word in ("--out", f"tun.{name}=udp://127.0.0.1:6000")]
+    exit = world.start("far", ["--listen", "0.0.0.0:4433", "--token", TOKEN, *flows])
+    world.pin = world.line(exit, "fingerprint ([0-9a-f]+)").group(1)
+    target = open_in("far", socket.SOCK_DGRAM)
+    target.bind(("127.0.0.1", 6000))
+    outside = world.ip("near", "-6 route").stdout
+    for tun in (f"{ENTRY}/24", f"{ENTRY}/24,{ENTRY6}/64"):
+        entry = world.entry(tun=tun)
+        world.line(entry, "flow 'tun.default' goes to")
+        for key, expected in (("accept_ra", "0"), ("autoconf", "0"), ("addr_gen_mode", "1"),
+                              ("disable_ipv6", "0" if ENTRY6 in tun else "1")):
+            got = sh(f"ip netns exec {PREFIX}near cat /proc/sys/net/ipv6/conf/squall0/{key}").stdout.strip()
+            assert got == expected, f"{key} is {got}"
+        addresses = [one["local"] for device in json.loads(world.ip("near", "-j addr show dev squall0").stdout)
+                     for one in device.get("addr_info", [])]
+        assert addresses == [one.split("/")[0] for one in tun.split(",")], addresses
+        before = world.ip("near", "-6 route").stdout
+        assert ENTRY6 in tun or before == outside, before
+        arrived = watch("near")
+        open_in("near", socket.SOCK_DGRAM).sendto(b"x", (EXIT, 9))
+        while True:
+            first, reply_to = target.recvfrom(2000)
+            if first[0] >> 4 == 4:
+                break
+        last = datagram("203.0.113.9", ENTRY, b"is passed")
+        for hostile in (advertisement("ff02::1"), advertisement(ENTRY6), datagram(ENTRY, ENTRY), datagram("127.0.0.1", ENTRY),
+                        datagram("10.98.0.255", ENTRY), datagram(EXIT, "10.98.0.255"), datagram(EXIT, "224.0.0.251"),
+                        datagram(EXIT, "255.255.255.255"), datagram("10.177.1.1", "10.177.1.2"), datagram(EXIT, "127.0.0.1"),
+                        datagram("fe80::bad", "ff02::1"), datagram("2600::1", "::1"), last):
+            target.sendto(hostile, reply_to)
+            time.sleep(0.02)
+        passed = arrived(last)
+        assert passed == [last], passed
+        assert world.ip("near", "-6 route").stdout == before
+        assert sum(world.flow("near", f"tun.{name}")["datagrams_foreign"] for name in ("voice", "default")) == 12
+        entry.send_signal(signal.SIGTERM)
+        entry.wait(10)
+
+
+def test_a_hostile_entry_reaches_no_group(world):
+    """An entry whose packets are not those of a device."""
+    world.exit()
+    entry = world.start("near", ["--to", "10.177.0.1:4433", "--pin", world.pin, "--token", TOKEN,
+                                 "--in", "tun.default=udp://127.0.0.1:5000"])
+    world.line(entry, "flow 'tun.default' goes to")
+    arrived, one = watch("far"), open_in("near", socket.SOCK_DGRAM)
+    last = datagram(ENTRY, EXIT, b"is passed")
+    for hostile in (datagram(ENTRY, "224.0.0.251"), datagram(ENTRY, "255.255.255.255"), datagram(ENTRY, "10.98.0.255"),
+                    datagram(ENTRY, "127.0.0.1"), datagram("10.98.0.0", EXIT), datagram("10.98.0.255", EXIT),
+                    datagram(EXIT, EXIT), datagram("8.8.8.8", EXIT), datagram(ENTRY6, "ff02::1"), datagram(ENTRY6, "::1"),
+                    datagram("fe80::2", EXIT6), advertisement("ff02::1"), datagram(ENTRY6, "::ffff:127.0.0.1"), last):
+        one.sendto(hostile, ("127.0.0.1", 5000))
+        time.sleep(0.02)
+    passed = arrived(last)
+    assert passed == [last], passed
+    assert world.flow("far", "tun.default")["datagrams_foreign"] == 13
+
+
 def test_entries_have_their_own_addresses(world):
     world.side("car")
     world.link("car0", "car", "far", 3, None)
@@ -459,7 +563,18 @@ def test_a_reload_changes_peers(world):
 def test_large_packets_are_answered(world):
     world.side("lan")
     world.link("lan0", "lan", "near", 4, None)
-    world.pair(f'[[tun.peer]]\nname = "tun"\naddress = ["{ENTRY}", "10.177.4.0/24"]\n')
+    world.exit(f'[[tun.peer]]\nname = "tun"\naddress = ["{ENTRY}", "10.177.4.0/24"]\n')
+    file = world.file("entry.toml", f"""
+token = "{TOKEN}"
+[connect]
+to = "10.177.0.1:4433"
+pin = "{world.pin}"
+interfaces = ["wifi0", "lte0"]
+[tun]
+address = ["{ENTRY}/24"]
+behind = ["10.177.4.0/24"]
+""")
+    world.line(world.start("near", [file]), "flow 'tun.default' goes to")
     world.ip("lan", "route add default via 10.177.4.1")
     world.ip("far", "route add 10.177.4.0/24 dev squall0")
     sh(f"ip netns exec {PREFIX}near sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'")

@@ -238,12 +238,13 @@ impl Entry {
     /// reconnects as after a restart.
     async fn other_exit(&self, own: &str, session: &Session, goaway: &Goaway) -> Running {
         self.avoided.add(own, goaway.left);
+        let by = session.remote().map(|remote| remote.ip());
         let (mut pause, mut reported) = (MIN_PAUSE, false);
         loop {
             let config = self.shared.config();
             let Side::Connect(connect) = &config.side else { return std::future::pending().await };
             let arrange = |known: &[Candidate], is_complete: bool| {
-                let trusted = exits::trusted(connect, known, is_complete, &goaway.exits);
+                let trusted = exits::trusted(connect, known, is_complete, by, &goaway.exits);
                 // It is to be tried before the others.
                 let Some((mut exits, untrusted)) = trusted else { return Vec::new() };
                 if let Some(host) = untrusted.first().filter(|_| !reported) {
@@ -329,11 +330,19 @@ async fn open(
     exit: &Candidate,
     at: Option<SocketAddr>,
 ) -> Result<Session, String> {
+    let mut addresses = Vec::from_iter(at);
+    if exit.least.is_some() {
+        let found = tokio::net::lookup_host(&exit.host).await;
+        addresses = exit.permitted(found.map_err(|error| format!("{}: {error}", exit.host))?);
+        if addresses.is_empty() {
+            return Err(format!("{} is nearer than the exit that named it, and is not used", exit.host));
+        }
+    }
     let (own, host, pin) = (config.clone(), exit.host.clone(), exit.pin);
     // Reads the file of `ca`, if there is one.
     let request = spawn_blocking(move || own.request(&host, pin)).await.map_err(|error| error.to_string())?;
     let request = request.ok_or("no exit is configured")?;
-    let mut request = request.map_err(|error| error.to_string())?.addresses(at);
+    let mut request = request.map_err(|error| error.to_string())?.addresses(addresses);
     if let Some(quotas) = shared.quotas.get() {
         request = request.quotas(quotas.clone());
     }

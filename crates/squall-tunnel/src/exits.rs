@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Mutex,
     time::{Duration, Instant},
 };
@@ -33,9 +34,61 @@ pub(crate) struct Candidate {
     pub(crate) server_name: Option<String>,
     /// The fingerprint of its certificate, if each exit has its own.
     pub(crate) pin: Option<Fingerprint>,
+    /// Only another exit names it, and it may have addresses of this scope or wider ones.
+    pub(crate) least: Option<Scope>,
+}
+
+/// Where an address has a meaning, the narrowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Machine,
+    Link,
+    /// A network that is not part of the internet.
+    Site,
+    Internet,
+}
+
+impl Scope {
+    /// The scope of an address; `None` if it is no host's.
+    pub(crate) fn of(address: IpAddr) -> Option<Self> {
+        let address = address.to_canonical();
+        if address.is_unspecified() || address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) {
+            return None;
+        }
+        let (is_link, is_site) = match address {
+            IpAddr::V4(ip) => {
+                let [first, second, ..] = ip.octets();
+                // Shared address space (RFC 6598), and what is reserved.
+                let is_shared = first == 100 && second & 0xc0 == 64;
+                (ip.is_link_local(), ip.is_private() || is_shared || first == 0 || first >= 240)
+            }
+            // Site-local addresses are deprecated and still routed (RFC 3879).
+            IpAddr::V6(ip) => {
+                (ip.is_unicast_link_local(), ip.is_unique_local() || ip.segments()[0] & 0xffc0 == 0xfec0)
+            }
+        };
+        Some(match (address.is_loopback(), is_link, is_site) {
+            (true, ..) => Self::Machine,
+            (_, true, _) => Self::Link,
+            (.., true) => Self::Site,
+            _ => Self::Internet,
+        })
+    }
 }
 
 impl Candidate {
+    pub(crate) fn of_host(host: &str) -> Self {
+        Self { host: host.to_owned(), server_name: None, pin: None, least: None }
+    }
+
+    /// Of the addresses of its host those that it may have.
+    pub(crate) fn permitted(&self, found: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+        let is_permitted = |address: &SocketAddr| {
+            self.least.is_none_or(|least| Scope::of(address.ip()).is_some_and(|scope| scope >= least))
+        };
+        found.into_iter().filter(is_permitted).collect()
+    }
+
     pub(crate) fn is_at(&self, host: &str) -> bool {
         self.host.eq_ignore_ascii_case(host)
     }
@@ -58,7 +111,7 @@ pub(crate) fn hosts(config: &Config, connect: &ConnectConfig) -> Vec<Candidate> 
                 TrustConfig::Pins(pins) => pins.get(index).copied(),
                 _ => None,
             };
-            hosts.push((Candidate { host: host.clone(), server_name: None, pin }, 1));
+            hosts.push((Candidate { host: host.clone(), server_name: None, pin, least: None }, 1));
         }
     }
     ranked(&identity(config, connect), hosts)
@@ -89,7 +142,7 @@ pub(crate) async fn of_names(config: &Config, connect: &ConnectConfig) -> Found 
 fn of_records(identity: &str, domain: &str, records: Vec<srv::Record>) -> Vec<Candidate> {
     let mut groups: BTreeMap<u16, Vec<_>> = BTreeMap::new();
     for srv::Record { priority, weight, host } in records {
-        let candidate = Candidate { host, server_name: Some(domain.to_owned()), pin: None };
+        let candidate = Candidate { host, server_name: Some(domain.to_owned()), pin: None, least: None };
         groups.entry(priority).or_default().push((candidate, weight));
     }
     groups.into_values().flat_map(|group| ranked(identity, group)).collect()
@@ -127,23 +180,25 @@ fn identity(config: &Config, connect: &ConnectConfig) -> String {
 }
 
 #[cfg(unix)]
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(not(unix))]
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// The exits that a draining exit recommends, if the entry's own configuration trusts them: those that it names, and every
 /// host if it identifies the exits by a fingerprint or by an authority of its own. Authorities of the system vouch for
-/// every host, so they do not suffice. Also returns the hosts that are not trusted. `None` while one may still be among those
+/// every host, so they do not suffice. An exit cannot send packets further inside than it is itself: a host that only it names
+/// is used at addresses of its own scope, or wider ones. Also returns the hosts that are not trusted. `None` while one may still be among those
 /// that are looked up, which has the name of its certificate from there.
 pub(crate) fn trusted(
     connect: &ConnectConfig,
     known: &[Candidate],
     is_complete: bool,
+    by: Option<IpAddr>,
     redirect: &[String],
 ) -> Option<(Vec<Candidate>, Vec<String>)> {
     let (mut trusted, mut others) = (Vec::new(), Vec::new());
@@ -153,7 +208,8 @@ pub(crate) fn trusted(
             return None;
         }
         let by_key = matches!(connect.trust, TrustConfig::Pin(_) | TrustConfig::Ca(_));
-        let new = || by_key.then(|| Candidate { host: host.clone(), server_name: None, pin: None });
+        let least = by.and_then(Scope::of).unwrap_or(Scope::Internet);
+        let new = || by_key.then(|| Candidate { least: Some(least), ..Candidate::of_host(host) });
         match own.or_else(new) {
             Some(candidate) => trusted.push(candidate),
             None => others.push(host.clone()),
@@ -187,7 +243,7 @@ mod tests {
     use super::*;
 
     fn candidate(host: &str) -> Candidate {
-        Candidate { host: host.to_owned(), server_name: None, pin: None }
+        Candidate::of_host(host)
     }
 
     /// The order of an entry over these exits.
@@ -246,8 +302,8 @@ mod tests {
         let redirect = ["B:1".to_owned(), "evil:1".to_owned()];
         let hosts = |trust| {
             let connect = ConnectConfig::new(to.clone(), trust);
-            assert_eq!(trusted(&connect, &own, false, &redirect), None, "one of them may be looked up");
-            let (trusted, others) = trusted(&connect, &own, true, &redirect).expect("all are known");
+            assert_eq!(trusted(&connect, &own, false, None, &redirect), None, "one of them may be looked up");
+            let (trusted, others) = trusted(&connect, &own, true, None, &redirect).expect("all are known");
             (trusted.into_iter().map(|one| one.host).collect::<Vec<_>>(), others)
         };
         let pin = Fingerprint([7; 32]);
@@ -258,6 +314,37 @@ mod tests {
         let both = (vec!["b:1".to_owned(), "evil:1".to_owned()], Vec::new());
         assert_eq!(hosts(TrustConfig::Pin(pin)), both, "its certificate has to be that of the pin");
         assert_eq!(hosts(TrustConfig::Ca("ca.pem".into())), both);
+    }
+
+    #[test]
+    fn redirects_do_not_lead_further_inside_than_the_exit_is() {
+        let to = vec!["a:1".parse().expect("is right")];
+        let connect = ConnectConfig::new(to, TrustConfig::Pin(Fingerprint([7; 32])));
+        let scopes: [&[&str]; 4] = [
+            &["127.0.0.1", "::1", "::ffff:127.0.0.9"],
+            &["169.254.169.254", "fe80::1"],
+            &["10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1", "0.0.0.1"],
+            &["203.0.113.1", "2001:db8::1", "100.128.0.1"],
+        ];
+        let all: Vec<SocketAddr> = scopes.concat().iter().map(|ip| (address(ip), 1).into()).collect();
+        for (at, by) in scopes.iter().enumerate() {
+            for by in *by {
+                let redirect = ["new:1".to_owned(), "a:1".to_owned()];
+                let own = [candidate("a:1")];
+                let (found, _) = trusted(&connect, &own, true, Some(address(by)), &redirect).expect("known");
+                let wider: Vec<SocketAddr> =
+                    scopes[at..].concat().iter().map(|ip| (address(ip), 1).into()).collect();
+                assert_eq!(found[0].permitted(all.clone()), wider, "by {by}");
+                assert_eq!(found[1].permitted(all.clone()), all, "an exit of the configuration");
+            }
+        }
+        for none in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "ff02::1", "::"] {
+            assert_eq!(Scope::of(address(none)), None, "{none}");
+        }
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("is an address")
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::{
     collections::HashMap,
-    net::IpAddr,
-    sync::Mutex,
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use squall_units::Micros;
+use tokio::sync::Notify;
 
 use crate::clock::lock;
 
@@ -63,6 +64,38 @@ impl<T> UnauthenticatedSessions<T> {
     /// A session has presented its token, or is over.
     pub fn leave(&self, number: u64) {
         lock(&self.entries).1.retain(|entry| entry.number != number);
+    }
+}
+
+/// The places of connections to a server that anybody may use: the newest one takes that of the oldest.
+#[derive(Debug)]
+pub(crate) struct Places(UnauthenticatedSessions<Arc<Notify>>);
+
+impl Places {
+    pub(crate) fn new(max: usize) -> Self {
+        Self(UnauthenticatedSessions::new(max, max))
+    }
+
+    /// Takes a place until the result is dropped. `displaced` is notified if a newer connection takes it.
+    pub(crate) fn enter(&self, displaced: &Arc<Notify>) -> Place<'_> {
+        let (number, oldest) = self.0.enter(Ipv4Addr::LOCALHOST.into(), displaced.clone());
+        if let Some(oldest) = oldest {
+            oldest.notify_one();
+        }
+        Place { of: self, number }
+    }
+}
+
+/// One of [`Places`].
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    of: &'a Places,
+    number: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.of.0.leave(self.number);
     }
 }
 

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn exits(hosts: &[&str]) -> Vec<Candidate> {
-        let exit = |host: &&str| Candidate { host: (*host).to_owned(), server_name: None, pin: None };
+        let exit = |host: &&str| Candidate::of_host(host);
         hosts.iter().map(exit).collect()
     }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use squall::{Capacity, PathCapacity, QuotaState};
-use squall_units::Micros;
+use squall_units::{Micros, format::is_hidden};
 
 use crate::config::TenantLimits;
 
@@ -402,11 +402,5 @@ pub struct EventStatus {
 
 /// Makes a text from a peer safe for logs and terminals: it can neither end a line nor change the display.
 pub fn printable(words: String) -> String {
-    let hidden = |c: char| c.is_control() || is_directional(c);
-    if words.contains(hidden) { words.replace(hidden, "\u{fffd}") } else { words }
-}
-
-/// Marks that reorder the surrounding text (Unicode Standard Annex 9, 2.1 to 2.6).
-fn is_directional(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    if words.contains(is_hidden) { words.replace(is_hidden, "\u{fffd}") } else { words }
 }

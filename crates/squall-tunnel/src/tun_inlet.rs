@@ -60,7 +60,9 @@ fn read_batch(tun: &Tun, shared: &Shared, classes: &ClassFlows, buffer: &mut [u8
 
 /// Sends a packet of this machine to the other end.
 fn send(tun: &Tun, shared: &Shared, classes: &ClassFlows, bytes: &[u8]) {
-    let Some(packet) = Packet::parse(bytes).filter(|packet| !packet.is_of_the_link()) else { return };
+    let Some(packet) = Packet::parse(bytes).filter(|packet| !classes.table.is_of_the_link(packet)) else {
+        return;
+    };
     if tun.is_entry && shared.is_exit(packet.destination, packet.ports.map(|(_, port)| port)) {
         tun.looped.fetch_add(1, Relaxed);
         return;

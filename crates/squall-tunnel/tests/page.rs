@@ -10,7 +10,7 @@ use std::{
 
 use common::*;
 use serde_json::Value;
-use squall_testing::network::Network;
+use squall_testing::{assert_duration, network::Network};
 use squall_tunnel::{
     Tunnel,
     config::Side,
@@ -171,32 +171,47 @@ fn the_feed_has_the_numbers_of_the_status() {
 }
 
 #[test]
-fn listeners_are_bounded_and_leave_the_status_its_connections() {
+fn the_newest_connections_take_the_places_of_the_oldest() {
     within(async || {
         let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
         config.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
         let exit = Tunnel::start(config).await.expect("starts");
         let address = exit.metrics().expect("is served");
         blocking(move || {
-            let mut listeners: Vec<_> = (0..8).map(|_| Listener::new(address)).collect();
-            let refused = ask(address, "GET /events HTTP/1.1\r\n\r\n");
-            assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-            get(address, "/status");
-            listeners.pop();
+            let mut listeners: Vec<_> = (0..9).map(|_| Listener::new(address)).collect();
             let begin = Instant::now();
-            // The end of a connection is noticed with the next message.
-            while !ask_head(address).starts_with("HTTP/1.1 200 ") {
-                assert!(begin.elapsed() < PATIENCE, "its place is never free");
-                std::thread::sleep(Duration::from_millis(100));
+            let mut rest = Vec::new();
+            // Reset if there is something that it has not read.
+            let _ = listeners.remove(0).0.read_to_end(&mut rest);
+            assert!(begin.elapsed() < PATIENCE / 2, "the oldest listener stays");
+            let slow: Vec<_> = (0..24).map(|_| connect(address, "GET /status HTTP/1.1\r\nX: ")).collect();
+            let begin = Instant::now();
+            get(address, "/ready");
+            get(address, "/metrics");
+            assert_duration!(
+                begin.elapsed() < Duration::from_secs(1),
+                "answered after {:?}",
+                begin.elapsed()
+            );
+            for listener in &mut listeners {
+                assert_eq!(listener.next().0, "history");
             }
-            assert_eq!(listeners[0].next().0, "history");
+            drop(slow);
+            let mut half = connect(address, "GET /status HT");
+            let begin = Instant::now();
+            let _ = half.read_to_end(&mut rest);
+            assert_duration!(
+                begin.elapsed() < Duration::from_secs(6),
+                "half a request ends after {:?}",
+                begin.elapsed()
+            );
         })
         .await;
         exit.stop().await;
     });
 }
 
-/// As many connections as there may be, some silent and some that send a byte now and then, end after ten seconds.
+/// More connections than there may be, that send a byte now and then, end.
 #[test]
 fn connections_that_ask_for_nothing_leave_their_places() {
     within(async || {
@@ -221,14 +236,6 @@ fn connections_that_ask_for_nothing_leave_their_places() {
         assert_eq!(exit.status().task_failures, 0);
         exit.stop().await;
     });
-}
-
-/// The first line of an answer of the feed.
-fn ask_head(address: SocketAddr) -> String {
-    let mut line = String::new();
-    let stream = connect(address, "GET /events HTTP/1.1\r\n\r\n");
-    BufReader::new(stream).read_line(&mut line).expect("is text");
-    line
 }
 
 #[test]

@@ -33,6 +33,17 @@ fn scaled(value: f64, units: &[(&str, f64)]) -> String {
     format!("{} {unit}", digits(value / factor))
 }
 
+/// Whether a character of a text from elsewhere must not reach a log, a terminal or the name of a file: it ends the line, controls
+/// the display, or is not seen. Of Unicode 16 these are the categories Cc, Cf, Zl and Zp.
+pub fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2064}'
+            | '\u{2066}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0001}'
+            | '\u{e0020}'..='\u{e007f}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

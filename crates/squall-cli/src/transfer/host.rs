@@ -21,7 +21,7 @@ use super::{
     failure::{Fault, for_peer},
     incoming::{Summary, Transfer},
     message::{Header, Message, Total},
-    output::Target,
+    output::{Kept, Target},
 };
 
 /// Code of a session whose transfer failed here.
@@ -55,6 +55,7 @@ pub(super) struct Host {
     permits: Semaphore,
     unauthenticated: UnauthenticatedSessions<Session>,
     rejections: Throttle,
+    pub(super) kept: Kept,
     state: Mutex<State>,
 }
 
@@ -104,6 +105,7 @@ impl Host {
             permits: Semaphore::new(transfers),
             unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
             rejections: Throttle::new(REJECTION_INTERVAL),
+            kept: Kept::default(),
             state: Mutex::default(),
         })
     }

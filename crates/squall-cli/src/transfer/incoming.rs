@@ -179,7 +179,14 @@ impl<'a> Transfer<'a> {
 
     async fn write(&mut self, piece: Bytes) -> anyhow::Result<()> {
         let bytes = piece.len() as u64;
-        if let Err(error) = self.host.bounds.check(self.written.bytes + bytes) {
+        let total = self.written.bytes + bytes;
+        let announced = match self.header.size {
+            Some(size) if total > size => {
+                Err(Fault::of_peer(format!("the sender announced {size} bytes, and sent more")))
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = announced.and_then(|()| self.host.bounds.check(total)) {
             self.worthless = true;
             return Err(error);
         }
@@ -228,12 +235,17 @@ impl<'a> Transfer<'a> {
     pub(super) async fn finish(mut self, connection: &Connection, end: Total) -> anyhow::Result<Summary> {
         let seconds = self.begin.elapsed().as_secs_f64();
         self.progress.clear();
+        let written = self.written.bytes;
         if self.written != end {
-            let words = format!("{} bytes were sent, {} arrived", end.bytes, self.written.bytes);
+            let words = format!("{} bytes were sent, {written} arrived", end.bytes);
+            return Err(self.abandon(Fault::of_peer(words)));
+        }
+        if let Some(size) = self.header.size.filter(|size| *size != written) {
+            let words = format!("the sender announced {size} bytes, and sent {written}");
             return Err(self.abandon(Fault::of_peer(words)));
         }
         self.end_session(connection);
-        let file = self.output.finish().await?;
+        let file = self.output.finish(&self.host.kept).await?;
         Ok(Summary {
             name: self.header.name.clone(),
             file,
@@ -252,7 +264,7 @@ impl<'a> Transfer<'a> {
         self.progress.clear();
         let keep = self.written.bytes > 0 && !self.worthless && !self.host.admission.is_open();
         let bytes = format::size(self.written.bytes as f64);
-        match self.output.abandon(keep) {
+        match self.output.abandon(keep.then_some(&self.host.kept)) {
             Some(part) => why.context(format!("incomplete: {bytes} are in {}", part.display())),
             None => why.context(format!("incomplete: {bytes} arrived of {}", self.header.name)),
         }

@@ -8,6 +8,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use squall_tunnel::status::printable;
+use squall_units::format::is_hidden;
 
 /// Version of this format. A receiver refuses others.
 pub(crate) const VERSION: u32 = 3;
@@ -131,8 +132,9 @@ impl Message {
         let Some(&kind) = block.first() else { return Err(MessageError::Short(0)) };
         match kind {
             b'H' => {
-                let header: Header = parse(block)?;
+                let mut header: Header = parse(block)?;
                 header.check()?;
+                header.name = plain_name(&header.name);
                 Ok(Self::Header(header))
             }
             b'G' => parse(block).map(Self::Go),
@@ -160,6 +162,19 @@ impl Header {
         }
         Ok(())
     }
+}
+
+/// A name that looks like what it is, and is no option of a command: hidden characters and a hyphen at the start become `_`.
+pub(crate) fn plain_name(name: &str) -> String {
+    if name.trim().is_empty() {
+        return "unnamed".to_owned();
+    }
+    let plain = |(at, letter)| if is_hidden(letter) || (at, letter) == (0, '-') { '_' } else { letter };
+    let mut name: String = name.chars().enumerate().map(plain).collect();
+    while name.len() > MAX_NAME {
+        name.pop();
+    }
+    name
 }
 
 fn text(kind: u8, value: &impl Serialize) -> Bytes {
@@ -240,6 +255,13 @@ mod tests {
         for name in ["", "a\nb", &"x".repeat(256)] {
             let header = Message::Header(Header { name: name.into(), ..header("a") });
             assert!(Message::decode(&header.encode()).is_err(), "{name:?}");
+        }
+        for (name, plain) in
+            [("-rf", "_rf"), (" ", "unnamed"), ("a\u{202e}gpj.exe", "a_gpj.exe"), ("\u{ad}", "_")]
+        {
+            let block = Message::Header(header(name)).encode();
+            let Ok(Message::Header(read)) = Message::decode(&block) else { panic!("{name:?} is refused") };
+            assert_eq!(read.name, plain);
         }
         for transfer in ["", "0", &"g".repeat(32)] {
             let header = Message::Header(Header { transfer: transfer.into(), ..header("a") });

@@ -1,9 +1,11 @@
 //! The output of a transfer: a file that gets its name once it is complete, or standard output.
 
 use std::{
+    collections::VecDeque,
     fs, io,
     io::Write,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::Context as _;
@@ -15,6 +17,9 @@ use super::{
     failure::{self, Fault},
     message::Header,
 };
+
+/// Files of failed transfers that stay.
+const MAX_KEPT: usize = 16;
 
 /// Names that are tried for a file whose own name is taken.
 const MAX_NAMES: u32 = 1000;
@@ -48,6 +53,24 @@ pub(super) struct Output {
     /// Absent while a piece is being written.
     sink: Option<Box<dyn Write + Send>>,
     part: Option<Part>,
+}
+
+/// The files of failed transfers: senders must not fill the disk or the folder with them.
+#[derive(Default)]
+pub(super) struct Kept(Mutex<VecDeque<PathBuf>>);
+
+impl Kept {
+    /// Keeps a file under its own name, in the place of the oldest one if there are many.
+    fn keep(&self, file: NamedTempFile) -> Option<PathBuf> {
+        let (_, path) = file.keep().ok()?;
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(path.clone());
+        if kept.len() > MAX_KEPT {
+            // The user may have moved it.
+            let _ = kept.pop_front().map(fs::remove_file);
+        }
+        Some(path)
+    }
 }
 
 /// The incomplete file, under a name of its own, in the folder of the final one. It is removed when it is dropped.
@@ -144,18 +167,17 @@ impl Output {
     }
 
     /// Waits until everything is on its disk, and gives the file its name.
-    pub(super) async fn finish(mut self) -> anyhow::Result<Option<PathBuf>> {
+    pub(super) async fn finish(mut self, kept: &Kept) -> anyhow::Result<Option<PathBuf>> {
         let Some(part) = &self.part else { return Ok(None) };
         let file = part.file.as_file().try_clone()?;
         let synced = tokio::task::spawn_blocking(move || file.sync_all()).await;
         synced.context("the writing thread failed")?.map_err(|error| self.failed(&error))?;
-        self.part.take().map(Part::name).transpose()
+        self.part.take().map(|part| part.name(kept)).transpose()
     }
 
     /// Ends an incomplete output. Returns its file if it is kept.
-    pub(super) fn abandon(self, keep: bool) -> Option<PathBuf> {
-        let (_, path) = self.part.filter(|_| keep)?.file.keep().ok()?;
-        Some(path)
+    pub(super) fn abandon(self, kept: Option<&Kept>) -> Option<PathBuf> {
+        kept?.keep(self.part?.file)
     }
 }
 
@@ -166,12 +188,12 @@ impl Part {
     }
 
     /// Gives the complete file its name.
-    fn name(self) -> anyhow::Result<PathBuf> {
+    fn name(self, kept: &Kept) -> anyhow::Result<PathBuf> {
         let Self { mut file, to, taken } = self;
         let Some(taken) = taken else {
             return match file.persist(&to) {
                 Ok(_) => Ok(to),
-                Err(error) => Err(kept(error.file, cannot_write(&to, &error.error))),
+                Err(error) => Err(unnamed(kept, error.file, cannot_write(&to, &error.error))),
             };
         };
         for number in 1..=MAX_NAMES {
@@ -184,7 +206,7 @@ impl Part {
                 Err(error) => file = error.file,
             }
             if taken == Taken::Refuse {
-                return Err(kept(file, exists(&to)));
+                return Err(unnamed(kept, file, exists(&to)));
             }
         }
         Err(exists(&to))
@@ -192,10 +214,10 @@ impl Part {
 }
 
 /// The error about a complete file that did not get its name, and the name that it keeps.
-fn kept(file: NamedTempFile, why: anyhow::Error) -> anyhow::Error {
-    match file.keep() {
-        Ok((_, path)) => why.context(format!("complete, and kept as {}", path.display())),
-        Err(_) => why,
+fn unnamed(kept: &Kept, file: NamedTempFile, why: anyhow::Error) -> anyhow::Error {
+    match kept.keep(file) {
+        Some(path) => why.context(format!("complete, and kept as {}", path.display())),
+        None => why,
     }
 }
 
@@ -248,7 +270,9 @@ mod tests {
     fn a_name_that_is_taken_gets_a_number_or_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("a");
-        let name = |taken| Part { file: part_of(&to).unwrap(), to: to.clone(), taken: Some(taken) }.name();
+        let name = |taken| {
+            Part { file: part_of(&to).unwrap(), to: to.clone(), taken: Some(taken) }.name(&Kept::default())
+        };
         fs::write(&to, "of the user").unwrap();
         assert_eq!(name(Taken::Number).unwrap(), folder.path().join("a.2"));
         assert_eq!(name(Taken::Number).unwrap(), folder.path().join("a.3"));

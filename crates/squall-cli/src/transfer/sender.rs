@@ -224,6 +224,7 @@ impl Sender {
 
     fn check(&mut self, receipt: Total) -> anyhow::Result<Total> {
         self.acknowledged = receipt.bytes;
+        ensure!(self.all_sent, "the receiver confirmed the transfer before everything was sent");
         ensure!(receipt == self.sent, "the receiver wrote {} bytes of {}", receipt.bytes, self.sent.bytes);
         Ok(receipt)
     }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     failure,
-    message::{DATA_BYTES, MAX_NAME},
+    message::{DATA_BYTES, plain_name},
 };
 
 /// Pieces that are read ahead.
@@ -38,8 +38,9 @@ impl Source {
             if metadata.is_dir() {
                 bail!("cannot read {}: it is a folder", path.display());
             }
-            // Devices and pipes have no size.
-            (name_of(path), metadata.is_file().then_some(metadata.len()), Box::new(file))
+            // Devices and pipes have no size, and files of the kernel say 0. A file that grows is sent as it was.
+            let size = Some(metadata.len()).filter(|size| metadata.is_file() && *size > 0);
+            (name_of(path), size, Box::new(file.take(size.unwrap_or(u64::MAX))))
         };
         let (sender, pieces) = mpsc::channel(AHEAD);
         let path = path.to_owned();
@@ -69,14 +70,10 @@ impl Source {
     }
 }
 
-/// The last part of a path, without control characters.
+/// The last part of a path, without what a receiver would replace.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "unnamed".into(), |name| name.to_string_lossy());
-    let mut name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
-    while name.len() > MAX_NAME {
-        name.pop();
-    }
-    name
+    plain_name(&name)
 }
 
 #[cfg(test)]
@@ -88,6 +85,7 @@ mod tests {
         assert_eq!(name_of(Path::new("/a/b.iso")), "b.iso");
         assert_eq!(name_of(Path::new("/")), "unnamed");
         assert_eq!(name_of(Path::new("a\nb")), "a_b");
+        assert_eq!(name_of(Path::new("./-rf")), "_rf");
         assert_eq!(name_of(Path::new(&"ü".repeat(200))).len(), MAX_NAME - 1);
     }
 

@@ -2,12 +2,31 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use squall::{Block, CloseReason, Config, Connect, Session, Trust};
+use squall::{Block, CloseReason, Config, Connect, Endpoint, Identity, Session, Trust};
 
 /// The header of a file of unknown size.
 pub(crate) fn header(transfer: u32, name: &str, token: Option<&str>) -> String {
     let token = token.map_or_else(String::new, |token| format!(r#""token":"{token}","#));
     format!(r#"{{"version":3,"transfer":"{transfer:032x}","from":0,{token}"name":"{name}","size":null}}"#)
+}
+
+/// A receiver that answers the first message of a sender with these messages. Returns its address; it ends with the runtime.
+pub(crate) fn receiver(runtime: &tokio::runtime::Runtime, answers: &'static [&'static str]) -> SocketAddr {
+    let _entered = runtime.enter();
+    let tls = Identity::self_signed("localhost").expect("is made").server_tls().expect("is right");
+    let endpoint = Endpoint::listen(SocketAddr::from(([127, 0, 0, 1], 0)), &tls, Config::default());
+    let endpoint = endpoint.expect("listens");
+    let addr = endpoint.local_addrs()[0];
+    runtime.spawn(async move {
+        while let Some(session) = endpoint.accept().await {
+            session.recv().await;
+            for answer in answers {
+                let _ = session.send(Block::new(answer.as_bytes()).ordered()).await;
+            }
+            session.closed().await;
+        }
+    });
+    addr
 }
 
 /// A session with a `squall recv`.

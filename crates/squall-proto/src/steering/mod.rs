@@ -40,6 +40,7 @@ use noq_proto::{
     PathEvent, PathStatus, StreamEvent, VarInt, coding::Encodable as _,
 };
 use squall_sched::PathId;
+use squall_units::format::is_hidden;
 
 pub(crate) use controller::{Departure, Fate, Ledger};
 pub(crate) use governor::Lost;
@@ -639,10 +640,10 @@ fn close_reason(error: ConnectionError) -> CloseReason {
     }
 }
 
-/// The words of a peer, fit for a log or a terminal: no control characters, no more than [`MAX_REASON`] characters.
+/// The words of a peer, fit for a log or a terminal: no hidden characters, no more than [`MAX_REASON`] characters.
 fn printable(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
-    text.chars().take(MAX_REASON).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().take(MAX_REASON).map(|c| if is_hidden(c) { ' ' } else { c }).collect()
 }
 
 /// Characters of a peer's reason that are kept.
@@ -655,6 +656,7 @@ mod tests {
     #[test]
     fn the_words_of_a_peer_are_fit_for_a_terminal() {
         assert_eq!(printable(b"no\nERROR all is lost\x1b[2J \xff"), "no ERROR all is lost [2J \u{fffd}");
+        assert_eq!(printable("a\u{202e}b\u{200b}c\u{2028}d".as_bytes()), "a b c d");
         assert_eq!(printable(&[b'a'; 1000]).len(), MAX_REASON);
     }
 }

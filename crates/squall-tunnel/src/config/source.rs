@@ -20,6 +20,16 @@ impl Source {
         self.prefix
     }
 
+    /// Whether an address is the first or the last one of the network: that of the network, and its broadcast address. IPv6 has
+    /// none, nor has a network of one or two addresses (RFC 3021).
+    pub(crate) fn is_edge(&self, address: IpAddr) -> bool {
+        let (IpAddr::V4(own), IpAddr::V4(other)) = (self.address, address) else { return false };
+        let hosts = u32::MAX.checked_shr(self.prefix).unwrap_or(0);
+        hosts > 1
+            && self.contains(address)
+            && [own.to_bits() & !hosts, own.to_bits() | hosts].contains(&other.to_bits())
+    }
+
     /// Whether it contains an address. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

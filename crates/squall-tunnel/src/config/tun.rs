@@ -46,6 +46,8 @@ pub struct TunConfig {
     pub rules: Vec<TunRule>,
     /// The entries that an exit accepts packets from, each with its addresses.
     pub peers: Vec<TunPeer>,
+    /// The networks that an entry routes packets to, beside its own addresses. What arrives for others is dropped.
+    pub behind: Vec<Source>,
 }
 
 /// An address of a device, with the length of its network's prefix.
@@ -160,6 +162,7 @@ impl TunConfig {
             ],
             rules: Vec::new(),
             peers: Vec::new(),
+            behind: Vec::new(),
         }
     }
 
@@ -226,7 +229,7 @@ pub(crate) fn flow_name(peer: &str, class: TrafficClass) -> String {
 
 impl TunAddress {
     /// The network of the address.
-    fn network(&self) -> Source {
+    pub(crate) fn network(&self) -> Source {
         Source::new(self.ip, u32::from(self.prefix))
     }
 }
@@ -272,6 +275,8 @@ pub(super) struct TunTable {
     rule: Vec<RuleTable>,
     #[serde(default)]
     peer: Vec<PeerTable>,
+    #[serde(default)]
+    behind: Vec<Parsed<Source>>,
 }
 
 /// `[tun.class.…]` as they are written.
@@ -357,6 +362,12 @@ impl TunTable {
         if is_entry && !self.peer.is_empty() {
             return Err(Mistake::new("peer", "unknown key 'peer' at this end: it belongs to the exit"));
         }
+        if !is_entry && !self.behind.is_empty() {
+            return Err(Mistake::new("behind", "unknown key 'behind' at this end: it belongs to the entry"));
+        }
+        if self.behind.len() > MAX_LIST {
+            return Err(Mistake::new("behind", format!("more than {MAX_LIST} networks")));
+        }
         if self.rule.len() > MAX_LIST {
             return Err(Mistake::new(format!("rule.{MAX_LIST}"), format!("more than {MAX_LIST} rules")));
         }
@@ -378,6 +389,7 @@ impl TunTable {
             classes,
             rules: self.rule.into_iter().map(rule).collect(),
             peers: peers(self.peer, folder)?,
+            behind: self.behind.into_iter().map(|Parsed(source)| source).collect(),
             ..default
         })
     }

@@ -7,13 +7,14 @@ pub(crate) mod request;
 
 use std::{
     fs,
+    fs::{OpenOptions, Permissions},
     io::{
         self,
         ErrorKind::{AddrInUse, AlreadyExists, ConnectionRefused, NotFound, WouldBlock},
     },
     mem,
     os::unix::{
-        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
         net::{SocketAddr, UnixListener as Listener},
     },
     path::{Path, PathBuf},
@@ -22,14 +23,14 @@ use std::{
 };
 
 use rustix::{
-    fs::{FlockOperation, flock},
+    fs::{FlockOperation, OFlags, flock},
     io::Errno,
 };
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink},
     net::{UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
     time::timeout,
 };
@@ -37,11 +38,13 @@ use tokio::{
 use self::request::{Call, Failure, MAX_REQUEST, Request, answer, code, parse};
 use crate::{
     config::ControlConfig,
+    limiter::Places,
     shared::Shared,
     supervise::{self, Supervised},
 };
 
-/// Connections at a time; further ones wait in the kernel.
+/// Connections at a time whose client is waited for: the newest one displaces the one that has been silent for longest. As many
+/// requests are worked on; further connections wait in the kernel.
 const CONNECTIONS: usize = 8;
 
 /// Longest time between two requests of a connection.
@@ -50,7 +53,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time for an answer to be read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest time that other processes which start may keep the folder of the socket locked.
+/// Longest time that other processes which start may keep the lock beside the socket.
 const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Bytes of a request that is too long that are read before the connection is closed.
@@ -101,7 +104,7 @@ async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
     // Under a name that is too long, clients could not connect.
     SocketAddr::from_pathname(path)?;
     let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let _turn = take_turn(beside).await?;
+    let _turn = take_turn(path).await?;
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == NotFound => {}
         Err(error) => return Err(error),
@@ -111,30 +114,58 @@ async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
         Ok(_) => check_gone(path).await?,
     }
     let mut private = tempfile::Builder::new();
-    private.prefix(".").permissions(fs::Permissions::from_mode(0o700));
+    private.prefix(".").permissions(Permissions::from_mode(0o700));
     let private = private.tempdir_in(beside)?;
     // Relative as the path is, and with a short name, as the names of sockets are limited.
     let new = beside.join(private.path().file_name().unwrap_or_default()).join("s");
     let listener = Listener::bind(&new)?;
-    fs::set_permissions(&new, fs::Permissions::from_mode(mode))?;
+    fs::set_permissions(&new, Permissions::from_mode(mode))?;
     fs::rename(&new, path)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// The lock of a folder: of processes that start at once, one at a time looks for a socket there and replaces it. `None`
-/// where the folder has no locks or may not be read.
-async fn take_turn(folder: &Path) -> io::Result<Option<fs::File>> {
-    let Ok(file) = fs::File::open(folder) else { return Ok(None) };
+/// The lock of a socket, a file beside it. Removed when it is dropped.
+#[derive(Debug)]
+struct Turn {
+    path: PathBuf,
+    _file: fs::File,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Before it is unlocked, so that it is no other process's.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Of processes that start at once, one at a time looks for a socket at this path and replaces it. Only this user can hold the
+/// lock. `None` where there are no locks, or another user has a file of that name.
+async fn take_turn(socket: &Path) -> io::Result<Option<Turn>> {
+    let name = socket.file_name().unwrap_or_default().to_string_lossy();
+    let path = socket.with_file_name(format!(".{name}.lock"));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
     let begin = Instant::now();
     loop {
+        let Ok(file) = options.open(&path) else { return Ok(None) };
+        let own = file.metadata()?;
+        if own.uid() != rustix::process::geteuid().as_raw() || own.mode() & 0o077 != 0 {
+            return Ok(None);
+        }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Some(file)),
+            // The process that had it before may have removed it.
+            Ok(()) if fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == own.ino()) => {
+                return Ok(Some(Turn { path, _file: file }));
+            }
+            Ok(()) => {}
             Err(Errno::WOULDBLOCK) if begin.elapsed() < TURN_TIMEOUT => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             Err(Errno::WOULDBLOCK) => {
-                return Err(io::Error::new(WouldBlock, "another process keeps its folder locked"));
+                let problem = format!("another process keeps {} locked", path.display());
+                return Err(io::Error::new(WouldBlock, problem));
             }
             Err(_) => return Ok(None),
         }
@@ -162,7 +193,8 @@ async fn check_gone(path: &Path) -> io::Result<()> {
 }
 
 async fn accept(listener: Arc<UnixListener>, shared: Arc<Shared>, is_private: bool) -> Result<(), String> {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(2 * CONNECTIONS));
+    let places = Arc::new(Places::new(CONNECTIONS));
     loop {
         let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
         let Ok((stream, _)) = listener.accept().await else {
@@ -173,10 +205,14 @@ async fn accept(listener: Arc<UnixListener>, shared: Arc<Shared>, is_private: bo
         if is_private && !is_own(&stream) {
             continue;
         }
-        let (shared, journal) = (shared.clone(), shared.journal.clone());
+        let (shared, journal, places) = (shared.clone(), shared.journal.clone(), places.clone());
         supervise::spawn(journal, "a connection to the control socket", async move {
-            // A client that disconnects gets no answer.
-            let _ = serve_connection(stream, &shared).await;
+            let displaced = Arc::new(Notify::new());
+            tokio::select! {
+                // A client that disconnects gets no answer.
+                _ = serve_connection(stream, &shared, &places, &displaced) => {}
+                () = displaced.notified() => {}
+            }
             drop(permit);
         });
     }
@@ -188,10 +224,16 @@ fn is_own(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| [0, own].contains(&peer.uid()))
 }
 
-async fn serve_connection(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
+async fn serve_connection(
+    stream: UnixStream,
+    shared: &Arc<Shared>,
+    places: &Places,
+    displaced: &Arc<Notify>,
+) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
+    let mut place = places.enter(displaced);
     loop {
         line.clear();
         let mut bounded = (&mut reader).take(MAX_REQUEST as u64 + 1);
@@ -205,7 +247,10 @@ async fn serve_connection(stream: UnixStream, shared: &Arc<Shared>) -> io::Resul
         } else {
             // A change waits for the disk, and media are on the threads of tasks.
             let (shared, line) = (shared.clone(), mem::take(&mut line));
-            spawn_blocking(move || respond(&shared, &line)).await.map_err(io::Error::other)?
+            drop(place);
+            let answered = spawn_blocking(move || respond(&shared, &line)).await.map_err(io::Error::other)?;
+            place = places.enter(displaced);
+            answered
         };
         if let Some(answer) = answer {
             timeout(WRITE_TIMEOUT, writer.write_all(answer.as_bytes())).await.map_err(io::Error::other)??;
@@ -293,11 +338,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_stays_locked_is_not_waited_for() {
+    async fn nothing_that_other_users_can_lock_prevents_the_start() {
         let folder = tempfile::tempdir().expect("is made");
-        let _other = take_turn(folder.path()).await.expect("is free").expect("has locks");
-        let error = listen(&folder.path().join("c.sock"), 0o600).await.expect_err("is locked").to_string();
-        assert_eq!(error, "another process keeps its folder locked");
+        let (path, lock) = (folder.path().join("c.sock"), folder.path().join(".c.sock.lock"));
+        let locked = |path: &Path| {
+            let file = fs::File::open(path).expect("is there");
+            flock(&file, FlockOperation::NonBlockingLockExclusive).expect("is free");
+            file
+        };
+        let of_folder = locked(folder.path());
+        drop(listen(&path, 0o600).await.expect("is bound"));
+        drop(of_folder);
+        // A file that others may open: not one of this program.
+        fs::write(&lock, "").expect("is written");
+        fs::set_permissions(&lock, Permissions::from_mode(0o644)).expect("is set");
+        let _of_file = locked(&lock);
+        drop(listen(&path, 0o600).await.expect("is bound"));
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_stays_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = folder.path().join("c.sock");
+        let turn = take_turn(&path).await.expect("is free").expect("has locks");
+        assert_eq!(fs::metadata(&turn.path).expect("is there").mode() & 0o777, 0o600);
+        let error = listen(&path, 0o600).await.expect_err("is locked").to_string();
+        assert!(
+            error.starts_with("another process keeps ") && error.ends_with(".c.sock.lock locked"),
+            "{error}"
+        );
+        drop(turn);
+        assert_eq!(fs::read_dir(folder.path()).expect("is listed").count(), 0);
     }
 
     #[tokio::test]
@@ -328,8 +399,9 @@ mod tests {
         }
         done.store(true, Relaxed);
         let modes = watcher.join().expect("ends");
-        // The socket, and the folder in which it gets its mode.
-        assert!(modes.iter().all(|mode| [(true, 0o660), (false, 0o700)].contains(mode)), "{modes:?}");
+        // The socket, the folder in which it gets its mode, and the lock.
+        let expected = [(true, 0o660), (false, 0o700), (false, 0o600)];
+        assert!(modes.iter().all(|mode| expected.contains(mode)), "{modes:?}");
     }
 
     #[tokio::test]

@@ -123,11 +123,17 @@ async fn update(shared: &Arc<Shared>, from: &TenantsUrl, current: &mut Current) 
     let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
     let Some(list) = answer.map_err(|problem| format!("{}: {problem}", from.shown()))? else { return Ok(()) };
     if list != current.list {
-        apply(shared, &list)?;
+        apply_aside(shared, &list).await?;
         current.list = list;
         current.is_new = true;
     }
     Ok(())
+}
+
+/// As [`apply`]: to read a long list takes a second, and media are on the threads of tasks.
+async fn apply_aside(shared: &Arc<Shared>, list: &KeptList) -> Result<usize, String> {
+    let (shared, list) = (shared.clone(), list.clone());
+    spawn_blocking(move || apply(&shared, &list)).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// Replaces the tenants of the list. Returns their number.
@@ -195,6 +201,31 @@ fn whole(error: &(dyn Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, IdentityConfig, ListenConfig, Side, Token};
+
+    #[tokio::test]
+    async fn other_tasks_run_while_a_long_list_is_read() {
+        let listen = ListenConfig::new(([127, 0, 0, 1], 0).into(), IdentityConfig::Fresh);
+        let token = Token::new("correct horse battery").expect("is long enough");
+        let config = Config::new(Side::Listen(listen), token);
+        let shared = Arc::new(Shared::new(config, None).expect("it has no state"));
+        let flow = |at| format!("[[tenant.flow]]\nname = \"f{at}\"\nout = \"udp://127.0.0.1:9\"\n");
+        let flows: String = (0..4).map(flow).collect();
+        let tenant = |at| format!("[[tenant]]\nname = \"t{at}\"\ntoken_sha256 = \"{at:064x}\"\n{flows}");
+        let text: String = (1..=256).map(tenant).collect();
+        let list = KeptList { url: "https://a/list".to_owned(), etag: None, text };
+        let mut rounds = 0_u32;
+        let applied = tokio::select! {
+            biased;
+            applied = apply_aside(&shared, &list) => applied,
+            () = async { loop {
+                rounds += 1;
+                tokio::task::yield_now().await;
+            } } => unreachable!(),
+        };
+        assert_eq!(applied, Ok(256));
+        assert!(rounds > 10, "another task ran {rounds} times");
+    }
 
     #[test]
     fn the_pause_doubles_up_to_ten_minutes() {

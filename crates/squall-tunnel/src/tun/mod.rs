@@ -1,8 +1,8 @@
 //! IP packets of a TUN device. Each traffic class of each entry is a flow; a packet is a block of it.
 //!
 //! The way of a packet: `tun_inlet` reads it from the device, [`table`] finds the entry that owns its destination and the
-//! traffic class, the flow sends it. At the other end the session passes it to the flow, and [`Port::write`] to the device. An exit
-//! drops packets whose source the entry does not own.
+//! traffic class, the flow sends it. At the other end the session passes it to the flow, and [`Port::write`] to the device, unless
+//! [`Table::admits`] refuses it: the sender may be hostile, so the receiver filters.
 
 mod device;
 mod packet;
@@ -51,7 +51,7 @@ pub(crate) enum Written {
     Later,
     /// The system refuses it.
     Refused,
-    /// The entry does not own its source.
+    /// Its addresses are not those of this peer and this end.
     Foreign,
 }
 
@@ -78,7 +78,7 @@ impl Port {
     /// Writes a packet to the device.
     pub(crate) fn write(&self, bytes: &[u8]) -> Written {
         let Some(packet) = Packet::parse(bytes) else { return Written::Refused };
-        if !self.tun.is_entry && !self.tun.table().owns(&self.peer, packet.source) {
+        if !self.tun.table().admits(&self.peer, &packet) {
             return Written::Foreign;
         }
         match self.tun.io.write(bytes) {
@@ -106,7 +106,7 @@ impl Tun {
         config.tun.as_ref().map(open).transpose()
     }
 
-    /// Takes over peers, rules and traffic classes. Device, addresses and MTU stay.
+    /// Takes over peers, networks behind, rules and traffic classes. Device, addresses and MTU stay.
     pub(crate) fn set(&self, config: &TunConfig) {
         let TunConfig { device, addresses, mtu, .. } = self.config.clone();
         let config = TunConfig { device, addresses, mtu, ..config.clone() };

@@ -58,13 +58,24 @@ impl Packet {
         })
     }
 
-    /// Whether it has a meaning only on a link: groups, link-local addresses, and senders without an address.
+    /// Whether it has a meaning only on a link or a machine: groups, link-local and loopback addresses, senders without an
+    /// address, and IPv4 addresses in a packet of IPv6, which sockets take for IPv4.
     pub(crate) fn is_of_the_link(&self) -> bool {
         let is_local = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => {
-                ip.is_link_local() || ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified()
+                ip.is_link_local()
+                    || ip.is_multicast()
+                    || ip.is_broadcast()
+                    || ip.is_loopback()
+                    || ip.octets()[0] == 0
             }
-            IpAddr::V6(ip) => ip.is_unicast_link_local() || ip.is_multicast() || ip.is_unspecified(),
+            IpAddr::V6(ip) => {
+                ip.is_unicast_link_local()
+                    || ip.is_multicast()
+                    || ip.is_unspecified()
+                    || ip.is_loopback()
+                    || ip.to_ipv4_mapped().is_some()
+            }
         };
         is_local(self.source) || is_local(self.destination)
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::packet::Packet;
-use crate::config::{Source, TrafficClass, TunConfig, TunPeer};
+use crate::config::{Source, TrafficClass, TunAddress, TunConfig, TunPeer};
 
 /// The owners of addresses, and the rules of traffic classes.
 #[derive(Clone, Debug)]
@@ -11,13 +11,17 @@ pub(crate) struct Table {
     peers: Vec<TunPeer>,
     /// Addresses of the device, which no entry owns.
     own: Vec<IpAddr>,
+    /// Networks whose first and last address are no host's.
+    links: Vec<Source>,
+    is_entry: bool,
     config: TunConfig,
 }
 
 impl Table {
     pub(crate) fn new(config: &TunConfig, is_entry: bool) -> Self {
         let own = config.addresses.iter().map(|address| address.ip).collect();
-        Self { peers: config.owners(is_entry), own, config: config.clone() }
+        let links = config.addresses.iter().map(TunAddress::network).chain(config.behind.clone()).collect();
+        Self { peers: config.owners(is_entry), own, links, is_entry, config: config.clone() }
     }
 
     /// The entry that owns an address: the one with the longest prefix.
@@ -33,8 +37,26 @@ impl Table {
         owners.max_by_key(|(prefix, _)| *prefix).map(|(_, index)| index)
     }
 
+    /// Whether a packet stays on its link, as [`Packet::is_of_the_link`], or for a broadcast address of a network here.
+    pub(crate) fn is_of_the_link(&self, packet: &Packet) -> bool {
+        let is_edge = |ip| self.links.iter().any(|link| link.is_edge(ip));
+        packet.is_of_the_link() || is_edge(packet.source) || is_edge(packet.destination)
+    }
+
+    /// Whether a packet of a peer may leave the tunnel here: an entry takes packets to itself and the networks behind it, an
+    /// exit those from the addresses of the peer.
+    pub(crate) fn admits(&self, peer: &str, packet: &Packet) -> bool {
+        let is_here = |ip| self.own.contains(&ip) || self.config.behind.iter().any(|one| one.contains(ip));
+        let is_between = if self.is_entry {
+            is_here(packet.destination) && !is_here(packet.source)
+        } else {
+            self.owns(peer, packet.source)
+        };
+        is_between && !self.is_of_the_link(packet)
+    }
+
     /// Whether the entry of this name owns an address.
-    pub(crate) fn owns(&self, name: &str, address: IpAddr) -> bool {
+    fn owns(&self, name: &str, address: IpAddr) -> bool {
         self.owner(address).is_some_and(|index| self.peers[index].name == name)
     }
 
@@ -57,6 +79,10 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::config::TunRule;
 
@@ -110,5 +136,134 @@ mod tests {
         assert_eq!(class(0, 6, Some((22, 40_000))), TrafficClass::Voice);
         assert_eq!(class(8, 1, None), TrafficClass::Background);
         assert_eq!(class(0, 6, Some((443, 40_000))), TrafficClass::Default);
+    }
+
+    /// A table of an entry, with a network behind it.
+    fn entry() -> Table {
+        let mut config = TunConfig::parse("10.98.0.2/24,fd98::2/64").expect("is right");
+        config.behind = ["192.168.7.0/24", "2001:db8:7::/48"].map(|one| one.parse().expect("right")).into();
+        Table::new(&config, true)
+    }
+
+    fn admits(table: &Table, peer: &str, source: &str, destination: &str) -> bool {
+        let ip = |text: &str| text.parse().expect("is an address");
+        let (source, destination) = (ip(source), ip(destination));
+        table.admits(peer, &Packet { source, destination, dscp: 0, protocol: 17, ports: None })
+    }
+
+    #[test]
+    fn an_entry_takes_what_is_for_itself_and_the_networks_behind_it() {
+        let table = entry();
+        let admits = |source: &str, destination: &str| admits(&table, "tun", source, destination);
+        for own in ["10.98.0.2", "192.168.7.9"] {
+            assert!(admits("203.0.113.9", own) && admits("10.98.0.1", own), "{own}");
+        }
+        for own in ["fd98::2", "2001:db8:7::9"] {
+            assert!(admits("2600::1", own) && admits("fd98::1", own), "{own}");
+        }
+        for (source, destination) in [
+            ("fe80::bad", "ff02::1"),
+            ("fe80::bad", "fd98::2"),
+            ("2600::1", "ff02::1"),
+            ("2600::1", "fe80::2"),
+            ("2600::1", "::1"),
+            ("::1", "fd98::2"),
+            ("::", "fd98::2"),
+            ("fd98::2", "fd98::2"),
+            ("2001:db8:7::1", "fd98::2"),
+            ("::ffff:10.98.0.1", "fd98::2"),
+            ("2600::1", "::ffff:10.98.0.2"),
+            ("2600::1", "fd98::3"),
+            ("10.98.0.1", "224.0.0.251"),
+            ("10.98.0.1", "255.255.255.255"),
+            ("10.98.0.1", "10.98.0.255"),
+            ("10.98.0.1", "10.98.0.0"),
+            ("10.98.0.1", "192.168.7.255"),
+            ("10.98.0.1", "10.98.0.3"),
+            ("10.98.0.1", "10.88.1.2"),
+            ("10.98.0.1", "127.0.0.1"),
+            ("10.98.0.1", "169.254.0.1"),
+            ("169.254.0.1", "10.98.0.2"),
+            ("10.98.0.255", "10.98.0.2"),
+            ("0.0.0.9", "10.98.0.2"),
+            ("127.0.0.1", "10.98.0.2"),
+            ("10.98.0.2", "10.98.0.2"),
+            ("192.168.7.1", "10.98.0.2"),
+        ] {
+            assert!(!admits(source, destination), "{source} to {destination}");
+        }
+    }
+
+    #[test]
+    fn an_exit_takes_what_is_from_its_peer_and_not_for_a_link() {
+        let table = table(&[("site", &["10.98.0.0/24", "fd98::/64"]), ("car", &["10.98.0.7"])]);
+        let admits = |source: &str, destination: &str| admits(&table, "site", source, destination);
+        for destination in ["10.98.0.1", "10.98.0.7", "203.0.113.9", "192.168.1.1"] {
+            assert!(admits("10.98.0.2", destination), "{destination}");
+        }
+        assert!(admits("fd98::2", "fd98::1") && admits("fd98::2", "2600::1"));
+        for (source, destination) in [
+            ("10.98.0.2", "224.0.0.251"),
+            ("10.98.0.2", "255.255.255.255"),
+            ("10.98.0.2", "10.98.0.255"),
+            ("10.98.0.2", "10.98.0.0"),
+            ("10.98.0.2", "127.0.0.1"),
+            ("10.98.0.2", "169.254.169.254"),
+            ("10.98.0.0", "10.98.0.1"),
+            ("10.98.0.255", "10.98.0.1"),
+            ("10.98.0.1", "10.98.0.1"),
+            ("10.98.0.7", "10.98.0.1"),
+            ("8.8.8.8", "10.98.0.1"),
+            ("fd98::2", "ff02::1"),
+            ("fd98::2", "::1"),
+            ("fd98::2", "fe80::1"),
+            ("fd98::2", "::ffff:127.0.0.1"),
+            ("::ffff:10.98.0.2", "fd98::1"),
+            ("fe80::2", "fd98::1"),
+            ("fd98::1", "fd98::1"),
+        ] {
+            assert!(!admits(source, destination), "{source} to {destination}");
+        }
+    }
+
+    /// Addresses of both families: any, and near the edges of what has a meaning of its own.
+    fn address() -> impl Strategy<Value = IpAddr> {
+        let special = "10.98.0.0 10.98.0.255 192.168.7.255 127.0.0.1 224.0.0.1 239.255.255.255 255.255.255.255 169.254.0.0 \
+                       0.0.0.0 ff02::1 fe80:: febf::ffff ::1 :: ::ffff:10.98.0.2 fd98::2 2001:db8:7:: 10.98.0.1";
+        let special: Vec<IpAddr> = special.split(' ').map(|ip| ip.parse().expect("is an address")).collect();
+        let near = prop::sample::select(special).prop_flat_map(|ip| {
+            (-2_i8..=2).prop_map(move |by| match ip {
+                IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits().wrapping_add_signed(by.into())).into(),
+                IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits().wrapping_add_signed(by.into())).into(),
+            })
+        });
+        let v4 = any::<u32>().prop_map(|bits| Ipv4Addr::from_bits(bits).into());
+        let v6 = any::<u128>().prop_map(|bits| Ipv6Addr::from_bits(bits).into());
+        prop_oneof![8 => near, 1 => v4, 1 => v6]
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_leaves_between_other_addresses(source in address(), destination in address()) {
+            // Written as prefixes of bits, unlike the filter.
+            let within = |ip: IpAddr, nets: &[&str]| {
+                nets.iter().any(|net| net.parse::<Source>().expect("is a network").contains(ip))
+            };
+            let is_special = |ip: IpAddr| {
+                let mapped = matches!(ip, IpAddr::V6(ip) if ip.to_bits() >> 32 == 0xffff);
+                let edges = ["10.98.0.0", "10.98.0.255"];
+                let v4 = ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255"];
+                mapped || within(ip, &edges) || within(ip, &v4) || within(ip, &["::/127", "fe80::/10", "ff00::/8"])
+            };
+            let packet = Packet { source, destination, dscp: 0, protocol: 17, ports: None };
+            let inner = ["10.98.0.2", "fd98::2", "192.168.7.0/24", "2001:db8:7::/48"];
+            let edges_behind = ["192.168.7.0", "192.168.7.255"];
+            let plain = !is_special(source) && !is_special(destination);
+            let behind = within(source, &edges_behind) || within(destination, &edges_behind);
+            let expected = plain && !behind && within(destination, &inner) && !within(source, &inner);
+            prop_assert_eq!(entry().admits("tun", &packet), expected);
+            let owned = within(source, &["10.98.0.0/24", "fd98::/64"]) && !within(source, &["10.98.0.1", "fd98::1"]);
+            prop_assert_eq!(table(&[]).admits("tun", &packet), plain && owned);
+        }
     }
 }

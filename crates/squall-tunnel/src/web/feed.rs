@@ -61,19 +61,20 @@ impl Body for Messages {
 }
 
 impl Feed {
-    /// Adds a listener; `None` if there are [`LISTENERS`]. `dropped` is notified when it is too slow.
-    pub(super) fn listen(&self, status: &Status, dropped: Arc<Notify>) -> Option<Messages> {
+    /// Adds a listener, in the place of the oldest one if there are [`LISTENERS`]. `dropped` is notified when it has to end: it is
+    /// too slow, or a newer one takes its place.
+    pub(super) fn listen(&self, status: &Status, dropped: Arc<Notify>) -> Messages {
         let state = &mut *lock(&self.0);
         state.listeners.retain(|listener| !listener.queue.is_closed());
         if state.listeners.len() >= LISTENERS {
-            return None;
+            state.listeners.remove(0).dropped.notify_one();
         }
         let (sender, queue) = mpsc::channel(QUEUE);
         // There is room for both.
         let _ = sender.try_send(message("history", &state.history.json()));
         let _ = sender.try_send(message("status", &status_json(status)));
         state.listeners.push(Listener { queue: sender, dropped });
-        Some(Messages { queue })
+        Messages { queue }
     }
 
     /// Keeps a sample, and sends the status to all listeners.
@@ -122,8 +123,8 @@ mod tests {
     async fn a_slow_listener_is_dropped_and_the_others_go_on() {
         let (feed, status) = (Feed::default(), Status::default());
         let dropped = Arc::new(Notify::new());
-        let mut quick = feed.listen(&status, Arc::default()).expect("there is room");
-        let _slow = feed.listen(&status, dropped.clone()).expect("there is room");
+        let mut quick = feed.listen(&status, Arc::default());
+        let _slow = feed.listen(&status, dropped.clone());
         for _ in 0..100 {
             feed.publish(&status);
             while quick.queue.try_recv().is_ok() {}
@@ -133,13 +134,17 @@ mod tests {
         assert!(!quick.queue.is_closed());
     }
 
-    #[test]
-    fn listeners_are_bounded_and_make_room_when_they_leave() {
-        let (feed, status) = (Feed::default(), Status::default());
-        let all: Vec<_> =
-            (0..LISTENERS).map(|_| feed.listen(&status, Arc::default()).expect("there is room")).collect();
-        assert!(feed.listen(&status, Arc::default()).is_none());
-        drop(all);
-        assert!(feed.listen(&status, Arc::default()).is_some());
+    #[tokio::test]
+    async fn the_newest_listener_takes_the_place_of_the_oldest() {
+        let (feed, status, oldest) = (Feed::default(), Status::default(), Arc::new(Notify::new()));
+        let _oldest = feed.listen(&status, oldest.clone());
+        let others: Vec<_> = (1..LISTENERS).map(|_| feed.listen(&status, Arc::default())).collect();
+        let newest = feed.listen(&status, Arc::default());
+        oldest.notified().await;
+        assert_eq!(lock(&feed.0).listeners.len(), LISTENERS);
+        assert!(others.iter().chain([&newest]).all(|one| !one.queue.is_closed()));
+        drop((others, newest));
+        let _new = feed.listen(&status, Arc::default());
+        assert_eq!(lock(&feed.0).listeners.len(), 1, "those that left have no place");
     }
 }

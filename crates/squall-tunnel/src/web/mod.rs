@@ -8,10 +8,7 @@ use std::{
     convert::Infallible,
     io,
     net::{IpAddr, SocketAddr},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -27,18 +24,28 @@ use tokio::{
 
 use self::feed::{Feed, LISTENERS, Messages};
 use crate::{
+    clock::lock,
+    exits::host_name,
     journal::Kind,
+    limiter::Places,
     metrics,
     shared::Shared,
     status::{Status, WhyStatus},
     supervise::{self, Supervised},
 };
 
-/// Most connections at a time.
-const CONNECTIONS: usize = 16;
+/// Most connections at a time that do not listen to the feed. The newest one takes the place of the oldest: a probe of
+/// `/ready` always has one.
+const CONNECTIONS: usize = 8;
 
 /// Longest duration of a connection that does not listen to the feed.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest duration of one that does. Pages connect again.
+const LISTENER_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Longest time for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Failures to accept a connection are reported this often at most.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
@@ -84,7 +91,7 @@ pub(crate) async fn serve(address: SocketAddr, shared: Arc<Shared>) -> Result<We
             Ok(())
         }
     };
-    let server = Arc::new(Server { shared, feed, is_private: is_private(address.ip()) });
+    let server = Arc::new(Server { shared, feed });
     let serve = move || accept(listener.clone(), server.clone());
     let tasks = [
         supervise::restarting(journal.clone(), "the status page", serve),
@@ -97,8 +104,6 @@ pub(crate) async fn serve(address: SocketAddr, shared: Arc<Shared>) -> Result<We
 struct Server {
     shared: Arc<Shared>,
     feed: Arc<Feed>,
-    /// Whether only this machine can connect.
-    is_private: bool,
 }
 
 fn is_private(address: IpAddr) -> bool {
@@ -106,7 +111,9 @@ fn is_private(address: IpAddr) -> bool {
 }
 
 async fn accept(listener: Arc<TcpListener>, server: Arc<Server>) -> Result<(), String> {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    // And one that takes the place of another.
+    let permits = Arc::new(Semaphore::new(CONNECTIONS + LISTENERS + 1));
+    let places = Arc::new(Places::new(CONNECTIONS));
     let mut said: Option<Instant> = None;
     loop {
         // The permit first: further connections wait in the kernel, which bounds them too.
@@ -124,41 +131,45 @@ async fn accept(listener: Arc<TcpListener>, server: Arc<Server>) -> Result<(), S
                 continue;
             }
         };
-        let server = server.clone();
+        let (server, places) = (server.clone(), places.clone());
         let journal = server.shared.journal.clone();
         supervise::spawn(journal, "a connection to the status page", async move {
-            serve_connection(stream, &server).await;
+            serve_connection(stream, &server, &places).await;
             drop(permit);
         });
     }
 }
 
-async fn serve_connection(stream: TcpStream, server: &Server) {
+async fn serve_connection(stream: TcpStream, server: &Server, places: &Places) {
     // A listener that does not read must not have the kernel collect megabytes. Fails on a closed socket.
     let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
-    let (dropped, is_listener) = (Arc::new(Notify::new()), AtomicBool::new(false));
+    let dropped = Arc::new(Notify::new());
+    // Listeners have none: the feed has its own.
+    let place = Mutex::new(Some(places.enter(&dropped)));
     let service = service_fn(|request| {
         let answer = server.answer(&request, &dropped);
-        is_listener.store(matches!(answer.body(), Either::Right(_)), Relaxed);
+        if matches!(answer.body(), Either::Right(_)) {
+            lock(&place).take();
+        }
         async move { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(CONNECTION_TIMEOUT)
+        .header_read_timeout(HEAD_TIMEOUT)
         .keep_alive(false)
         .max_buf_size(16 << 10)
         .serve_connection(TokioIo::new(stream), service);
     let expired = async {
         tokio::time::sleep(CONNECTION_TIMEOUT).await;
-        if is_listener.load(Relaxed) {
-            std::future::pending::<()>().await;
+        if lock(&place).is_none() {
+            tokio::time::sleep(LISTENER_TIMEOUT).await;
         }
     };
     tokio::select! {
         // A client that disconnects gets no answer.
         _ = connection => {}
         () = expired => {}
-        // A slow listener may not read what waits for it.
+        // A slow listener may not read what waits for it, and newer connections need the place.
         () = dropped.notified() => {}
     }
 }
@@ -168,15 +179,21 @@ fn status_json(status: &Status) -> String {
     serde_json::to_string(status).unwrap_or_else(|_| "{}".to_owned())
 }
 
-/// Whether a request names this machine by an address, or as `localhost`. A web page could make another name point here
-/// and read the status through a browser on this machine (DNS rebinding).
+/// Whether a request names this machine by an address, by its host name, or by a name that no domain of the internet can have:
+/// without a dot, or of a domain that is never delegated (RFC 6761, RFC 6762, RFC 8375, and ICANN's `internal`). A web page could
+/// make another name point here and read the status through a browser that reaches this machine (DNS rebinding).
 fn is_addressed<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else { return true };
     let Ok(authority) = host.to_str().unwrap_or_default().parse::<hyper::http::uri::Authority>() else {
         return false;
     };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    name == "localhost" || name.parse::<IpAddr>().is_ok()
+    let name = name.to_ascii_lowercase();
+    let is_local = |domain| name.ends_with(domain);
+    name.parse::<IpAddr>().is_ok()
+        || !name.contains('.')
+        || [".localhost", ".local", ".internal", ".home.arpa", ".test"].into_iter().any(is_local)
+        || name.eq_ignore_ascii_case(&host_name())
 }
 
 /// Whether a page of another site made a browser send the request.
@@ -211,8 +228,8 @@ fn with_headers(body: Either<Full<Bytes>, Messages>, kind: &'static str) -> Answ
 impl Server {
     /// `dropped` is notified if the request listens to the feed and is too slow.
     fn answer<B>(&self, request: &Request<B>, dropped: &Arc<Notify>) -> Answer {
-        if self.is_private && !is_addressed(request) {
-            let words = "use an address or localhost: other names are refused\n";
+        if !is_addressed(request) {
+            let words = "use an address, or the host name of this machine: other names are refused\n";
             return failure(StatusCode::FORBIDDEN, words);
         }
         if request.method() != Method::GET {
@@ -234,13 +251,10 @@ impl Server {
                 Err(words) => failure(StatusCode::NOT_FOUND, words),
             },
             "/events" if is_cross_site(request) => failure(StatusCode::FORBIDDEN, "not for other sites\n"),
-            "/events" => match self.feed.listen(&self.shared.status(), dropped.clone()) {
-                Some(messages) => with_headers(Either::Right(messages), "text/event-stream"),
-                None => {
-                    let words = format!("there are {LISTENERS} listeners already\n");
-                    failure(StatusCode::SERVICE_UNAVAILABLE, words)
-                }
-            },
+            "/events" => {
+                let messages = self.feed.listen(&self.shared.status(), dropped.clone());
+                with_headers(Either::Right(messages), "text/event-stream")
+            }
             _ => {
                 let words = "there are /, /events, /metrics, /ready, /status and /why?flow=NAME\n";
                 failure(StatusCode::NOT_FOUND, words)

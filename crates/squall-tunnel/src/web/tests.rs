@@ -11,7 +11,7 @@ fn server() -> Arc<Server> {
     let token = Token::new("correct horse battery").expect("is long enough");
     let shared =
         Arc::new(Shared::new(Config::new(Side::Listen(listen), token), None).expect("it has no state"));
-    Arc::new(Server { shared, feed: Arc::default(), is_private: true })
+    Arc::new(Server { shared, feed: Arc::default() })
 }
 
 /// A listener that does not read must cost no more than its queue, and the kernel's.
@@ -42,6 +42,39 @@ async fn a_listener_that_does_not_read_is_disconnected() {
     let _ = read.expect("the connection ends");
     assert!(rest.len() < 8 << 20, "{} bytes", rest.len());
     accepting.abort();
+}
+
+/// Wherever the page listens: there are browsers in a local network too.
+#[test]
+fn names_that_a_web_site_can_have_are_refused() {
+    let server = server();
+    let answer = |host: &str| {
+        let request = Request::builder().uri("/metrics").header("host", host).body(());
+        server.answer(&request.expect("is a request"), &Arc::default()).status()
+    };
+    let own = format!("{}:9464", host_name());
+    for host in [
+        "192.168.1.7",
+        "[fd98::1]:9464",
+        "localhost",
+        "LOCALHOST:9464",
+        "exit",
+        "exit.local",
+        "a.b.internal",
+        &own,
+    ] {
+        assert_eq!(answer(host), StatusCode::OK, "{host}");
+    }
+    for host in [
+        "evil.example",
+        "evil.example:9464",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil.",
+        "local.com",
+    ] {
+        assert_eq!(answer(host), StatusCode::FORBIDDEN, "{host}");
+    }
 }
 
 #[test]
