@@ -286,7 +286,10 @@ fn runtime() -> Result<tokio::runtime::Handle, ListenError> {
 /// # Errors
 /// As [`Endpoint::connect`].
 pub async fn connect(request: Connect, config: Config) -> Result<Session, ConnectError> {
-    let endpoint = Endpoint::client(config).map_err(|_| ConnectError::NoRuntime)?;
+    let endpoint = Endpoint::client(config).map_err(|error| match error {
+        ListenError::NoRuntime => ConnectError::NoRuntime,
+        error => ConnectError::Request(error.to_string()),
+    })?;
     endpoint.connect(request).await
 }
 
