@@ -16,8 +16,12 @@
  * changes it meanwhile.
  *
  * Threads: every function can be called from every thread, also for the same session at the same time. The library calls no
- * function of the program. It starts one thread with the first squall_listen or squall_connect. Do not use it in a process
- * that was forked after that, nor from a signal handler.
+ * function of the program. It starts one thread with the first squall_listen or squall_connect. Do not call it from a signal
+ * handler.
+ *
+ * Processes: a child of fork() can listen and connect; it has a thread and numbers of its own. Numbers of its parent are the
+ * error SQUALL_ERROR_FORKED there, and what it does leaves the parent's sessions alone. Ports of the parent stay in use until
+ * the child has ended, too.
  *
  * Errors: functions return SQUALL_OK, SQUALL_NOTHING, or a negative code, which squall_last_error explains in one line. A
  * result is written on success only.
@@ -125,6 +129,10 @@ enum squall_code
      * A defect in the library.
      */
     SQUALL_ERROR_INTERNAL = -13,
+    /**
+     * The endpoint or session belongs to the process that this one was forked from.
+     */
+    SQUALL_ERROR_FORKED = -14,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -1112,7 +1120,7 @@ squall_code squall_set_threads(uint32_t threads);
 
 /**
  * Listens. On success *endpoint is to be freed with squall_endpoint_free. The options are copied. May wait for a name server
- * if addresses have host names.
+ * if addresses have host names, and up to half a second for an address that is in use, as that of an endpoint that was freed.
  *
  * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options or an unreadable certificate, SQUALL_ERROR_LISTEN if
  * an address is taken or none of this machine, SQUALL_ERROR_SYSTEM.
@@ -1161,7 +1169,8 @@ squall_code squall_accept(squall_endpoint endpoint,
                           squall_session *session);
 
 /**
- * Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns.
+ * Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns. The addresses
+ * are free at most 0.3 s after the last session was freed or has ended; squall_listen waits for that.
  *
  * Errors: SQUALL_ERROR_HANDLE.
  */

@@ -5,7 +5,7 @@ use std::{net::ToSocketAddrs as _, sync::Arc, time::Duration};
 use squall::{Config, Identity};
 use tokio::{sync::Notify, task::AbortHandle};
 
-use squall_bindings::{Code, Failure, Queue, Session, runtime};
+use squall_bindings::{Code, Failure, Queue, Session, listen, runtime};
 
 /// An endpoint, and the next session that it accepted.
 pub(crate) struct Endpoint {
@@ -22,7 +22,7 @@ struct Accepted {
 }
 
 impl Endpoint {
-    pub(crate) fn listen(addresses: &[&str], identity: &Identity, config: Config) -> Result<Self, Failure> {
+    pub(crate) fn listen(addresses: &[&str], identity: &Identity, config: &Config) -> Result<Self, Failure> {
         let tls = identity.server_tls().map_err(Failure::of(Code::ErrorListen))?;
         let mut resolved = Vec::new();
         for address in addresses {
@@ -34,10 +34,8 @@ impl Endpoint {
         let queue = Queue::new().map_err(Failure::of(Code::ErrorSystem))?;
         let accepted = Arc::new(Accepted { queue, taken: Notify::new() });
         let runtime = runtime()?;
-        let inner = {
-            let _entered = runtime.enter();
-            squall::Endpoint::listen(&resolved[..], &tls, config).map_err(Failure::of(Code::ErrorListen))?
-        };
+        let inner = listen(runtime.handle(), &resolved[..], &tls, config);
+        let inner = inner.map_err(Failure::of(Code::ErrorListen))?;
         let (endpoint, filled) = (inner.clone(), accepted.clone());
         let task = runtime.spawn(async move {
             while let Some(session) = endpoint.accept().await {

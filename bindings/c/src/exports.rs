@@ -104,7 +104,7 @@ pub extern "C" fn squall_set_threads(threads: u32) -> Code {
 }
 
 /// Listens. On success *endpoint is to be freed with squall_endpoint_free. The options are copied. May wait for a name server
-/// if addresses have host names.
+/// if addresses have host names, and up to half a second for an address that is in use, as that of an endpoint that was freed.
 ///
 /// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options or an unreadable certificate, SQUALL_ERROR_LISTEN if
 /// an address is taken or none of this machine, SQUALL_ERROR_SYSTEM.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn squall_listen(
             let addresses = memory::texts("addresses", options.addresses, options.address_count)?;
             (to, addresses, identity, config(options.config)?)
         };
-        to.write(handle::insert_endpoint(Endpoint::listen(&addresses, &identity, config)?));
+        to.write(handle::insert_endpoint(Endpoint::listen(&addresses, &identity, &config)?));
         Ok(Code::Ok)
     })
 }
@@ -202,7 +202,8 @@ pub unsafe extern "C" fn squall_accept(
     })
 }
 
-/// Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns.
+/// Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns. The addresses
+/// are free at most 0.3 s after the last session was freed or has ended; squall_listen waits for that.
 ///
 /// Errors: SQUALL_ERROR_HANDLE.
 #[unsafe(no_mangle)]

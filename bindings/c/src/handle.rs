@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use squall_bindings::{Code, Failure, Session, Table};
+use squall_bindings::{Code, Failure, Session, Table, is_of_parent};
 
 use crate::{endpoint::Endpoint, radio::Radios};
 
@@ -40,5 +40,8 @@ pub(crate) fn remove_session(number: i64) -> Result<Arc<Open>, Failure> {
 }
 
 fn unknown(number: i64, kind: &str) -> Failure {
+    if is_of_parent(number) {
+        return Failure::forked(kind);
+    }
     Failure::new(Code::ErrorHandle, format!("{number} is no {kind}: it was freed, or never was one"))
 }

@@ -34,6 +34,8 @@ pub enum Code {
     ErrorSystem = -12,
     /// A defect in the library.
     ErrorInternal = -13,
+    /// The endpoint or session belongs to the process that this one was forked from.
+    ErrorForked = -14,
 }
 
 /// What happened. A later release can add kinds: ignore those that you do not know.

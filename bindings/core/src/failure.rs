@@ -27,6 +27,12 @@ impl Failure {
         Self::new(Code::ErrorArgument, line)
     }
 
+    /// The use of an object that belongs to the parent of a forked process.
+    pub fn forked(name: &str) -> Self {
+        let line = format!("this process was forked from the one that has the {name}: make another one here");
+        Self::new(Code::ErrorForked, line)
+    }
+
     /// For `map_err`.
     pub fn of<E: ToString>(code: Code) -> impl Fn(E) -> Self {
         move |error| Self::new(code, error.to_string())

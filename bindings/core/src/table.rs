@@ -8,35 +8,56 @@ use std::{
     },
 };
 
-/// Objects of one kind by number. Numbers start at 1 and are used once, across all tables: one that refers to an object of
-/// one kind refers to none of another.
-#[derive(Debug, Default)]
-pub struct Table<T> {
-    all: RwLock<BTreeMap<i64, Arc<T>>>,
+use crate::PerProcess;
+
+/// The number that was given last, by this process or one that it was forked from.
+static LAST: AtomicI64 = AtomicI64::new(0);
+
+/// The first number of each process.
+static FIRST: PerProcess<First> = PerProcess::new();
+
+struct First(i64);
+
+impl Default for First {
+    fn default() -> Self {
+        Self(LAST.load(Relaxed) + 1)
+    }
 }
 
-impl<T> Table<T> {
+/// Whether a number was given by a process that this one was forked from.
+pub fn is_of_parent(number: i64) -> bool {
+    (1..FIRST.get().0).contains(&number)
+}
+
+/// Objects of one kind by number. Numbers start at 1 and are used once, across all tables: one that refers to an object of
+/// one kind refers to none of another. In a forked process all tables are empty.
+#[derive(Debug, Default)]
+pub struct Table<T>(PerProcess<Objects<T>>);
+
+type Objects<T> = RwLock<BTreeMap<i64, Arc<T>>>;
+
+impl<T: Send + Sync> Table<T> {
     /// An empty table.
     pub const fn new() -> Self {
-        Self { all: RwLock::new(BTreeMap::new()) }
+        Self(PerProcess::new())
     }
 
     /// Enters an object; returns its number.
-    pub fn insert(&self, object: T) -> i64 {
-        static LAST: AtomicI64 = AtomicI64::new(0);
+    pub fn insert(&'static self, object: T) -> i64 {
+        FIRST.get();
         let number = LAST.fetch_add(1, Relaxed) + 1;
-        self.all.write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(object));
+        self.0.get().write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(object));
         number
     }
 
     /// The object of a number, unless it was removed.
-    pub fn get(&self, number: i64) -> Option<Arc<T>> {
-        self.all.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+    pub fn get(&'static self, number: i64) -> Option<Arc<T>> {
+        self.0.get().read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
     }
 
     /// Removes an object. A call that uses it at the moment keeps it until the call is done.
-    pub fn remove(&self, number: i64) -> Option<Arc<T>> {
-        self.all.write().unwrap_or_else(PoisonError::into_inner).remove(&number)
+    pub fn remove(&'static self, number: i64) -> Option<Arc<T>> {
+        self.0.get().write().unwrap_or_else(PoisonError::into_inner).remove(&number)
     }
 }
 
@@ -46,14 +67,16 @@ mod tests {
 
     #[test]
     fn a_number_refers_to_one_object_of_one_table_until_it_is_removed() {
-        let (table, others) = (Table::new(), Table::new());
-        let first = table.insert("first");
-        let other = others.insert("other");
-        assert!(first > 0 && others.get(first).is_none() && table.get(other).is_none());
-        let held = table.get(first).expect("is there");
-        assert_eq!(table.remove(first).as_deref(), Some(&"first"));
-        assert!(table.get(first).is_none() && table.remove(first).is_none());
+        static TABLE: Table<&str> = Table::new();
+        static OTHERS: Table<&str> = Table::new();
+        let first = TABLE.insert("first");
+        let other = OTHERS.insert("other");
+        assert!(first > 0 && OTHERS.get(first).is_none() && TABLE.get(other).is_none());
+        let held = TABLE.get(first).expect("is there");
+        assert_eq!(TABLE.remove(first).as_deref(), Some(&"first"));
+        assert!(TABLE.get(first).is_none() && TABLE.remove(first).is_none());
         assert_eq!(*held, "first");
-        assert!(![first, other].contains(&table.insert("second")));
+        assert!(![first, other].contains(&TABLE.insert("second")));
+        assert!(![first, other].into_iter().any(is_of_parent));
     }
 }

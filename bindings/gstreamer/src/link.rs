@@ -12,7 +12,7 @@ use squall::{
     Block, BlockFate, Channel, CloseReason, Config, Connect, ConnectError, Endpoint, Fingerprint, Priority,
     Session,
 };
-use squall_bindings::runtime;
+use squall_bindings::{OfProcess, runtime};
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel},
     task::{AbortHandle, JoinSet},
@@ -63,10 +63,15 @@ pub(crate) trait End: Send + Sync + 'static {
 
 /// The connection of an element, while it is READY or more.
 pub(crate) struct Link {
-    task: AbortHandle,
-    current: Current,
+    open: OfProcess<Open>,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) listens_on: Vec<SocketAddr>,
+}
+
+/// The task of a connection, which ends with it.
+struct Open {
+    task: AbortHandle,
+    current: Current,
 }
 
 /// The session in use.
@@ -97,23 +102,27 @@ impl Link {
         match plan {
             Plan::Connect(request, config) => {
                 let task = runtime.spawn(connecting(end, *request, *config, greeter, current.clone()));
-                Ok(Self { task: task.abort_handle(), current, fingerprint: None, listens_on: Vec::new() })
+                let open = OfProcess::new(Open { task: task.abort_handle(), current });
+                Ok(Self { open, fingerprint: None, listens_on: Vec::new() })
             }
             Plan::Listen(listen, config) => {
                 let Listen { address, tls, fingerprint } = *listen;
-                let endpoint = Endpoint::listen(address.as_str(), &tls, *config)
-                    .map_err(|error| Fault::new("listen", error))?;
+                let endpoint = squall_bindings::listen(runtime.handle(), address.as_str(), &tls, &config);
+                let endpoint = endpoint.map_err(|error| Fault::new("listen", error))?;
                 let listens_on = endpoint.local_addrs().to_vec();
                 let task = runtime.spawn(listening(end, endpoint, greeter, current.clone()));
-                Ok(Self { task: task.abort_handle(), current, fingerprint: Some(fingerprint), listens_on })
+                let open = OfProcess::new(Open { task: task.abort_handle(), current });
+                Ok(Self { open, fingerprint: Some(fingerprint), listens_on })
             }
         }
     }
 
-    /// Closes the session. Waits for a moment until the close has left, not for the peer.
+    /// Closes the session. Waits for a moment until the close has left, not for the peer. In a forked process nothing happens: the
+    /// session is that of its parent.
     pub(crate) fn close(self) {
-        self.task.abort();
-        let Some(session) = self.current.replace(None) else { return };
+        let Ok(Open { task, current }) = self.open.get("element") else { return };
+        task.abort();
+        let Some(session) = current.replace(None) else { return };
         if let Ok(runtime) = runtime() {
             let (done, left) = mpsc::sync_channel(1);
             runtime.spawn(async move {
@@ -125,7 +134,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Open {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -181,6 +181,25 @@ fn an_address_in_use_is_an_error() {
 }
 
 #[test]
+fn an_element_starts_again_on_its_port() {
+    let (mut harness, source, address) = receiver(|_| {});
+    for round in 0..20 {
+        let (mut sending, sink) = sender(&address, H264, |_| {});
+        pushes(&mut sending, round, KEY);
+        let arrived = pull(&mut harness);
+        assert_eq!(arrived.map_readable().expect("is mapped")[0], round as u8);
+        // Either end goes first.
+        if round % 2 == 0 {
+            sink.set_state(gst::State::Null).expect("stops");
+        }
+        source.set_state(gst::State::Null).expect("stops");
+        let begun = Instant::now();
+        let started = source.set_state(gst::State::Playing);
+        assert!(started.is_ok(), "round {round}, after {:?}", begun.elapsed());
+    }
+}
+
+#[test]
 fn an_end_that_cannot_be_trusted_is_an_error() {
     let (_harness, _source, address) = receiver(|source| source.set_property("token", "correct horse"));
     let sink = |set: &dyn Fn(&gst::Element)| {

@@ -11,7 +11,12 @@ create_exception!(
 );
 create_exception!(squall.lab, RunError, Error, "A run that failed: exit code 1 of the command.");
 
-create_exception!(squall, SessionError, Error, "A session that can't be had, or is over.");
+create_exception!(
+    squall,
+    SessionError,
+    Error,
+    "A session that can't be had, is over, or belongs to the process that this one was forked from."
+);
 
 /// For `map_err`.
 pub(crate) fn scenario(error: impl std::fmt::Display) -> PyErr {

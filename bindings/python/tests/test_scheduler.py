@@ -47,6 +47,32 @@ def test_minrtt_from_the_fields_of_paths_and_blocks_is_the_same() -> None:
     assert without_name(mine) == without_name(built_in)
 
 
+def test_the_hooks_of_a_class_are_those_of_a_built_in_scheduler() -> None:
+    class OnlySlow(lab.Scheduler):
+        may_hedge = False
+        sharing = 1
+
+        def next(self, context: lab.Context) -> lab.Send | None:
+            path, work = context.path(1), context.next_in_line()
+            return lab.Send(work, path) if path and path.has_room and work else None
+
+    class CappedRtt(MinRtt):
+        name = "capped"
+        metered_cap = 200_000
+
+    follows = {"name": "game", "kind": "game", "fps": 30, "bitrate_min": "1mbps", "bitrate_max": "20mbps", "deadline": "200ms"}
+    fast, slow = SHORT["path"]
+    scenario = {**SHORT, "duration": "5s", "path": [fast, {**slow, "metered": True}], "flow": [follows]}
+    for built_in, mine in [("sp(path=1)", OnlySlow), ("minrtt(cap=200kB)", CappedRtt)]:
+        theirs, own = lab.run(scenario, [built_in, mine], 1)
+        assert json.dumps(without_name(own)) == json.dumps(without_name(theirs))
+    [without] = lab.run(scenario, type("AsASum", (OnlySlow,), {"sharing": "sum"}), 1)
+    [theirs] = lab.run(scenario, "sp(path=1)", 1)
+    assert without_name(without) != without_name(theirs)
+    with pytest.raises(lab.ScenarioError, match="^schedulers: sharing is 'sum', 'free', 'best' or a path's id, not 'all'$"):
+        lab.run(scenario, type("Wrong", (MinRtt,), {"sharing": "all"}), 1)
+
+
 def test_copies_probes_cancels_and_wakes_reach_the_session() -> None:
     class Everything(lab.Scheduler):
         def __init__(self) -> None:

@@ -124,6 +124,27 @@ def test_an_identity_stays_the_same(tmp_path: Path) -> None:
     assert squall.listen("127.0.0.1:0").fingerprint != prints[0]
 
 
+def test_a_port_is_free_again_after_its_listener() -> None:
+    async def run() -> None:
+        # Where no other test takes the port in between.
+        address, kept = "127.0.0.77:0", []
+        for number in range(20):
+            listener = squall.listen(address)
+            address = listener.addresses[0]
+            connecting = squall.connect(address, fingerprint=listener.fingerprint, local=LOCAL)
+            sides = await asyncio.wait_for(asyncio.gather(connecting, listener.accept()), 10)
+            if number == 0:
+                with pytest.raises(squall.SessionError, match="in use"):
+                    squall.listen(address)
+            if number % 2:
+                # A listener that was closed has no port, even if something still refers to it.
+                kept.append((listener, sides))
+                listener.close()
+            del listener, sides
+
+    asyncio.run(run())
+
+
 def test_mistakes_are_one_line() -> None:
     async def run() -> None:
         listener = squall.listen("127.0.0.1:0")

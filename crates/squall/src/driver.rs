@@ -11,7 +11,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
@@ -41,6 +41,10 @@ const MAX_TRANSMITS: usize = 16;
 /// acknowledging them at once would add milliseconds to the round trip, and have the peer burst.
 const MAX_UNANSWERED: usize = 64;
 
+/// How long an endpoint that is let go of answers late packets of sessions that are over. It closes its socket then, so QUIC may
+/// end before three probe timeouts are over (RFC 9000 §10.2), which are seconds on a slow path.
+const DRAIN: Duration = Duration::from_millis(300);
+
 /// Drives a worker until nothing is left of it.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -54,6 +58,8 @@ pub(crate) struct Driver {
     astray: Vec<(usize, Handed)>,
     out: Vec<u8>,
     timer: Timer,
+    /// When the addresses of an endpoint that was let go of are free, at the latest.
+    ends_at: Option<Instant>,
 }
 
 impl Driver {
@@ -61,7 +67,7 @@ impl Driver {
     pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets) -> Self {
         let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
         let (managers, astray, out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, sockets, managers, watch: None, buffers, astray, out, timer }
+        Self { shared, sockets, managers, watch: None, buffers, astray, out, timer, ends_at: None }
     }
 
     /// Executes a request of a handle.
@@ -166,6 +172,22 @@ impl Driver {
             cx: Some(cx),
             received,
         })
+    }
+
+    /// Whether nothing is left to do, as the endpoint was let go of and its sessions are over.
+    fn is_done(&mut self, core: &Core) -> bool {
+        if !core.is_let_go() || !core.orders.is_empty() {
+            return false;
+        }
+        if core.proto.is_empty() {
+            return true;
+        }
+        if !self.shared.worker.group.is_listening() || core.proto.sessions().next().is_some() {
+            self.ends_at = None;
+            return false;
+        }
+        let now = Instant::now();
+        now >= *self.ends_at.get_or_insert(now + DRAIN)
     }
 
     /// Sends the last packets, until the kernel accepts no more.
@@ -281,10 +303,11 @@ impl Future for Driver {
             let at = {
                 let mut core = shared.lock();
                 busy |= core.announce(&shared);
-                if !core.held && core.proto.is_empty() && core.orders.is_empty() {
+                if this.is_done(&core) {
                     return Poll::Ready(());
                 }
-                core.proto.poll_timeout().into_iter().chain(core.radios.due()).chain(core.meters.due()).min()
+                let due = core.proto.poll_timeout().into_iter().chain(this.ends_at);
+                due.chain(core.radios.due()).chain(core.meters.due()).min()
             };
             if !busy && !this.timer.poll(cx, at) {
                 return Poll::Pending;
@@ -300,11 +323,13 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut core = shared.lock();
-        let is_early = core.held;
+        let is_early = !core.is_let_go();
         let Core { meters, proto, routes, .. } = &mut *core;
         meters.finish_all(proto, routes);
         core.close_all(0, "");
         self.send_last(&mut core);
+        // The addresses are free when those that wait for the end continue.
+        self.sockets = Sockets::default();
         core.retire(&shared);
         drop(core);
         if is_early {

@@ -29,7 +29,8 @@ use crate::{
 /// [`Config::workers`] tasks drive them, one by default. A session lives on one of them, with all its paths; those that go
 /// out take turns, and share the sockets of their worker.
 ///
-/// When the last clone is dropped, no session is let in any more; those that are open go on.
+/// When the last clone is dropped, no session is let in any more; those that are open go on. The addresses are free at most
+/// 0.3 s after the last session has ended.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -223,7 +224,8 @@ impl Endpoint {
         self.inner.workers.iter().map(stats).collect()
     }
 
-    /// Closes all sessions and lets no more in or out. Peers see `code` and `reason`; 0 means a normal end.
+    /// Closes all sessions and lets no more in or out. Peers see `code` and `reason`; 0 means a normal end. The addresses are free
+    /// at most 0.3 s later: [`Self::wait_idle`] waits for that.
     pub fn close(&self, code: u32, reason: &str) {
         for shared in &self.inner.workers {
             let mut core = shared.lock();
@@ -234,7 +236,8 @@ impl Endpoint {
         self.inner.group.accept.notify_waiters();
     }
 
-    /// Waits until nothing is left of any session, the close of each included.
+    /// Waits until nothing is left of any session, the close of each included; of an endpoint that was closed also until its
+    /// addresses are free.
     pub async fn wait_idle(&self) {
         let Inner { group, workers, .. } = &*self.inner;
         loop {
@@ -242,7 +245,7 @@ impl Endpoint {
             let mut is_idle = true;
             for shared in workers {
                 let mut core = shared.lock();
-                if !core.gone && !core.proto.is_empty() {
+                if !core.gone && (core.closed || !core.proto.is_empty()) {
                     is_idle = false;
                     core.wake();
                 }
@@ -287,7 +290,10 @@ fn runtime() -> Result<tokio::runtime::Handle, ListenError> {
 /// # Errors
 /// As [`Endpoint::connect`].
 pub async fn connect(request: Connect, config: Config) -> Result<Session, ConnectError> {
-    let endpoint = Endpoint::client(config).map_err(|_| ConnectError::NoRuntime)?;
+    let endpoint = Endpoint::client(config).map_err(|error| match error {
+        ListenError::NoRuntime => ConnectError::NoRuntime,
+        error => ConnectError::Request(error.to_string()),
+    })?;
     endpoint.connect(request).await
 }
 

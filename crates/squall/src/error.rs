@@ -52,7 +52,7 @@ pub enum ListenError {
     #[error("cannot have {0} workers: give a number from 1 to {most}", most = squall_proto::MAX_WORKERS)]
     Workers(usize),
     /// Called outside a tokio runtime.
-    #[error("cannot listen: not inside a tokio runtime")]
+    #[error("cannot make an endpoint: not inside a tokio runtime")]
     NoRuntime,
 }
 

@@ -110,6 +110,11 @@ impl Core {
         }
     }
 
+    /// Whether no session comes in or goes out any more.
+    pub(crate) fn is_let_go(&self) -> bool {
+        !self.held || self.closed
+    }
+
     /// Has the driver look after what was changed.
     pub(crate) fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {

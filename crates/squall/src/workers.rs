@@ -90,6 +90,11 @@ impl Group {
         (group, workers)
     }
 
+    /// Whether there are addresses that sessions come in on.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listening > 0
+    }
+
     /// A session that can be accepted, and the worker that has it.
     pub(crate) fn next_accepted(&self) -> Option<(usize, SessionId)> {
         self.accepted().pop_front()

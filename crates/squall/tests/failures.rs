@@ -127,6 +127,17 @@ fn no_usable_interface_is_explained() {
 }
 
 #[test]
+fn a_number_of_workers_that_cannot_be_is_named() {
+    within(async || {
+        let config = Config { workers: 0, ..Config::default() };
+        let request = Connect::to("127.0.0.1:1").trust(Trust::InsecureAnyone);
+        let error = squall::connect(request, config).await.expect_err("has no workers");
+        let words = "cannot connect: cannot have 0 workers: give a number from 1 to 32";
+        assert_eq!(error.to_string(), words);
+    });
+}
+
+#[test]
 fn outside_a_runtime_nothing_starts() {
     let identity = Identity::self_signed("localhost").expect("is made");
     let tls = identity.server_tls().expect("is valid");

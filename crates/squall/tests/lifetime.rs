@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{LIMIT, ip, next_block, pair, relay::Relay, request, server, within};
 use squall::{
@@ -295,6 +295,50 @@ fn closing_the_endpoint_ends_its_sessions() {
         assert_eq!(server.close_reason(), Some(CloseReason::Local));
         assert_eq!((client.recv().await, client.path_event().await.is_some()), (None, true));
         endpoint.wait_idle().await;
+    });
+}
+
+#[test]
+fn a_closed_endpoint_has_freed_its_address_when_it_is_idle() {
+    within(async || {
+        for workers in [1, 2] {
+            let config = Config { workers, ..Config::default() };
+            let (endpoint, identity) = server(config.clone());
+            let (address, tls) = (endpoint.local_addrs()[0], identity.server_tls().expect("is valid"));
+            let mut last = endpoint;
+            for _ in 0..20 {
+                let client = squall::connect(request(&last, &identity), Config::default()).await;
+                let sides = (client.expect("connects"), last.accept().await.expect("listens"));
+                last.close(0, "");
+                last.wait_idle().await;
+                // The closed one is still there, and so are the handles of its session.
+                let next = Endpoint::listen(address, &tls, config.clone()).expect("the address is free");
+                assert_eq!(sides.1.closed().await, CloseReason::Local);
+                assert!(last.accept().await.is_none());
+                last = next;
+            }
+        }
+    });
+}
+
+#[test]
+fn an_endpoint_that_is_let_go_of_frees_its_address_soon_over_a_slow_path() {
+    within(async || {
+        let (endpoint, identity) = server(Config::default());
+        let (address, tls) = (endpoint.local_addrs()[0], identity.server_tls().expect("is valid"));
+        let relay = Relay::start_with_delay(address, Duration::from_millis(150)).await;
+        let request = Connect::to(relay.addr).trust(Trust::Pinned(identity.fingerprint()));
+        let client = squall::connect(request.over([ip("127.0.0.2")]), Config::default()).await;
+        let (client, session) = (client.expect("connects"), endpoint.accept().await.expect("listens"));
+        drop((endpoint, session));
+        let begun = Instant::now();
+        while Endpoint::listen(address, &tls, Config::default()).is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let taken = begun.elapsed();
+        assert!(taken < Duration::from_millis(700), "{taken:?}");
+        let by_peer = CloseReason::ByPeer { code: 0, reason: String::new() };
+        assert_eq!(client.closed().await, by_peer);
     });
 }
 

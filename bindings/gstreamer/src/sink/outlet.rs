@@ -7,7 +7,7 @@ use std::{
 };
 
 use squall::Session;
-use squall_bindings::runtime;
+use squall_bindings::{OfProcess, runtime};
 
 /// The session of a sink.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Outlet {
 
 #[derive(Default)]
 struct State {
-    session: Option<Session>,
+    session: Option<OfProcess<Session>>,
     /// Sessions so far.
     count: u64,
     /// Waiting is over: the pipeline flushes or stops, or there will be no session.
@@ -27,6 +27,12 @@ struct State {
     /// Results of waits, by their number.
     done: Option<u64>,
     waits: u64,
+}
+
+impl State {
+    fn current(&self) -> Option<Session> {
+        self.session.as_ref()?.get("element").ok().cloned()
+    }
 }
 
 impl Outlet {
@@ -45,7 +51,7 @@ impl Outlet {
 
     pub(crate) fn open(&self, session: Session) {
         self.change(|state| {
-            state.session = Some(session);
+            state.session = Some(OfProcess::new(session));
             state.count += 1;
         });
     }
@@ -71,7 +77,7 @@ impl Outlet {
     }
 
     pub(crate) fn session(&self) -> Option<Session> {
-        self.lock().session.clone()
+        self.lock().current()
     }
 
     /// The session and its number. Waits for the first one, until the time is up; a later gap is not waited for.
@@ -79,8 +85,8 @@ impl Outlet {
         let end = Instant::now() + time;
         let mut state = self.lock();
         loop {
-            if let Some(session) = &state.session {
-                return Some((session.clone(), state.count));
+            if let Some(session) = state.current() {
+                return Some((session, state.count));
             }
             let left = end.saturating_duration_since(Instant::now());
             if state.count > 0 || state.interrupted || state.failed || left.is_zero() {

@@ -15,6 +15,7 @@ use gstreamer_base::{
     subclass::{base_src::CreateSuccess, prelude::*},
 };
 use squall::Session;
+use squall_bindings::OfProcess;
 
 use super::{
     SquallSrc as Element,
@@ -34,7 +35,7 @@ pub struct SquallSrc {
     settings: Mutex<Settings>,
     link: Mutex<Option<Link>>,
     inlet: Arc<Inlet>,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<OfProcess<Session>>>,
     timeline: Mutex<Timeline>,
     /// The property of the sender, if it is more than the own one.
     latency_ms: AtomicU32,
@@ -138,6 +139,10 @@ impl SquallSrc {
         Ok(())
     }
 
+    fn session(&self) -> Option<Session> {
+        lock(&self.session).as_ref()?.get("element").ok().cloned()
+    }
+
     fn close(&self) {
         lock(&self.session).take();
         let link = lock(&self.link).take();
@@ -168,8 +173,7 @@ impl BaseSrcImpl for SquallSrc {
 
     fn event(&self, event: &gst::Event) -> bool {
         let is_request = event.type_() == gst::EventType::CustomUpstream && event.has_name("GstForceKeyUnit");
-        let session = lock(&self.session).clone().filter(|_| is_request);
-        match session {
+        match self.session().filter(|_| is_request) {
             Some(session) => session.try_send(message(&Message::Key)).is_ok(),
             None => BaseSrcImplExt::parent_event(self, event),
         }
@@ -236,8 +240,7 @@ impl SquallSrc {
     }
 
     fn stats(&self) -> gst::Structure {
-        let session = lock(&self.session).clone();
-        counters::of_session(session.as_ref())
+        counters::of_session(self.session().as_ref())
             .field("buffers-received", self.received.load(Relaxed))
             .field("buffers-missing", self.inlet.missing())
             .build()
@@ -296,7 +299,7 @@ impl Element {
     /// A session has come up. The pipeline adopts a longer latency of the sender.
     fn begin(&self, session: &Session, latency: Duration) -> Arc<Inlet> {
         let imp = self.imp();
-        *lock(&imp.session) = Some(session.clone());
+        *lock(&imp.session) = Some(OfProcess::new(session.clone()));
         let theirs = u32::try_from(latency.as_millis()).unwrap_or(settings::MAX_LATENCY_MS);
         let before = imp.latency();
         imp.latency_ms.store(theirs, Relaxed);

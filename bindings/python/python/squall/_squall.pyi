@@ -44,12 +44,13 @@ class RunError(Error):
     """A run that failed: exit code 1 of the command, with the same line."""
 
 class SessionError(Error):
-    """A session that can't be had, or is over."""
+    """A session that can't be had, is over, or belongs to the process that this one was forked from."""
 
 def listen(
     address: str, *, identity: str | PathLike[str] | None = None, name: str = "localhost", scheduler: str | None = None
 ) -> Listener:
-    """Listens on ``host:port``; port 0 takes a free one. Needs no running event loop.
+    """Listens on ``host:port``; port 0 takes a free one. Needs no running event loop. Waits up to half a second for a port that
+    is in use.
 
     Args:
         address: such as ``[::]:4433``, which takes IPv4 as well.
@@ -99,7 +100,7 @@ class Listener:
     def accept(self) -> Awaitable[Session | None]:
         """The next session; None when the listener was closed."""
     def close(self, code: int = 0, reason: str = "") -> None:
-        """Stops listening and ends all of its sessions."""
+        """Stops listening and ends all of its sessions. The port is free at most 0.3 s later."""
 
 @final
 class Session:

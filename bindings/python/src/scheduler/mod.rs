@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use squall_sched::{BuildError, Context as View, Decision, Entry, Registry, SchedEvent, Scheduler};
+use squall_sched::{
+    BuildError, Context as View, Decision, Entry, PathId, Registry, SchedEvent, Scheduler, Sharing,
+};
 
 use crate::error::scenario as problem;
 pub(crate) use block::{Block, Work};
@@ -39,6 +41,8 @@ struct Habits {
     follows_queue: bool,
     judges_deadlines: bool,
     wants_stalls: bool,
+    metered_cap: Option<u64>,
+    sharing: Sharing,
     takes_events: bool,
 }
 
@@ -82,8 +86,26 @@ impl Habits {
             follows_queue: is("follows_queue")?,
             judges_deadlines: is("judges_deadlines")?,
             wants_stalls: is("wants_stalls")?,
+            metered_cap: class.getattr("metered_cap")?.extract()?,
+            sharing: sharing(&class.getattr("sharing")?)?,
             takes_events: is("on_event")?,
         })
+    }
+}
+
+/// A path's id, or one of the words of `squall.lab.Scheduler`.
+fn sharing(value: &Bound<'_, PyAny>) -> PyResult<Sharing> {
+    if let Ok(path) = value.extract() {
+        return Ok(Sharing::Only(PathId(path)));
+    }
+    match value.extract::<String>().as_deref() {
+        Ok("sum") => Ok(Sharing::Sum),
+        Ok("free") => Ok(Sharing::Free),
+        Ok("best") => Ok(Sharing::Best),
+        _ => Err(problem(format!(
+            "schedulers: sharing is 'sum', 'free', 'best' or a path's id, not {}",
+            value.repr()?
+        ))),
     }
 }
 
@@ -185,5 +207,13 @@ impl Scheduler for Adapter {
 
     fn judges_deadlines(&self) -> bool {
         self.habits.judges_deadlines
+    }
+
+    fn metered_cap(&self) -> Option<u64> {
+        self.habits.metered_cap
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.habits.sharing
     }
 }

@@ -5,16 +5,22 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use squall::{Config, Connect, Endpoint, Identity, Interfaces, Trust};
+use squall_bindings::OfProcess;
 
 use super::inbox::{self, Inbox};
 use super::runtime::{awaitable, handle};
-use super::{Session, argument, failed};
+use super::{Session, argument, failed, forked};
 
 /// Accepts sessions.
 #[pyclass(module = "squall", frozen)]
 pub(crate) struct Listener {
-    endpoint: Endpoint,
+    addresses: Vec<String>,
     fingerprint: String,
+    open: OfProcess<Open>,
+}
+
+struct Open {
+    endpoint: Endpoint,
     inbox: Inbox<squall::Session>,
 }
 
@@ -30,14 +36,15 @@ pub(crate) fn listen(
 ) -> PyResult<Listener> {
     let config = config(scheduler)?;
     py.detach(|| {
-        let _runtime = handle().enter();
         let identity = match identity {
             Some(file) => Identity::load_or_create(file, name).map_err(failed)?,
             None => Identity::self_signed(name).map_err(failed)?,
         };
         let tls = identity.server_tls().map_err(failed)?;
-        let endpoint = Endpoint::listen(address, &tls, config).map_err(failed)?;
-        Ok(Listener { endpoint, fingerprint: identity.fingerprint().to_string(), inbox: Inbox::new() })
+        let endpoint = squall_bindings::listen(handle(), address, &tls, &config).map_err(failed)?;
+        let addresses = endpoint.local_addrs().iter().map(ToString::to_string).collect();
+        let open = OfProcess::new(Open { endpoint, inbox: Inbox::new() });
+        Ok(Listener { addresses, fingerprint: identity.fingerprint().to_string(), open })
     })
 }
 
@@ -78,11 +85,17 @@ fn config(scheduler: Option<&str>) -> PyResult<Config> {
     Ok(config)
 }
 
+impl Listener {
+    fn open(&self) -> PyResult<&Open> {
+        self.open.get("listener").map_err(forked)
+    }
+}
+
 #[pymethods]
 impl Listener {
     #[getter]
     fn addresses(&self) -> Vec<String> {
-        self.endpoint.local_addrs().iter().map(ToString::to_string).collect()
+        self.addresses.clone()
     }
 
     #[getter]
@@ -95,18 +108,20 @@ impl Listener {
         inbox::call(this, "take")
     }
 
-    fn _take(&self) -> Option<Session> {
-        self.inbox.take().map(Session::from)
+    fn _take(&self) -> PyResult<Option<Session>> {
+        Ok(self.open()?.inbox.take().map(Session::from))
     }
 
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (endpoint, inbox) = (self.endpoint.clone(), self.inbox.share());
+        let Open { endpoint, inbox } = self.open()?;
+        let (endpoint, inbox) = (endpoint.clone(), inbox.share());
         awaitable(py, async move { Ok(inbox.fill(endpoint.accept()).await) })
     }
 
     /// Ends all of its sessions.
     #[pyo3(signature = (code = 0, reason = ""))]
-    fn close(&self, code: u32, reason: &str) {
-        self.endpoint.close(code, reason);
+    fn close(&self, code: u32, reason: &str) -> PyResult<()> {
+        self.open()?.endpoint.close(code, reason);
+        Ok(())
     }
 }

@@ -7,14 +7,17 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use squall::{Block, BlockFate, BlockHandle, Channel, PathHint, Priority};
+use squall_bindings::OfProcess;
 
 use super::inbox::{self, Inbox};
 use super::runtime::awaitable;
-use super::{argument, failed, seconds};
+use super::{argument, failed, forked, seconds};
 
 /// A session.
 #[pyclass(module = "squall", frozen)]
-pub(crate) struct Session {
+pub(crate) struct Session(OfProcess<Open>);
+
+struct Open {
     session: squall::Session,
     inbox: Inbox<squall::Received>,
 }
@@ -24,7 +27,7 @@ pub(crate) struct Session {
 pub(crate) struct Sent {
     #[pyo3(get)]
     id: u64,
-    handle: Mutex<Option<BlockHandle>>,
+    handle: OfProcess<Mutex<Option<BlockHandle>>>,
 }
 
 /// A block that arrived.
@@ -33,7 +36,13 @@ pub(crate) struct Received(squall::Received);
 
 impl From<squall::Session> for Session {
     fn from(session: squall::Session) -> Self {
-        Self { session, inbox: Inbox::new() }
+        Self(OfProcess::new(Open { session, inbox: Inbox::new() }))
+    }
+}
+
+impl Session {
+    fn open(&self) -> PyResult<&Open> {
+        self.0.get("session").map_err(forked)
     }
 }
 
@@ -74,10 +83,10 @@ impl Session {
         };
         block = if reliable { block } else { block.unreliable() };
         block = if ordered { block.ordered() } else { block };
-        let session = self.session.clone();
+        let session = self.open()?.session.clone();
         awaitable(py, async move {
             let handle = session.send(block).await.map_err(failed)?;
-            Ok(Sent { id: handle.id().0, handle: Mutex::new(Some(handle)) })
+            Ok(Sent { id: handle.id().0, handle: OfProcess::new(Mutex::new(Some(handle))) })
         })
     }
 
@@ -94,62 +103,65 @@ impl Session {
         inbox::call(this, "take_next")
     }
 
-    fn _take(&self) -> Option<Received> {
-        self.inbox.take().map(Received)
+    fn _take(&self) -> PyResult<Option<Received>> {
+        Ok(self.open()?.inbox.take().map(Received))
     }
 
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (session, inbox) = (self.session.clone(), self.inbox.share());
+        let Open { session, inbox } = self.open()?;
+        let (session, inbox) = (session.clone(), inbox.share());
         awaitable(py, async move { Ok(inbox.fill(session.recv()).await) })
     }
 
     #[pyo3(signature = (timeout = 5.0))]
     fn finish<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
-        let (session, timeout) = (self.session.clone(), seconds("timeout", timeout)?);
+        let (session, timeout) = (self.open()?.session.clone(), seconds("timeout", timeout)?);
         awaitable(py, async move { session.finish(timeout).await.map_err(failed) })
     }
 
     #[pyo3(signature = (code = 0, reason = ""))]
-    fn close(&self, code: u32, reason: &str) {
-        self.session.close(code, reason);
+    fn close(&self, code: u32, reason: &str) -> PyResult<()> {
+        self.open()?.session.close(code, reason);
+        Ok(())
     }
 
     fn closed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let session = self.session.clone();
+        let session = self.open()?.session.clone();
         awaitable(py, async move { Ok(session.closed().await.to_string()) })
     }
 
     #[getter]
-    fn remote(&self) -> Option<String> {
-        self.session.remote().map(|address| address.to_string())
+    fn remote(&self) -> PyResult<Option<String>> {
+        Ok(self.open()?.session.remote().map(|address| address.to_string()))
     }
 
     #[getter]
-    fn max_block_len(&self) -> usize {
-        self.session.max_block_len()
+    fn max_block_len(&self) -> PyResult<usize> {
+        Ok(self.open()?.session.max_block_len())
     }
 
     /// Local address, remote address, state and smoothed round-trip time in seconds.
-    fn paths(&self) -> Vec<(String, String, String, f64)> {
-        let paths = self.session.path_stats();
+    fn paths(&self) -> PyResult<Vec<(String, String, String, f64)>> {
+        let paths = self.open()?.session.path_stats();
         let row = |path: &squall::PathInfo| {
             let (state, srtt) = (path.stats.state.to_string(), path.stats.srtt.as_secs_f64());
             (path.local.to_string(), path.remote.to_string(), state, srtt)
         };
-        paths.iter().map(row).collect()
+        Ok(paths.iter().map(row).collect())
     }
 
     /// Bits per second that blocks can use over the next second with probability 0.9.
     #[getter]
-    fn safe_rate(&self) -> u64 {
-        self.session.capacity().safe
+    fn safe_rate(&self) -> PyResult<u64> {
+        Ok(self.open()?.session.capacity().safe)
     }
 }
 
 #[pymethods]
 impl Sent {
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let handle = self.handle.get("block").map_err(forked)?;
+        let handle = handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let handle = handle.ok_or_else(|| PyRuntimeError::new_err("the outcome was asked for before"))?;
         awaitable(py, async move { Ok(word(&handle.await)) })
     }

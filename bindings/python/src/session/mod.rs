@@ -26,6 +26,11 @@ fn failed<E: std::fmt::Display>(error: E) -> PyErr {
     SessionError::new_err(error.to_string())
 }
 
+/// What this process was forked with, and cannot use.
+fn forked(failure: squall_bindings::Failure) -> PyErr {
+    SessionError::new_err(failure.line)
+}
+
 /// Seconds as a duration.
 fn seconds(name: &str, seconds: f64) -> Result<Duration, PyErr> {
     Duration::try_from_secs_f64(seconds).map_err(|error| argument(format!("{name}: {error}")))

@@ -1,5 +1,5 @@
 //! The tokio runtime of sessions. It ends before the interpreter does: a thread that still returns a result to Python while
-//! the interpreter is taken down ends the process with a signal.
+//! the interpreter is taken down ends the process with a signal. A forked process has one of its own.
 
 use std::cell::OnceCell;
 use std::pin::Pin;
@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::{IntoPyObject, wrap_pyfunction};
 use pyo3_async_runtimes::TaskLocals;
 use pyo3_async_runtimes::generic::{self, ContextExt};
+use squall_bindings::PerProcess;
 use tokio::runtime::{Handle, Runtime};
 use tokio::task;
 
@@ -22,11 +23,11 @@ struct Threads {
     runtime: Mutex<Option<Runtime>>,
 }
 
-static THREADS: OnceLock<Threads> = OnceLock::new();
+static THREADS: PerProcess<OnceLock<Threads>> = PerProcess::new();
 
-/// The handle of the runtime; the first call starts its threads.
+/// The handle of this process's runtime; the first call starts its threads.
 pub(super) fn handle() -> &'static Handle {
-    let threads = THREADS.get_or_init(|| {
+    let threads = THREADS.get().get_or_init(|| {
         let runtime = Runtime::new().expect("the system has threads and descriptors left");
         Threads { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) }
     });
@@ -49,10 +50,10 @@ pub(crate) fn end_at_exit(py: Python<'_>) -> PyResult<()> {
     py.import("atexit")?.call_method1("register", (wrap_pyfunction!(end, py)?,)).map(drop)
 }
 
-/// Ends the runtime, if it was started. Results that are being returned need the interpreter until then.
+/// Ends the runtime, if this process has started one. Results that are being returned need the interpreter until then.
 #[pyfunction]
 fn end(py: Python<'_>) {
-    let Some(threads) = THREADS.get() else { return };
+    let Some(threads) = THREADS.get().get() else { return };
     let runtime = threads.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
     py.detach(|| runtime.map(|runtime| runtime.shutdown_timeout(END)));
 }

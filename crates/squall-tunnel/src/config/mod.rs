@@ -72,7 +72,7 @@ pub struct Config {
     pub token: Option<Token>,
     /// The tenants of an exit.
     pub tenants: TenantsConfig,
-    /// The scheduler with its options; see [`squall::scheduler`]. Default: `minrtt`.
+    /// The scheduler with its options; see [`squall::scheduler`]. Default: [`DEFAULT_SCHEDULER`].
     pub scheduler: String,
     /// Congestion control of all paths. Default: [`CongestionControl::Steady`].
     pub congestion: CongestionControl,

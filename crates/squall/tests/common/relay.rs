@@ -1,4 +1,4 @@
-//! A UDP relay on loopback that can fall silent, as a radio link does.
+//! A UDP relay on loopback that can fall silent, as a radio link does, and takes its time.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::{net::UdpSocket, task::JoinHandle};
@@ -23,6 +24,8 @@ pub(crate) struct Relay {
 
 struct State {
     open: AtomicBool,
+    /// In each direction.
+    delay: Duration,
     /// Bytes of IP packets from and to each address of clients.
     passed: Mutex<HashMap<IpAddr, u64>>,
 }
@@ -41,9 +44,14 @@ impl State {
 
 impl Relay {
     pub(crate) async fn start(server: SocketAddr) -> Self {
+        Self::start_with_delay(server, Duration::ZERO).await
+    }
+
+    /// One that holds every datagram for a time.
+    pub(crate) async fn start_with_delay(server: SocketAddr, delay: Duration) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
         let addr = front.local_addr().expect("is bound");
-        let state = Arc::new(State { open: AtomicBool::new(true), passed: Mutex::default() });
+        let state = Arc::new(State { open: AtomicBool::new(true), delay, passed: Mutex::default() });
         let task = tokio::spawn(forward(front, server, state.clone()));
         Self { addr, state, task }
     }
@@ -80,8 +88,7 @@ async fn forward(front: Arc<UdpSocket>, server: SocketAddr, state: Arc<State>) {
                 new.insert(back)
             }
         };
-        // A full buffer loses packets, here as anywhere.
-        let _ = back.send_to(&buf[..len], server).await;
+        send(back.clone(), &buf[..len], server, state.delay).await;
     }
 }
 
@@ -89,7 +96,20 @@ async fn answer(back: Arc<UdpSocket>, front: Arc<UdpSocket>, client: SocketAddr,
     let mut buf = vec![0; 65_536];
     while let Ok(len) = back.recv(&mut buf).await {
         if state.passes(client, len) {
-            let _ = front.send_to(&buf[..len], client).await;
+            send(front.clone(), &buf[..len], client, state.delay).await;
         }
     }
+}
+
+/// Sends a datagram after a time. A full buffer loses packets, here as anywhere.
+async fn send(socket: Arc<UdpSocket>, data: &[u8], to: SocketAddr, delay: Duration) {
+    if delay.is_zero() {
+        let _ = socket.send_to(data, to).await;
+        return;
+    }
+    let data = data.to_vec();
+    tokio::spawn(async move {
+        tokio::time::sleep(delay).await;
+        let _ = socket.send_to(&data, to).await;
+    });
 }

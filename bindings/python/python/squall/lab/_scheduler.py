@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from squall._squall import Block, Cancel, Context, Event, Idle, Path, Probe, ScenarioError, Send, Work
 
@@ -42,6 +42,11 @@ class Scheduler:
     judges_deadlines: ClassVar[bool] = False
     #: Whether the peer is asked to report stalls, as events of the kind ``stalled``.
     wants_stalls: ClassVar[bool] = False
+    #: Bytes that each metered path may carry in a session; what is left is the ``budget`` of the path.
+    metered_cap: ClassVar[int | None] = None
+    #: How the rates of paths add up to that of the session, for forecasts: ``"sum"``; ``"free"``, without metered paths while others
+    #: are in use; ``"best"`` if every byte takes every path; or the id of the only path that is used.
+    sharing: ClassVar[Literal["sum", "free", "best"] | int] = "sum"
 
     #: Replace it by a method ``on_event(self, event, context)`` to receive events before the next decision.
     on_event = None

@@ -1,0 +1,41 @@
+//! Addresses that were in use a moment ago.
+
+use std::{
+    io::ErrorKind,
+    net::ToSocketAddrs,
+    thread,
+    time::{Duration, Instant},
+};
+
+use squall::{Config, Endpoint, ListenError, ServerTls};
+use tokio::runtime::Handle;
+
+/// How long an address that is in use is tried. An endpoint that was freed has it for up to 0.3 s, until late packets of its
+/// sessions are answered.
+const WAIT: Duration = Duration::from_millis(500);
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Listens, with the tasks of a runtime; waits for up to half a second for an address that is in use. Not to be called by a task.
+///
+/// # Errors
+/// Those of [`Endpoint::listen`].
+pub fn listen(
+    runtime: &Handle,
+    addresses: impl ToSocketAddrs + Copy,
+    tls: &ServerTls,
+    config: &Config,
+) -> Result<Endpoint, ListenError> {
+    let _entered = runtime.enter();
+    let begun = Instant::now();
+    loop {
+        match Endpoint::listen(addresses, tls, config.clone()) {
+            Err(ListenError::Bind { source, .. })
+                if source.kind() == ErrorKind::AddrInUse && begun.elapsed() < WAIT =>
+            {
+                thread::sleep(PAUSE);
+            }
+            listened => return listened,
+        }
+    }
+}
