@@ -78,7 +78,7 @@ fn name_of(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::message::MAX_NAME, *};
 
     #[test]
     fn names_have_no_folders() {

@@ -298,6 +298,11 @@ fn mistakes_of_a_device_have_a_line_and_a_column() {
             "8:11: address: a device has one address",
         ),
         ("\"fd98::1/64\"]", "\"fd98::1\"]", "8:11: address: 'fd98::1' is not ADDR/PREFIX"),
+        (
+            "\"fd98::1/64\"]",
+            "\"fd98::1/64\"]\nbehind = [\"10.0.0.0/8\"]",
+            "9:10: behind: it belongs to an entry",
+        ),
         ("[tun.class.video]", "[tun.class.vidoe]", "10:12: unknown key 'vidoe'; did you mean 'video'?"),
         ("latency = \"200ms\"", "priority = 9", "11:12: priority: 9 is not between 0 and 7"),
         ("port = \"5000-5009\"", "port = \"5009-5000\"", "14:8: port: '5009-5000' is not PORT"),

@@ -363,7 +363,10 @@ impl TunTable {
             return Err(Mistake::new("peer", "unknown key 'peer' at this end: it belongs to the exit"));
         }
         if !is_entry && !self.behind.is_empty() {
-            return Err(Mistake::new("behind", "unknown key 'behind' at this end: it belongs to the entry"));
+            return Err(Mistake::new(
+                "behind",
+                "it belongs to an entry; an exit has the addresses of its peers",
+            ));
         }
         if self.behind.len() > MAX_LIST {
             return Err(Mistake::new("behind", format!("more than {MAX_LIST} networks")));
