@@ -202,6 +202,18 @@ fn misuse_is_an_error_and_threads_share_a_session() {
 }
 
 #[test]
+fn the_library_stays_loaded_for_its_threads() {
+    let scratch = Scratch::new("c-unload");
+    let (program, source) = (scratch.path("unload"), folder().join("tests/unload.c"));
+    let output =
+        cc(&["-Wall", "-Wextra", "-Werror", "-pedantic", "-o"], &[&program, &source, Path::new("-ldl")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut command = command(&program);
+    command.arg(library("libsquall.so"));
+    assert_eq!(run(command), "ok\n");
+}
+
+#[test]
 fn the_static_library_links() {
     contract_holds(Way::Static);
 }
