@@ -244,8 +244,14 @@ impl Tunnel {
             None => self.shared.journal.info(Kind::Session, "the entry ends"),
         }
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.main.join()).await;
-        let tenants = self.shared.tenants.clone();
-        let _ = tokio::time::timeout(STOP_TIMEOUT, tokio::task::spawn_blocking(move || tenants.save())).await;
+        let shared = self.shared.clone();
+        let save = move || {
+            shared.tenants.save();
+            if let Some(quotas) = shared.quotas.get() {
+                quotas.save();
+            }
+        };
+        let _ = tokio::time::timeout(STOP_TIMEOUT, tokio::task::spawn_blocking(save)).await;
     }
 }
 

@@ -338,7 +338,7 @@ mod tests {
         let winner = over("wwan1", "10.9.1.2", "10.9.0.1:4433");
         let here = [found("lo", "127.0.0.1"), found("wwan1", "10.9.1.2")];
         let lost = "10.9.0.1:4433 is used instead of 10.9.0.2:4433";
-        assert_eq!(why_closed(&gone, &[winner.clone()], &here), lost);
+        assert_eq!(why_closed(&gone, std::slice::from_ref(&winner), &here), lost);
         let other_family = over("wwan1", "2001:db8::2", "[2001:db8::1]:4433");
         assert_eq!(
             why_closed(&other_family, &[winner], &here),

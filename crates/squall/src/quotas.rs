@@ -45,6 +45,8 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Quotas {
     inner: Arc<Mutex<Inner>>,
+    /// Held while the file is written, so that no older content follows a newer one.
+    writing: Arc<Mutex<()>>,
 }
 
 #[derive(Debug)]
@@ -120,7 +122,21 @@ impl Quotas {
         let mut inner = Inner { file, accounts, written, is_writing: false, failing: None };
         let content = inner.content(0);
         inner.note(content.write());
-        Self { inner: Arc::new(Mutex::new(inner)) }
+        Self { inner: Arc::new(Mutex::new(inner)), writing: Arc::default() }
+    }
+
+    /// Writes the file now: for a program that ends at once, and may not drop the last clone before. May block.
+    pub fn save(&self) {
+        self.write(0);
+    }
+
+    fn write(&self, ahead: u64) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let content = self.lock().content(ahead);
+        let written = content.write();
+        let mut inner = self.lock();
+        inner.is_writing = false;
+        inner.note(written);
     }
 
     /// Has the file written if it says hardly more than was used or leased. A disk may take its time: not in a task of a runtime.
@@ -129,15 +145,10 @@ impl Quotas {
         if !inner.is_due() {
             return;
         }
-        let (content, quotas) = (inner.content(MAX_AHEAD), self.clone());
         inner.is_writing = true;
         drop(inner);
-        let write = move || {
-            let written = content.write();
-            let mut inner = quotas.lock();
-            inner.is_writing = false;
-            inner.note(written);
-        };
+        let quotas = self.clone();
+        let write = move || quotas.write(MAX_AHEAD);
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(write)),
             Err(_) => write(),
@@ -236,7 +247,10 @@ fn most_ahead(account: &Account) -> u64 {
 impl Drop for Inner {
     fn drop(&mut self) {
         let content = self.content(0);
-        self.note(content.write());
+        // A file that could not be written a moment ago is not tried again.
+        if self.failing.is_none_or(|until| until <= Instant::now()) && self.written != content.has {
+            self.note(content.write());
+        }
     }
 }
 
