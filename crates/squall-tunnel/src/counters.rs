@@ -100,7 +100,7 @@ pub(crate) struct FlowCounters {
 }
 
 impl FlowCounters {
-    /// The socket of the flow reports, with a datagram, that so many have found no room since it was opened, modulo 2^32. Returns how
+    /// The socket of the flow reports, with a datagram, how many have found no room since it was opened, modulo 2^32. Returns how
     /// many that are, if they are the first.
     pub(crate) fn overflowed(&self, count: u32) -> Option<u64> {
         // A kernel that reports none gives 0.
