@@ -103,8 +103,8 @@ pub(crate) async fn run(shared: Arc<Shared>, endpoint: Endpoint) -> Result<(), S
                 session::run(shared.clone(), session, Role::Exit { unauthenticated, permit: None }).await;
             let over = format!("the session with {remote} is over: {ended}");
             match (ended.agreed, ended.is_normal()) {
-                (true, true) => journal.info(Kind::Session, over),
-                (true, false) => journal.warn(Kind::Session, over),
+                (true, true) => ended.journal.info(Kind::Session, over),
+                (true, false) => ended.journal.warn(Kind::Session, over),
                 // Such as the attempt of an entry that another one of it has overtaken.
                 (false, true) => tracing::debug!("{remote} connected and sent no token: {ended}"),
                 (false, false) => {

@@ -1,9 +1,9 @@
 //! Recent events, which are also written to the log.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -11,12 +11,16 @@ use std::{
 
 use crate::{
     clock::{Clock, lock},
-    limiter::Throttle,
+    config::MAX_FLOWS,
+    limiter::{LogAllowance, Throttle},
     status::{EventStatus, printable},
 };
 
 /// Events that are kept.
 const KEPT: usize = 200;
+
+/// Lines that a peer can bring about at once, with all its sessions: two for each flow. Then it is one per second.
+const LINES: u64 = 2 * MAX_FLOWS as u64;
 
 /// Rejected clients are reported at most once in this time.
 const REJECTION_INTERVAL: Duration = Duration::from_secs(10);
@@ -42,29 +46,56 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Journal {
     clock: Clock,
-    events: Mutex<VecDeque<EventStatus>>,
+    /// The peer that brought an event about, if it was one, and the event.
+    events: Mutex<VecDeque<(Option<String>, EventStatus)>>,
+    /// What peers may still bring about, by their name in the configuration.
+    peers: Mutex<HashMap<String, LogAllowance>>,
     task_failures: AtomicU64,
     rejections: Throttle,
+}
+
+/// The journal for what a peer brings about.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerJournal {
+    journal: Arc<Journal>,
+    /// Empty for all entries without a name of their own.
+    peer: String,
 }
 
 impl Journal {
     pub(crate) fn new(clock: Clock) -> Self {
         let rejections = Throttle::new(REJECTION_INTERVAL);
-        Self { clock, events: Mutex::default(), task_failures: AtomicU64::new(0), rejections }
+        Self {
+            clock,
+            events: Mutex::default(),
+            peers: Mutex::default(),
+            task_failures: AtomicU64::new(0),
+            rejections,
+        }
+    }
+
+    /// The journal for what a peer brings about; the name is that of the configuration, and empty for entries without one.
+    pub(crate) fn of_peer(self: &Arc<Self>, peer: &str) -> PeerJournal {
+        PeerJournal { journal: self.clone(), peer: peer.to_owned() }
     }
 
     /// Records a normal event.
     pub(crate) fn info(&self, kind: Kind, words: impl Into<String>) {
-        let words = printable(words.into());
-        tracing::info!(kind = kind.name(), "{words}");
-        self.keep("info", kind, words);
+        self.write(Level::Info, kind, words.into(), None);
     }
 
     /// Records an event that needs attention if it repeats.
     pub(crate) fn warn(&self, kind: Kind, words: impl Into<String>) {
-        let words = printable(words.into());
-        tracing::warn!(kind = kind.name(), "{words}");
-        self.keep("warn", kind, words);
+        self.write(Level::Warning, kind, words.into(), None);
+    }
+
+    fn write(&self, level: Level, kind: Kind, words: String, peer: Option<&str>) {
+        let words = printable(words);
+        match level {
+            Level::Info => tracing::info!(kind = kind.name(), "{words}"),
+            Level::Warning => tracing::warn!(kind = kind.name(), "{words}"),
+        }
+        self.keep(level, kind, words, peer);
     }
 
     /// A client without a token was rejected. The first one is reported; others within [`REJECTION_INTERVAL`] are counted.
@@ -85,19 +116,61 @@ impl Journal {
         self.task_failures.load(Relaxed)
     }
 
-    fn keep(&self, level: &str, kind: Kind, words: String) {
+    fn keep(&self, level: Level, kind: Kind, words: String, peer: Option<&str>) {
+        let level = if level == Level::Info { "info" } else { "warn" };
         let mut events = lock(&self.events);
         if events.len() == KEPT {
-            events.pop_front();
+            let loudest = loudest(&events);
+            let oldest = events.iter().position(|(peer, _)| *peer == loudest);
+            oldest.map(|oldest| events.remove(oldest));
         }
         let (at_s, level, kind) = (self.clock.now() as f64 / 1e6, level.to_owned(), kind.name().to_owned());
-        events.push_back(EventStatus { at_s, level, kind, words });
+        events.push_back((peer.map(str::to_owned), EventStatus { at_s, level, kind, words }));
     }
 
     /// The latest events, oldest first.
     pub(crate) fn events(&self) -> Vec<EventStatus> {
-        lock(&self.events).iter().cloned().collect()
+        lock(&self.events).iter().map(|(_, event)| event.clone()).collect()
     }
+}
+
+impl PeerJournal {
+    /// As [`Journal::info`].
+    pub(crate) fn info(&self, kind: Kind, words: impl Into<String>) {
+        self.write(Level::Info, kind, words.into());
+    }
+
+    /// As [`Journal::warn`].
+    pub(crate) fn warn(&self, kind: Kind, words: impl Into<String>) {
+        self.write(Level::Warning, kind, words.into());
+    }
+
+    /// Records an event, as long as the peer has lines left.
+    fn write(&self, level: Level, kind: Kind, mut words: String) {
+        let now = self.journal.clock.now();
+        let mut peers = lock(&self.journal.peers);
+        let allowance = peers.entry(self.peer.clone()).or_insert_with(|| LogAllowance::new(LINES));
+        let Some(left_out) = allowance.take(now) else { return };
+        drop(peers);
+        if left_out > 0 {
+            words.push_str(&format!("; {left_out} lines before it were left out"));
+        }
+        self.journal.write(level, kind, words, Some(&self.peer));
+    }
+}
+
+/// How important an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Info,
+    Warning,
+}
+
+/// Whose events are most of these: a peer's, or the program's own.
+fn loudest(events: &VecDeque<(Option<String>, EventStatus)>) -> Option<String> {
+    let mut counts: HashMap<&Option<String>, usize> = HashMap::new();
+    events.iter().for_each(|(peer, _)| *counts.entry(peer).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).and_then(|(peer, _)| peer.clone())
 }
 
 #[cfg(test)]
@@ -115,6 +188,23 @@ mod tests {
         journal.rejections = Throttle::new(Duration::ZERO);
         journal.rejected("the next");
         assert_eq!(journal.events()[1].words, "the next");
+    }
+
+    #[test]
+    fn what_a_peer_brings_about_is_bounded_and_flushes_only_its_own() {
+        let journal = Arc::new(Journal::new(Clock::start()));
+        journal.info(Kind::Config, "ours");
+        (0..20).for_each(|n| journal.of_peer("quiet").info(Kind::Session, format!("quiet {n}")));
+        // Of many sessions, each of which has a journal of its own.
+        for n in 0..10_000 {
+            journal.of_peer("loud").warn(Kind::Flow, format!("loud {n}"));
+            journal.of_peer("").warn(Kind::Flow, format!("unnamed {n}"));
+        }
+        let events = journal.events();
+        let count = |word: &str| events.iter().filter(|event| event.words.starts_with(word)).count();
+        assert_eq!((count("ours"), count("quiet")), (1, 20));
+        assert!(count("loud") <= LINES as usize + 1 && events.len() == KEPT, "{}", count("loud"));
+        assert!(lock(&journal.peers).len() <= 3);
     }
 
     #[test]

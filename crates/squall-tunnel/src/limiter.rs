@@ -132,21 +132,26 @@ pub(crate) struct LogAllowance {
     left: u64,
     /// When the last line was added to those that are left.
     refilled: Micros,
+    /// Lines that there was no room for, since the last that there was.
+    left_out: u64,
 }
 
 impl LogAllowance {
     pub(crate) fn new(most: u64) -> Self {
-        Self { most, left: most, refilled: 0 }
+        Self { most, left: most, refilled: 0, left_out: 0 }
     }
 
-    /// Whether there may be another line.
-    pub(crate) fn take(&mut self, now: Micros) -> bool {
+    /// If there may be another line, how many were left out before it.
+    pub(crate) fn take(&mut self, now: Micros) -> Option<u64> {
         let seconds = now.saturating_sub(self.refilled) / 1_000_000;
         self.refilled += seconds * 1_000_000;
         self.left = self.most.min(self.left.saturating_add(seconds));
-        let is_left = self.left > 0;
-        self.left -= u64::from(is_left);
-        is_left
+        if self.left == 0 {
+            self.left_out += 1;
+            return None;
+        }
+        self.left -= 1;
+        Some(std::mem::take(&mut self.left_out))
     }
 }
 
@@ -195,12 +200,14 @@ mod tests {
     #[test]
     fn a_peer_has_a_number_of_lines_and_then_one_per_second() {
         let mut allowance = LogAllowance::new(4);
-        let taken = |allowance: &mut LogAllowance, now| (0..100).filter(|_| allowance.take(now)).count();
+        let taken =
+            |allowance: &mut LogAllowance, now| (0..100).filter(|_| allowance.take(now).is_some()).count();
         assert_eq!(taken(&mut allowance, 900_000), 4);
         assert_eq!(taken(&mut allowance, 1_000_000), 1);
         assert_eq!(taken(&mut allowance, 3_500_000), 2);
         assert_eq!(taken(&mut allowance, 4_000_000), 1, "a part of a second is not lost");
         assert_eq!(taken(&mut allowance, 100_000_000), 4);
+        assert_eq!(allowance.take(101_000_000), Some(96));
     }
 
     #[test]

@@ -21,7 +21,11 @@ use crate::{
     limiter::{TokenFailures, UnauthenticatedSessions},
     memory,
     status::{SessionStatus, Status, StrangersStatus, WhyStatus, printable},
-    tenants::{ChangeError, Sources, Tenants, state::StateError, tenant::Tenant},
+    tenants::{
+        ChangeError, Sources, Tenants,
+        state::StateError,
+        tenant::{Membership, Tenant},
+    },
     totals::Totals,
     tun::Tun,
 };
@@ -60,6 +64,8 @@ pub(crate) struct Shared {
     token_failures: TokenFailures,
     /// One permit for each tunnel that an exit accepts.
     permits: Arc<Semaphore>,
+    /// How many there are.
+    max_sessions: usize,
     /// The endpoint of an exit.
     pub(crate) endpoint: OnceLock<Endpoint>,
     sessions: Mutex<Vec<Arc<LiveStatus>>>,
@@ -78,6 +84,17 @@ pub(crate) struct Shared {
     draining: watch::Sender<Option<Instant>>,
     /// Redirects that this exit sent, or that this entry followed.
     pub(crate) redirects: AtomicU64,
+}
+
+impl Identity {
+    /// Its name in the configuration; empty for entries without one.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Exit => "",
+            Self::Peer(name) => name,
+            Self::Tenant(tenant) => &tenant.name,
+        }
+    }
 }
 
 /// The owner of a token.
@@ -123,6 +140,7 @@ impl Shared {
             unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
             token_failures: TokenFailures::default(),
             permits: Arc::new(Semaphore::new(config.max_sessions)),
+            max_sessions: config.max_sessions,
             endpoint: OnceLock::new(),
             sessions: Mutex::default(),
             totals: Totals::default(),
@@ -227,8 +245,15 @@ impl Shared {
         let _ = self.permits.acquire_many(all).await;
     }
 
-    /// Permission to carry another tunnel, unless `max_sessions` are carried.
-    pub(crate) fn permit(&self) -> Option<OwnedSemaphorePermit> {
+    /// Permission to carry another tunnel, unless `max_sessions` are carried. A tenant that has sessions already leaves a place to each
+    /// other tenant that has none, but not more than half of all.
+    pub(crate) fn permit(&self, membership: Option<&Membership>) -> Option<OwnedSemaphorePermit> {
+        let has_others = membership.is_some_and(|membership| membership.tenant.session_count() > 1);
+        let reserved =
+            if has_others { self.tenants.without_sessions().min(self.max_sessions / 2) } else { 0 };
+        if self.permits.available_permits() <= reserved {
+            return None;
+        }
         self.permits.clone().try_acquire_owned().ok()
     }
 

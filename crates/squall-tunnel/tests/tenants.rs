@@ -8,6 +8,9 @@ use common::{tenants::*, *};
 use squall::{Block, Connect, Interfaces, Session, Trust};
 use squall_tunnel::{Config, Status, Tunnel, config::Side, status::TenantStatus};
 
+/// Bytes that each datagram counts beside its own.
+const HEADERS: u64 = 28;
+
 fn tenant<'a>(status: &'a Status, name: &str) -> &'a TenantStatus {
     status.tenants.iter().find(|tenant| tenant.name == name).expect("is listed")
 }
@@ -23,7 +26,8 @@ fn tenants_have_flows_of_the_same_name_and_no_others() {
         site_a.send(b"of a");
         site_b.send(b"of b");
         assert_eq!((site_a.recv().await, site_b.recv().await), (b"of a".to_vec(), b"of b".to_vec()));
-        let status = until(&exit, "counted", |status| tenant(status, "b").received_bytes == 4).await;
+        let status =
+            until(&exit, "counted", |status| tenant(status, "b").received_bytes == 4 + HEADERS).await;
         assert_eq!(
             status.flows.iter().map(|flow| flow.name.as_str()).collect::<Vec<_>>(),
             ["a/cam", "b/cam"]
@@ -122,7 +126,7 @@ fn a_rate_is_limited() {
         // 400,000 bytes at once, of which a second's worth passes: 50,000 bytes, and what the time of the test is worth.
         let begin = std::time::Instant::now();
         for _ in 0..400 {
-            site.send(&[7; 1000]);
+            site.send(&[7; 1000 - HEADERS as usize]);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let all = |status: &Status| {
@@ -152,8 +156,8 @@ fn the_bytes_of_a_period_are_counted_across_a_restart() {
         let exit = Tunnel::start(with("bytes = \"10kB\"")).await.expect("starts");
         let site = Site::start(&exit, "a", &target).await;
         for _ in 0..8 {
-            site.send(&[7; 1000]);
-            assert_eq!(site.recv().await.len(), 1000);
+            site.send(&[7; 1000 - HEADERS as usize]);
+            assert_eq!(site.recv().await.len(), 1000 - HEADERS as usize);
         }
         reported(&exit, "tenant 'a' has used 80 % of its 10kB of this month").await;
         site.entry.stop().await;
@@ -163,7 +167,7 @@ fn the_bytes_of_a_period_are_counted_across_a_restart() {
         assert_eq!(tenant(&exit.status(), "a").period_bytes, 8_000);
         let site = Site::start(&exit, "a", &target).await;
         for _ in 0..3 {
-            site.send(&[7; 1000]);
+            site.send(&[7; 1000 - HEADERS as usize]);
         }
         reported(&site.entry, "tenant 'a' has used its 10kB of this month").await;
         let status = until(&exit, "closed", |status| tenant(status, "a").sessions == 0).await;
@@ -321,7 +325,7 @@ fn what_no_session_takes_does_not_count() {
             format!("[[tenant]]\nname = \"a\"\ntoken_sha256 = \"{hash}\"\nlimits = {{ bytes = \"10kB\" }}\n");
         let exit = Tunnel::start(exit_of(folder.path(), "", &format!("{a}{flow}"))).await.expect("starts");
         for _ in 0..20 {
-            source.send_to(&[7; 1000], ("127.0.0.1", port)).expect("is sent");
+            source.send_to(&[7; 1000 - HEADERS as usize], ("127.0.0.1", port)).expect("is sent");
         }
         let status = until(&exit, "read", |status| status.flows[0].datagrams_in == 20).await;
         assert_eq!((tenant(&status, "a").period_bytes, tenant(&status, "a").used_up), (0, false));
@@ -364,9 +368,9 @@ fn a_block_ends_although_its_end_is_beyond_the_rate() {
         };
         let (first, last) = (packet(0, 60_000), packet(1, 100));
         source.send_to(&first, ("127.0.0.1", port)).expect("is sent");
-        until(&exit, "taken", |status| tenant(status, "a").sent_bytes == 60_000).await;
+        until(&exit, "taken", |status| tenant(status, "a").sent_bytes == 60_000 + HEADERS).await;
         source.send_to(&last, ("127.0.0.1", port)).expect("is sent");
-        until(&exit, "dropped", |status| tenant(status, "a").dropped_out_bytes == 100).await;
+        until(&exit, "dropped", |status| tenant(status, "a").dropped_out_bytes == 100 + HEADERS).await;
         let block = tokio::time::timeout(PATIENCE, session.recv()).await.expect("it ends").expect("arrives");
         assert!(block.channel.get() == 1 && block.data.ends_with(&first), "{} bytes", block.data.len());
         exit.stop().await;

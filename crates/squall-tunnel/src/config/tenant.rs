@@ -110,11 +110,12 @@ pub struct TenantConfig {
     pub limits: TenantLimits,
 }
 
-/// The limits of a tenant. Bytes and rates are those of the datagrams of its flows, without headers and repairs.
+/// The limits of a tenant. Bytes and rates are those of the datagrams of its flows, each with 28 bytes for UDP and IPv4, without
+/// repairs. Packets of a TUN device count with their own headers alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantLimits {
-    /// Most sessions at a time. Default: `max_sessions` of the exit.
+    /// Most sessions at a time. Default: `max_sessions` of the exit, less a place for each other tenant without a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_sessions: Option<usize>,
     /// Largest rate from the tenant's entries to the exit. Default: none.

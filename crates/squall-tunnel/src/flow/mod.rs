@@ -41,6 +41,9 @@ use crate::{
     why::Reasons,
 };
 
+/// Bytes of the headers of a datagram in UDP and IPv4.
+const UDP_HEADERS: usize = 28;
+
 /// Where datagrams enter and leave.
 #[derive(Clone, Debug)]
 enum Port {
@@ -124,7 +127,7 @@ impl Flow {
     /// sender to go to, or beyond the limits of a tenant. Returns false if the system has no room for it now.
     pub(crate) fn write(&self, datagram: &[u8]) -> bool {
         let mut written = Written::Refused;
-        let fits = self.pass(Direction::In, datagram.len(), || {
+        let fits = self.pass(Direction::In, datagram.len() + self.headers(1), || {
             written = match &self.port {
                 Port::Socket(socket) => self.write_to(socket, datagram),
                 Port::Tun(port) => port.write(datagram),
@@ -156,6 +159,15 @@ impl Flow {
             Some(Ok(_)) => Written::Yes,
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Written::Later,
             Some(Err(_)) | None => Written::Refused,
+        }
+    }
+
+    /// Bytes of the headers of datagrams, which count like theirs: each costs as much as they, however short it is. Packets of a TUN
+    /// device bring their own.
+    fn headers(&self, datagrams: usize) -> usize {
+        match &self.port {
+            Port::Socket(_) => UDP_HEADERS * datagrams,
+            Port::Tun(_) => 0,
         }
     }
 

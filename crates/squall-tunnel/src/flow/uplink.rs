@@ -330,7 +330,8 @@ impl Uplink {
     /// Sends datagrams that fit the limits of the tenant, in the growing block or in a new one. Returns the block that grows
     /// afterwards.
     fn send(&self, flow: &Arc<Flow>, mut growing: Option<Growing>, frame: Frame) -> Option<Growing> {
-        let (bytes, mut frame) = (frame.payload(), Some(frame));
+        let bytes = frame.payload() + flow.headers(frame.datagrams as usize);
+        let mut frame = Some(frame);
         flow.pass(Direction::Out, bytes, || {
             let Some(frame) = frame.take() else { return false };
             let (grows, is_taken) = self.pass_on(flow, growing.take(), frame);

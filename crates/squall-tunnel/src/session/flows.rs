@@ -15,8 +15,7 @@ use crate::{
     control::{Message, Offer, Verdict},
     flow::{Flow, SessionSender, Uplink},
     frame::{self, FrameError, Record},
-    journal::Kind,
-    limiter::LogAllowance,
+    journal::{Kind, PeerJournal},
     reorder::{Part, Ready, ReorderBuffer},
     shared::{Identity, Shared},
 };
@@ -27,8 +26,9 @@ const RETRY_FOR: Micros = 50_000;
 /// Interval of the retries.
 const RETRY_INTERVAL: Micros = 1_000;
 
-/// Lines that a peer can have logged at once by what it offers and answers: two for each flow.
-const LINES: u64 = 2 * MAX_FLOWS as u64;
+/// Datagrams that leave in one turn, of all flows together, and at least of each: then other sessions have theirs.
+const TURN: usize = 256;
+const TURN_OF_FLOW: usize = 8;
 
 /// The flows of a session, by channel.
 pub(super) struct SessionFlows {
@@ -52,15 +52,8 @@ pub(super) struct SessionFlows {
     one_way: Micros,
     /// The latest offers of the peer.
     their_offers: Vec<Offer>,
-    /// Lines that the peer may still have logged.
-    lines: LogAllowance,
-}
-
-/// How important a line is.
-#[derive(Clone, Copy)]
-enum Level {
-    Info,
-    Warning,
+    /// For what the peer brings about.
+    journal: PeerJournal,
 }
 
 /// Puts out the blocks of a flow that arrive from the peer.
@@ -102,9 +95,11 @@ impl FlowReceiver {
         Self { flow, buffer, their_latency, enters_there, is_taken: false, output: None }
     }
 
-    fn output(&mut self, now: Micros, session: u64) {
+    /// Puts out what is due, and at most this many datagrams. Returns whether that was all.
+    fn output(&mut self, now: Micros, session: u64, most: usize) -> bool {
         let counters = &self.flow.counters;
-        loop {
+        let mut left = most;
+        while left > 0 {
             let Some(output) = &mut self.output else {
                 let Some(ready) = self.buffer.poll(now) else { break };
                 counters.leaves(&ready);
@@ -130,11 +125,13 @@ impl FlowReceiver {
                 counters.unwritten.fetch_add(1, Relaxed);
             }
             (output.retry, output.position) = (None, next);
+            left -= 1;
         }
         counters.not_left(self.buffer.take_count());
         for absence in self.buffer.take_absences() {
             self.flow.absent(now, session, self.their_latency, absence);
         }
+        left > 0
     }
 
     fn poll_timeout(&self) -> Option<Micros> {
@@ -144,7 +141,12 @@ impl FlowReceiver {
 }
 
 impl SessionFlows {
-    pub(super) fn new(sender: Arc<SessionSender>, peer: String, is_entry: bool) -> Self {
+    pub(super) fn new(
+        sender: Arc<SessionSender>,
+        peer: String,
+        journal: PeerJournal,
+        is_entry: bool,
+    ) -> Self {
         Self {
             peer,
             entry: None,
@@ -158,7 +160,7 @@ impl SessionFlows {
             receivers: BTreeMap::new(),
             one_way: 0,
             their_offers: Vec::new(),
-            lines: LogAllowance::new(LINES),
+            journal,
         }
     }
 
@@ -169,6 +171,11 @@ impl SessionFlows {
             Identity::Peer(name) => self.entry = Some(name.clone()),
             Identity::Tenant(tenant) => self.tenant = Some(tenant.name.clone()),
         }
+    }
+
+    /// The journal for what the peer brings about from now on.
+    pub(super) fn set_journal(&mut self, journal: PeerJournal) {
+        self.journal = journal;
     }
 
     /// Whether the session may carry a flow.
@@ -334,7 +341,7 @@ impl SessionFlows {
         let name = self.name_here(&offer.name);
         let Some(flow) = self.out_end(shared, offer) else {
             let words = format!("flow '{name}' of {} is refused: it has no out end here", self.peer);
-            self.log(shared, Level::Warning, words);
+            self.journal.warn(Kind::Flow, words);
             return Verdict::Unknown;
         };
         let (before, leaves) = (flow.carrier(), flow.carrier_leaves());
@@ -348,7 +355,10 @@ impl SessionFlows {
         }
         if before.is_some_and(|before| before != self.sender.id) {
             let words = format!("flow '{name}' moves to {} from another tunnel", self.peer);
-            self.log(shared, if leaves { Level::Info } else { Level::Warning }, words);
+            match leaves {
+                true => self.journal.info(Kind::Flow, words),
+                false => self.journal.warn(Kind::Flow, words),
+            }
         }
         let their_latency = Duration::from_micros(offer.latency).min(MAX_LATENCY);
         match self.receivers.get_mut(&offer.channel) {
@@ -358,7 +368,7 @@ impl SessionFlows {
             }
             None => {
                 let words = format!("flow '{name}' from {} goes {}", self.peer, flow.config().end);
-                self.log(shared, Level::Info, words);
+                self.journal.info(Kind::Flow, words);
                 self.open(offer.channel, flow, their_latency, true);
             }
         }
@@ -376,7 +386,7 @@ impl SessionFlows {
             if *verdict != Verdict::Accepted {
                 self.accepted.remove(channel);
                 let words = format!("flow '{name}': {} {}", self.peer, verdict.words());
-                self.log(shared, Level::Warning, words);
+                self.journal.warn(Kind::Flow, words);
                 flow.detach(self.sender.id);
                 // If the peer accepts it later, both ends start from the beginning.
                 self.sender.forget(*channel);
@@ -390,17 +400,7 @@ impl SessionFlows {
             // Fails if a later session carries it.
             let attached = flow.attach(Uplink { sender: self.sender.clone(), channel: *channel });
             if attached && before != Some(self.sender.id) {
-                self.log(shared, Level::Info, format!("flow '{name}' goes to {}", self.peer));
-            }
-        }
-    }
-
-    /// Logs what the peer brought about, as long as it has lines left.
-    fn log(&mut self, shared: &Shared, level: Level, words: String) {
-        if self.lines.take(shared.clock.now()) {
-            match level {
-                Level::Info => shared.journal.info(Kind::Flow, words),
-                Level::Warning => shared.journal.warn(Kind::Flow, words),
+                self.journal.info(Kind::Flow, format!("flow '{name}' goes to {}", self.peer));
             }
         }
     }
@@ -465,10 +465,15 @@ impl SessionFlows {
         self.receivers.values().filter_map(FlowReceiver::poll_timeout).min()
     }
 
-    /// Puts out the datagrams that are due.
-    pub(super) fn output(&mut self, now: Micros) {
+    /// Puts out the datagrams that are due, a turn of them. Returns whether those were all.
+    pub(super) fn output(&mut self, now: Micros) -> bool {
         let session = self.sender.id;
-        self.receivers.values_mut().for_each(|receiver| receiver.output(now, session));
+        let most = TURN_OF_FLOW.max(TURN / self.receivers.len().max(1));
+        let left = self.receivers.values_mut().filter_map(|receiver| {
+            let is_all = receiver.output(now, session, most);
+            (!is_all).then_some(())
+        });
+        left.count() == 0
     }
 
     /// The session is over.

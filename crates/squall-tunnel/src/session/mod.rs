@@ -24,7 +24,7 @@ use crate::{
     config::{PathConfig, Side, Token, TokenHash},
     control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, VERSION, code},
     flow::SessionSender,
-    journal::Kind,
+    journal::{Kind, PeerJournal},
     reorder::Part,
     shared::{Bitrate, Identity, Registered, Shared, UnauthenticatedSession},
     supervise,
@@ -45,13 +45,15 @@ const STALL: Duration = Duration::from_millis(500);
 const QUIET: Duration = Duration::from_millis(500);
 
 /// How a session ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ended {
     /// Why this side closed the session because of the peer, if it did.
     closed: Option<String>,
     reason: CloseReason,
     /// Whether both ends had agreed on the token.
     pub(crate) agreed: bool,
+    /// The journal of the peer.
+    pub(crate) journal: PeerJournal,
 }
 
 impl Ended {
@@ -140,6 +142,8 @@ struct TunnelSession {
     peer: String,
     /// Whether both ends have agreed on the token.
     agreed: bool,
+    /// For what the peer brings about.
+    journal: PeerJournal,
     flows: SessionFlows,
     /// Records what becomes of the blocks, if that can be read.
     recorder: Option<Arc<Recorder>>,
@@ -177,9 +181,10 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> En
     session.keep_reasons(shared.explains);
     let sender = Arc::new(SessionSender::new(registered.id, session.clone(), recorder.clone()));
     let running = TunnelSession {
-        flows: SessionFlows::new(sender, peer.clone(), is_entry),
+        flows: SessionFlows::new(sender, peer.clone(), shared.journal.of_peer(""), is_entry),
         recorder,
         paths: Paths::new(is_entry),
+        journal: shared.journal.of_peer(""),
         shared,
         session,
         registered,
@@ -216,7 +221,7 @@ impl TunnelSession {
                 biased;
                 Some(event) = self.session.path_event() => {
                     if self.agreed {
-                        self.paths.changed(&self.shared.journal, &self.session, event.path, &event.change);
+                        self.paths.changed(&self.journal, &self.session, event.path, &event.change);
                     }
                     self.declare_interfaces();
                 }
@@ -249,7 +254,10 @@ impl TunnelSession {
                     }
                 }
             }
-            self.flows.output(self.shared.clock.now());
+            if !self.flows.output(self.shared.clock.now()) {
+                // Other sessions have their turn.
+                tokio::task::yield_now().await;
+            }
         };
         self.finish(reason)
     }
@@ -261,7 +269,7 @@ impl TunnelSession {
         if let Some(recorder) = &self.recorder {
             recorder.close();
         }
-        let Self { shared, registered, role, agreed, closed, mut flows, .. } = self;
+        let Self { shared, registered, role, agreed, closed, journal, mut flows, .. } = self;
         // Held until the last block has left.
         let permit = if let Role::Exit { permit, .. } = role { permit } else { None };
         let name = format!("the last output of session {}", registered.id);
@@ -273,9 +281,10 @@ impl TunnelSession {
                     sleep_until(at.into()).await;
                 }
                 flows.output(shared.clock.now());
+                tokio::task::yield_now().await;
             }
         });
-        Ended { closed, reason, agreed }
+        Ended { closed, reason, agreed, journal }
     }
 
     /// Blocks of flows arrive in parts; whole blocks of other channels belong to flows that have ended here.
@@ -395,7 +404,7 @@ impl TunnelSession {
         self.shared.opened.fetch_add(1, Relaxed);
         let paths = self.paths.names(&self.session.path_stats());
         let words = format!("session {} with {} is up, over {paths}", self.registered.id, self.peer);
-        self.shared.journal.info(Kind::Session, words);
+        self.journal.info(Kind::Session, words);
         self.sample();
         self.offer_flows();
     }
@@ -419,12 +428,14 @@ impl TunnelSession {
             self.membership = Some(tenant.enter(TokenHash::of(token))?);
             self.registered.update(|status| status.tenant = Some(tenant.name.clone()));
         }
-        *permit = self.shared.permit();
+        *permit = self.shared.permit(self.membership.as_ref());
         if permit.is_none() {
             return refused(code::FULL, "the exit carries as many tunnels as max_sessions allows");
         }
         *unauthenticated = None;
         self.flows.restrict(&identity);
+        self.journal = self.shared.journal.of_peer(identity.name());
+        self.flows.set_journal(self.journal.clone());
         Ok(())
     }
 
@@ -491,7 +502,7 @@ impl TunnelSession {
         let infos = self.session.path_stats();
         self.watch_silence(&infos);
         let capacity = self.session.capacity();
-        let paths = self.paths.sample(&self.shared.journal, &infos, &capacity, self.agreed);
+        let paths = self.paths.sample(&self.journal, &infos, &capacity, self.agreed);
         let one_way = paths::min_rtt_us(&infos) / 2;
         self.flows.set_one_way(one_way);
         if let Some(recorder) = &self.recorder {

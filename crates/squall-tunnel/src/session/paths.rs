@@ -11,7 +11,7 @@ use squall::{
 };
 
 use crate::{
-    journal::{Journal, Kind},
+    journal::{Kind, PeerJournal},
     status::{CapacityStatus, PathStatus},
     totals,
 };
@@ -96,7 +96,7 @@ impl Paths {
     /// Takes a sample of all paths, and returns their status. Nothing is reported of sessions that are not `agreed` on.
     pub(super) fn sample(
         &mut self,
-        journal: &Journal,
+        journal: &PeerJournal,
         infos: &[PathInfo],
         capacity: &Capacity,
         agreed: bool,
@@ -130,7 +130,7 @@ impl Paths {
     }
 
     /// Reports the paths of an entry that have never been answered. Those of an exit are the entry's to report, which opened them.
-    fn report_unanswered(&mut self, journal: &Journal, infos: &[PathInfo], now: Instant) {
+    fn report_unanswered(&mut self, journal: &PeerJournal, infos: &[PathInfo], now: Instant) {
         if !self.is_entry {
             return;
         }
@@ -160,7 +160,7 @@ impl Paths {
     }
 
     /// Reports that another path carries most data than before, with the state of both.
-    fn update_main(&mut self, journal: &Journal, carried: &[(&PathInfo, u64)]) {
+    fn update_main(&mut self, journal: &PeerJournal, carried: &[(&PathInfo, u64)]) {
         let sum: u64 = carried.iter().map(|(_, bytes)| bytes).sum();
         let most = carried.iter().max_by_key(|(_, bytes)| *bytes);
         let Some((info, bytes)) = most.filter(|_| sum >= MAIN_BYTES) else { return };
@@ -197,7 +197,7 @@ impl Paths {
     /// Reports a change of a path.
     pub(super) fn changed(
         &mut self,
-        journal: &Journal,
+        journal: &PeerJournal,
         session: &Session,
         path: PathId,
         change: &PathChange,
@@ -237,7 +237,7 @@ impl Paths {
 
 impl Events {
     /// Reports the held event once the interval is over.
-    fn release(&mut self, journal: &Journal, now: Instant) {
+    fn release(&mut self, journal: &PeerJournal, now: Instant) {
         if self.at.is_some_and(|at| now.saturating_duration_since(at) < EVENT_INTERVAL) {
             return;
         }

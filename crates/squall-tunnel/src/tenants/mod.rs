@@ -190,6 +190,12 @@ impl Tenants {
             .cloned()
     }
 
+    /// Tenants that are listed and have no session.
+    pub(crate) fn without_sessions(&self) -> usize {
+        let all = lock(&self.all);
+        all.values().filter(|tenant| tenant.is_listed() && tenant.session_count() == 0).count()
+    }
+
     /// The status of the listed tenants, by name.
     pub(crate) fn status(&self) -> Vec<TenantStatus> {
         lock(&self.all).values().filter_map(|tenant| tenant.status()).collect()

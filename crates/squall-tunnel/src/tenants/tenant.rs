@@ -75,6 +75,10 @@ impl Tenant {
         lock(&self.config).clone()
     }
 
+    pub(super) fn is_listed(&self) -> bool {
+        lock(&self.config).is_some()
+    }
+
     pub(super) fn has_token(&self, token: &TokenHash) -> bool {
         lock(&self.config).as_ref().is_some_and(|config| config.token == *token)
     }
@@ -116,12 +120,17 @@ impl Tenant {
         place
     }
 
+    /// Its sessions.
+    pub(crate) fn session_count(&self) -> usize {
+        lock(&self.sessions).len()
+    }
+
     pub(crate) fn status(&self) -> Option<TenantStatus> {
         let TenantConfig { limits, flows, .. } = self.config()?;
         let (Counts { passed, dropped }, usage) = (self.meter.counts(), self.meter.usage());
         Some(TenantStatus {
             name: self.name.clone(),
-            sessions: lock(&self.sessions).len() as u64,
+            sessions: self.session_count() as u64,
             sessions_refused: self.refused.load(Relaxed),
             flows: flows.into_iter().map(|flow| flow.name).collect(),
             limits,
