@@ -533,9 +533,11 @@ impl TunnelSession {
 
     /// Sets `stalled` while all paths are silent.
     fn watch_silence(&mut self, infos: &[PathInfo]) {
+        // One that was never answered is no reason to wait for the others.
+        let mut used = infos.iter().map(|info| info.stats.state).filter(|state| *state != PathState::Opening);
         let silent = self.agreed
-            && !infos.is_empty()
-            && infos.iter().all(|info| info.stats.state == PathState::Suspect);
+            && used.next().is_some_and(|first| first == PathState::Suspect)
+            && used.all(|state| state == PathState::Suspect);
         self.silent_since = silent.then(|| self.silent_since.unwrap_or_else(Instant::now));
         if let Role::Entry { state, .. } = &self.role {
             let is_stalled = self.silent_since.is_some_and(|since| since.elapsed() >= STALL);
