@@ -21,6 +21,9 @@ pub const MAX_FLOWS: usize = 64;
 /// Longest latency.
 pub const MAX_LATENCY: Duration = Duration::from_secs(60);
 
+/// Longest latency of the other end that an end waits for, unless its own one is longer.
+pub(crate) const MAX_THEIR_LATENCY: Duration = Duration::from_secs(10);
+
 /// When the datagrams of a flow leave at the far end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -57,7 +60,7 @@ pub struct FlowConfig {
     /// The media at an `in` end. Default: [`Media::Udp`].
     pub media: Media,
     /// Longest time from arrival at the tunnel to departure; later data is dropped. Default: 300 ms; at an `out` end
-    /// the latency of the other end.
+    /// the latency of the other end, up to 10 s.
     pub latency: Option<Duration>,
     /// Priority of its most important blocks, 0 (first) to 7; disposable frames come two later. Default: 2.
     pub priority: u8,
