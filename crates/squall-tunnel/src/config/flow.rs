@@ -55,7 +55,8 @@ pub struct FlowConfig {
     pub name: String,
     /// The end on this machine.
     pub end: End,
-    /// Permitted senders at an `in` end; other datagrams are dropped and counted. Default: all.
+    /// Permitted senders; other datagrams are dropped and counted. Default: all at an `in` end; at an `out` end, where only that
+    /// of a multicast group can have some, none.
     pub from: Option<Source>,
     /// The media at an `in` end. Default: [`Media::Udp`].
     pub media: Media,
@@ -106,6 +107,11 @@ impl FlowConfig {
     /// Whether datagrams enter here; those of a TUN device, which go both ways, enter at the entry.
     pub fn is_in(&self) -> bool {
         matches!(self.end, End::In(_) | End::TunIn)
+    }
+
+    /// Whether datagrams leave here for a multicast group.
+    fn is_to_group(&self) -> bool {
+        matches!(self.end, End::Out(target) if target.ip().is_multicast())
     }
 
     /// The latency, or its default.
@@ -210,7 +216,7 @@ impl FlowTable {
         } else {
             let (max_frame, gap) = (self.max_frame.is_some(), self.gap.is_some());
             [
-                ("from", self.from.is_some()),
+                ("from", self.from.is_some() && !default.is_to_group()),
                 ("media", self.media.is_some()),
                 ("max_frame", max_frame),
                 ("gap", gap),
