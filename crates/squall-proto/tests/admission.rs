@@ -545,6 +545,24 @@ fn what_is_held_for_a_stranger_is_bounded() {
     assert!(held(&mut world) > 300_000, "all of it once it is trusted");
 }
 
+#[test]
+fn a_stranger_has_64_blocks_however_small() {
+    let mut world = World::new();
+    world.connects([10, 0, 0, 1]);
+    world.run(Duration::from_millis(100));
+    let id = world.server.sessions().next().expect("there is one");
+    let session = world.clients[0].1.session(SessionId(1)).expect("is open");
+    for _ in 0..400 {
+        session.send(world.now, Block::new(vec![0; 1])).expect("there is room");
+    }
+    world.run(Duration::from_millis(500));
+    let mut received = 0;
+    while let Some(event) = world.server.poll_event(id) {
+        received += usize::from(matches!(event, Event::Received(_)));
+    }
+    assert!(received <= 64, "{received} blocks");
+}
+
 /// The credit that is announced while a block waits to be read has to grow again once it was read, even if that is less than
 /// a quarter of the memory.
 #[test]

@@ -188,6 +188,53 @@ fn clients_are_rejected_with_a_reason() {
     });
 }
 
+/// One that has the token breaks the protocol: its session ends with a reason, and everything goes on.
+#[test]
+fn a_peer_with_the_token_leaves_nothing_behind() {
+    within(async || {
+        let exit =
+            Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
+        let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
+        let length = (token.len() as u16).to_be_bytes();
+        let hello = [&[1, b'S', b'q', b'T', b'u', 1], &length[..], &token].concat();
+        // The flow x on channel 2.
+        let offer = b"\x02\0\0\0\x01\x01\0\x02\0\x04\x93\xe0\x01x";
+        let cases: [(&[u8], u16, &str); 7] = [
+            (&hello, 0, "unexpected message"),
+            (&offer[..9], 0, "a message of a wrong length"),
+            (b"\x02\0\0\0\x02\x01\0\0\0\x04\x93\xe0\x01x", 0, "channel 0 cannot carry a flow"),
+            (b"\x02\0\0\0\x02\x41", 0, "more than 64 flows"),
+            (b"\x02\0\0\0\x02\x01\0\x03\0\x04\x93\xe0\0", 0, "a flow name that is empty"),
+            (&[0xff; 100], 2, "unknown class"),
+            (&[0], 2, "a block ends within its header"),
+        ];
+        for (words, channel, reason) in cases {
+            let session = stranger(&exit).await;
+            let say = async |channel, words: &[u8]| {
+                let block = Block::new(words.to_vec()).priority(squall::Priority::FIRST).ordered();
+                session.send(block.channel(squall::Channel::new(channel))).await.expect("is sent");
+            };
+            say(0, &hello).await;
+            say(0, offer).await;
+            until(&exit, "the flow is carried", |status| status.flows[0].attached).await;
+            say(channel, words).await;
+            match session.closed().await {
+                CloseReason::ByPeer { code: 16, reason: why } => assert!(why.starts_with(reason), "{why}"),
+                other => panic!("{reason}: {other}"),
+            }
+            let is_gone =
+                |status: &squall_tunnel::Status| status.sessions.is_empty() && !status.flows[0].attached;
+            until(&exit, "nothing is left", is_gone).await;
+        }
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", free_port()));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        attached(&entry).await;
+        assert_eq!(exit.status().task_failures, 0);
+        entry.stop().await;
+        exit.stop().await;
+    });
+}
+
 #[test]
 fn an_entry_cannot_drain_or_redirect_an_exit() {
     within(async || {

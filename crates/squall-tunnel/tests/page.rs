@@ -184,7 +184,14 @@ fn the_newest_connections_take_the_places_of_the_oldest() {
             // Reset if there is something that it has not read.
             let _ = listeners.remove(0).0.read_to_end(&mut rest);
             assert!(begin.elapsed() < PATIENCE / 2, "the oldest listener stays");
-            let slow: Vec<_> = (0..24).map(|_| connect(address, "GET /status HTTP/1.1\r\nX: ")).collect();
+            let mut slow: Vec<_> = (0..24).map(|_| connect(address, "GET /status HTTP/1.1\r\nX: ")).collect();
+            let begin = Instant::now();
+            let _ = slow.remove(0).read_to_end(&mut rest);
+            assert_duration!(
+                begin.elapsed() < Duration::from_secs(1),
+                "the oldest connection stays for {:?}",
+                begin.elapsed()
+            );
             let begin = Instant::now();
             get(address, "/ready");
             get(address, "/metrics");

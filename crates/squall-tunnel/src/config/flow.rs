@@ -21,6 +21,9 @@ pub const MAX_FLOWS: usize = 64;
 /// Longest latency.
 pub const MAX_LATENCY: Duration = Duration::from_secs(60);
 
+/// Longest latency of the other end that an end waits for, unless its own one is longer.
+pub(crate) const MAX_THEIR_LATENCY: Duration = Duration::from_secs(10);
+
 /// When the datagrams of a flow leave at the far end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -52,12 +55,13 @@ pub struct FlowConfig {
     pub name: String,
     /// The end on this machine.
     pub end: End,
-    /// Permitted senders at an `in` end; other datagrams are dropped and counted. Default: all.
+    /// Permitted senders; other datagrams are dropped and counted. Default: all at an `in` end; at an `out` end, where only that
+    /// of a multicast group can have some, none.
     pub from: Option<Source>,
     /// The media at an `in` end. Default: [`Media::Udp`].
     pub media: Media,
     /// Longest time from arrival at the tunnel to departure; later data is dropped. Default: 300 ms; at an `out` end
-    /// the latency of the other end.
+    /// the latency of the other end, up to 10 s.
     pub latency: Option<Duration>,
     /// Priority of its most important blocks, 0 (first) to 7; disposable frames come two later. Default: 2.
     pub priority: u8,
@@ -103,6 +107,11 @@ impl FlowConfig {
     /// Whether datagrams enter here; those of a TUN device, which go both ways, enter at the entry.
     pub fn is_in(&self) -> bool {
         matches!(self.end, End::In(_) | End::TunIn)
+    }
+
+    /// Whether datagrams leave here for a multicast group.
+    fn is_to_group(&self) -> bool {
+        matches!(self.end, End::Out(target) if target.ip().is_multicast())
     }
 
     /// The latency, or its default.
@@ -207,7 +216,7 @@ impl FlowTable {
         } else {
             let (max_frame, gap) = (self.max_frame.is_some(), self.gap.is_some());
             [
-                ("from", self.from.is_some()),
+                ("from", self.from.is_some() && !default.is_to_group()),
                 ("media", self.media.is_some()),
                 ("max_frame", max_frame),
                 ("gap", gap),

@@ -34,6 +34,7 @@ use tracing::level_filters::LevelFilter;
 pub use control::{ControlConfig, SocketMode};
 pub(crate) use exits::is_host_and_port;
 pub use exits::{ExitAddress, MAX_EXITS};
+pub(crate) use flow::MAX_THEIR_LATENCY;
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use interface::PathConfig;
 pub use source::Source;

@@ -115,21 +115,46 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
     gatherer.push(flow.clock.now().saturating_sub(micros(age)), datagram, &mut |frame| flow.dispatch(frame));
 }
 
-/// Whether a datagram belongs to the flow: at an `out` end it must come from the target, at an `in` end from a permitted
-/// sender.
+/// Whether a datagram belongs to the flow: at an `out` end it must come from the target, or, where that is a group, from a
+/// permitted sender; at an `in` end from a permitted one, if any are named. Others are counted.
 fn is_expected(flow: &Flow, from: SocketAddr) -> bool {
     let config = flow.config();
-    match config.end {
-        End::Out(target) => from == target || target.ip().is_multicast(),
-        End::In(_) if config.from.is_some_and(|source| !source.contains(from.ip())) => {
-            flow.counters.foreign.fetch_add(1, Relaxed);
-            false
-        }
-        End::In(_) => {
-            *lock(&flow.sender) = Some(from);
-            true
-        }
+    let is_permitted = |otherwise| config.from.map_or(otherwise, |source| source.contains(from.ip()));
+    let is_expected = match config.end {
+        End::Out(target) if target.ip().is_multicast() => is_permitted(false),
+        End::Out(target) => from == target,
+        End::In(_) => is_permitted(true),
         // Packets of a TUN device have no sender.
         End::TunIn | End::TunOut => false,
+    };
+    if !is_expected {
+        flow.counters.foreign.fetch_add(1, Relaxed);
+    } else if config.is_in() {
+        *lock(&flow.sender) = Some(from);
+    }
+    is_expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::out, *};
+
+    #[tokio::test]
+    async fn a_target_replies_and_a_group_only_where_its_members_are_named() {
+        let at = |address: &str| address.parse().expect("is an address");
+        let member = "192.0.2.7:9";
+        for (flow, from, is_taken) in [
+            ("x=udp://192.0.2.7:9", member, true),
+            ("x=udp://192.0.2.7:9", "192.0.2.7:8", false),
+            ("x=udp://239.1.2.3:9", member, false),
+            ("x=udp://239.1.2.3:9,from=192.0.2.0/24", member, true),
+            ("x=udp://239.1.2.3:9,from=192.0.2.0/24", "198.51.100.7:9", false),
+            ("x=udp://[ff02::9]:9", "[fe80::7]:9", false),
+            ("x=udp://[ff02::9]:9,from=fe80::/10", "[fe80::7]:9", true),
+        ] {
+            let flow_end = out(flow);
+            assert_eq!(is_expected(&flow_end, at(from)), is_taken, "{flow} from {from}");
+            assert_eq!(flow_end.counters.foreign.load(Relaxed), u64::from(!is_taken), "{flow} from {from}");
+        }
     }
 }

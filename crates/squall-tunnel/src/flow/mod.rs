@@ -30,7 +30,7 @@ pub(crate) use self::{
 };
 use crate::{
     clock::{Clock, lock, micros},
-    config::{End, FlowConfig},
+    config::{End, FlowConfig, MAX_THEIR_LATENCY},
     counters::{Fate, FlowCounters},
     frame::Frame,
     media::{Class, Media},
@@ -110,10 +110,10 @@ impl Flow {
         self.config.borrow().clone()
     }
 
-    /// How frames from the other end leave here; `theirs` is the latency there.
+    /// How frames from the other end leave here; `theirs` is the latency there, of which this end chooses how much it takes.
     pub(crate) fn rule(&self, theirs: Duration) -> Rule {
         let config = self.config();
-        let latency = micros(theirs);
+        let latency = micros(theirs.min(config.latency.unwrap_or_default().max(MAX_THEIR_LATENCY)));
         Rule {
             playout: config.playout,
             ordered: config.order,
@@ -291,6 +291,40 @@ impl Flow {
             idle_s: now.saturating_sub(self.last_used.load(Relaxed)) as f64 / 1e6,
             shares,
             stories,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Journal;
+
+    /// The `out` end of a flow.
+    pub(super) fn out(flow: &str) -> Arc<Flow> {
+        let clock = Clock::start();
+        let registry = Registry::new(clock, Arc::new(Journal::new(clock)), false, None);
+        registry.set(&[FlowConfig::parse(flow, false).expect("is right")], &|_| None).expect("is opened");
+        registry.get("x").expect("is there")
+    }
+
+    #[tokio::test]
+    async fn the_latency_of_a_peer_is_taken_up_to_ten_seconds_or_its_own() {
+        for (options, theirs, latency, delay) in [
+            ("", 8, 8, 8),
+            ("", 60, 10, 10),
+            (",latency=2s", 60, 10, 2),
+            (",latency=40s", 60, 40, 40),
+            (",latency=40s", 20, 20, 40),
+        ] {
+            let flow = out(&format!("x=udp://127.0.0.1:9,playout=steady{options}"));
+            let rule = flow.rule(Duration::from_secs(theirs));
+            let seconds = |seconds| micros(Duration::from_secs(seconds));
+            assert_eq!(
+                (rule.latency, rule.delay),
+                (seconds(latency), seconds(delay)),
+                "{options:?}, {theirs} s"
+            );
         }
     }
 }
