@@ -170,6 +170,28 @@ fn failed_transfers_leave_a_few_files() {
     assert_eq!(left, (4..20).collect::<Vec<_>>(), "the newest ones");
 }
 
+#[test]
+fn a_sender_with_the_token_leaves_a_few_lines() {
+    let scratch = Scratch::new("lines");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    let begin = Instant::now();
+    let receiver = Receiver::service(&folder, &["--token", TOKEN]);
+    for number in 0..80 {
+        let peer = Peer::connect(receiver.addr);
+        peer.say(b'H', header(number, "part", Some(TOKEN)));
+        assert_eq!(peer.next().expect("may begin")[0], b'G');
+        peer.say(b'x', "no message");
+        peer.refusal();
+    }
+    let most = 32 + begin.elapsed().as_secs() as usize;
+    assert!(most < 60, "it took {:?}", begin.elapsed());
+    receiver.signal("INT");
+    let (_, _, said) = receiver.finish();
+    let lines = said.lines().filter(|line| line.starts_with("squall: ")).count();
+    assert!((32..=most).contains(&lines), "{lines} lines: {said}");
+}
+
 fn content_of(file: &Path) -> String {
     fs::read_to_string(file).expect("is text")
 }

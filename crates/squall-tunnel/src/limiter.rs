@@ -127,7 +127,7 @@ impl Throttle {
 
 /// Bounds how many lines a peer with the token can have logged: a number at once, then one per second.
 #[derive(Debug)]
-pub(crate) struct LogAllowance {
+pub struct LogAllowance {
     most: u64,
     left: u64,
     /// When the last line was added to those that are left.
@@ -137,12 +137,13 @@ pub(crate) struct LogAllowance {
 }
 
 impl LogAllowance {
-    pub(crate) fn new(most: u64) -> Self {
+    /// With that number at once.
+    pub fn new(most: u64) -> Self {
         Self { most, left: most, refilled: 0, left_out: 0 }
     }
 
     /// If there may be another line, how many were left out before it.
-    pub(crate) fn take(&mut self, now: Micros) -> Option<u64> {
+    pub fn take(&mut self, now: Micros) -> Option<u64> {
         let seconds = now.saturating_sub(self.refilled) / 1_000_000;
         self.refilled += seconds * 1_000_000;
         self.left = self.most.min(self.left.saturating_add(seconds));

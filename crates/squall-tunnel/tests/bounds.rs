@@ -184,6 +184,13 @@ fn clients_are_rejected_with_a_reason() {
         let early =
             |event: &&squall_tunnel::status::EventStatus| event.kind == "path" && event.at_s < lines[0].at_s;
         assert_eq!(status.events.iter().filter(early).count(), 0, "{:#?}", status.events);
+        // Also from the host that guesses.
+        let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
+        let hello =
+            [&[1, b'S', b'q', b'T', b'u', 1], &(token.len() as u16).to_be_bytes()[..], &token].concat();
+        let session = stranger(&exit).await;
+        session.send(Block::new(hello).ordered()).await.expect("is sent");
+        assert!(session.recv().await.expect("is accepted").data.starts_with(b"\x01SqTu"));
         exit.stop().await;
     });
 }

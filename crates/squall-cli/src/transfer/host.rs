@@ -2,8 +2,9 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
@@ -12,7 +13,7 @@ use squall_terminal::{
     interrupt::{Interrupted, interrupted},
     note,
 };
-use squall_tunnel::limiter::{Throttle, UnauthenticatedSessions};
+use squall_tunnel::limiter::{LogAllowance, Throttle, UnauthenticatedSessions};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
 use super::{
@@ -45,6 +46,9 @@ const MAX_RECEIPTS: usize = 64;
 /// Rejected senders are reported at most once in this time.
 const REJECTION_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Lines about what authorised senders bring about, at once; after them one per second.
+const LINES: u64 = 32;
+
 /// A receiver.
 pub(super) struct Host {
     pub(super) target: Target,
@@ -55,6 +59,9 @@ pub(super) struct Host {
     permits: Semaphore,
     unauthenticated: UnauthenticatedSessions<Session>,
     rejections: Throttle,
+    began: Instant,
+    /// The lines that are left.
+    lines: Mutex<LogAllowance>,
     pub(super) kept: Kept,
     state: Mutex<State>,
 }
@@ -105,6 +112,8 @@ impl Host {
             permits: Semaphore::new(transfers),
             unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
             rejections: Throttle::new(REJECTION_INTERVAL),
+            began: Instant::now(),
+            lines: Mutex::new(LogAllowance::new(LINES)),
             kept: Kept::default(),
             state: Mutex::default(),
         })
@@ -128,6 +137,16 @@ impl Host {
                 send_receipt(&connection, receipt, RECEIPT_TIMEOUT).await;
             }
             Err(error) => self.reject(&connection, &error).await,
+        }
+    }
+
+    /// Prints a line about what an authorised sender brought about, as long as there are lines left.
+    pub(super) fn note(&self, words: fmt::Arguments<'_>) {
+        let now = self.began.elapsed().as_micros() as u64;
+        match self.lines.lock().unwrap_or_else(PoisonError::into_inner).take(now) {
+            None => {}
+            Some(0) => note!("{words}"),
+            Some(left_out) => note!("{words} ({left_out} lines before it were left out)"),
         }
     }
 

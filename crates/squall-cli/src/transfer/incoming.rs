@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use serde::Serialize;
-use squall_terminal::{note, progress::Progress};
+use squall_terminal::progress::Progress;
 use squall_units::format;
 use tokio::sync::mpsc;
 
@@ -147,7 +147,8 @@ impl<'a> Transfer<'a> {
         let outage = self.host.bounds.outage;
         self.progress.clear();
         if !outage.is_zero() {
-            note!("note: {}: {why}: waiting {outage:?} for the sender", self.header.name);
+            let name = &self.header.name;
+            self.host.note(format_args!("note: {name}: {why}: waiting {outage:?} for the sender"));
         }
         match tokio::time::timeout(outage, next.recv()).await {
             Ok(Some(connection)) => Ok(connection),

@@ -263,7 +263,7 @@ impl RecvArgs {
                 Some(Last { settled, ended: Err(error) })
             }
             Err(error) => {
-                note!("squall: {}", output::one_line(&error));
+                host.note(format_args!("squall: {}", output::one_line(&error)));
                 None
             }
             Ok(()) => self.once.then_some(Last { settled, ended: Ok(ExitCode::SUCCESS) }),
