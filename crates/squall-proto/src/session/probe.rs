@@ -79,6 +79,14 @@ impl Probes {
         self.waiting.pop_front()
     }
 
+    /// The next one, if it is an answer on this path too.
+    pub(super) fn next_answer(&mut self, path: PathId) -> Option<Item<'static>> {
+        let is_answer =
+            |probe: &mut Waiting| probe.path == path && matches!(probe.item, Item::ProbeReply(..));
+        let next = self.waiting.front_mut().is_some_and(is_answer);
+        next.then(|| self.waiting.pop_front()).flatten().map(|probe| probe.item)
+    }
+
     /// Drops what waits to leave on a path.
     pub(super) fn drop_waiting(&mut self, path: PathId) {
         self.waiting.retain(|probe| probe.path != path);

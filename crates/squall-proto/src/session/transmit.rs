@@ -39,6 +39,12 @@ struct Out<'a> {
     buf: &'a mut Vec<u8>,
 }
 
+/// Bytes of a CANCEL, a REFUSED or a REBUILT with its frame, at most.
+const MAX_ANSWER: usize = 40;
+
+/// Bytes of the frame around a datagram (RFC 9221 §4), at most.
+const FRAME: usize = 3;
+
 impl Session {
     /// The next packets to send, written to `buf`, which must be empty.
     pub(crate) fn poll_transmit(&mut self, now: Instant, max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -237,6 +243,15 @@ impl Session {
                 _ => item.encode(&mut datagram),
             }
             let payload = if let Item::Probe(id, _) = item { Payload::Probe(id) } else { Payload::Ephemeral };
+            // Answers leave in one packet.
+            while matches!(item, Item::ProbeReply(..))
+                && let Some(other) = self.probes.next_answer(path)
+            {
+                let mut datagram = Vec::with_capacity(16);
+                other.encode(&mut datagram);
+                // What is not taken is asked for again.
+                let _ = self.conn.queue(datagram.into(), Payload::Ephemeral);
+            }
             if let Some(transmit) = self.send_one(path, datagram, payload, out) {
                 return Some(transmit);
             }
@@ -262,16 +277,41 @@ impl Session {
             (life.is_suspect(), life.is_out(), life.is_spent(), path.role, path.rtt.smoothed)
         };
         let id = self.conn.paths.iter().filter(|path| path.life.is_up()).min_by_key(rank)?.id;
+        let (control, datagram) = self.next_control(out.at)?;
+        let mut room = self.conn.max_datagram().saturating_sub(datagram.len());
+        if let Err(Payload::Control(control)) = self.conn.queue(datagram.into(), Payload::Control(control)) {
+            self.control.push_front(control);
+            return None;
+        }
+        // Each takes a frame, and all together a packet: a peer can bring about a hundred with one of its own.
+        while let Some(Control::Cancel(_) | Control::Refused(..) | Control::Rebuilt(_)) = self.control.front()
+            && room >= MAX_ANSWER
+        {
+            let Some((control, datagram)) = self.next_control(out.at) else { break };
+            room = room.saturating_sub(FRAME + datagram.len());
+            if let Err(Payload::Control(control)) =
+                self.conn.queue(datagram.into(), Payload::Control(control))
+            {
+                self.control.push_front(control);
+                break;
+            }
+        }
+        self.batch_path = id;
+        self.poll_quic(Gate::Only(id), 1, out)
+    }
+
+    /// The next control item that is still to be sent.
+    fn next_control(&mut self, at: Micros) -> Option<(Control, Vec<u8>)> {
         let mut datagram = Vec::with_capacity(32);
-        let control = loop {
+        loop {
             let control = self.control.pop_front()?;
             match control {
                 Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
                 Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
                 Control::Rebuilt(block) => Item::Rebuilt(block.0).encode(&mut datagram),
                 Control::Stalled(stalled) => Item::Stalled(stalled).encode(&mut datagram),
-                Control::Credit => self.report(out.at, &mut datagram),
-                Control::End(block) => match self.end_of(out.at, block) {
+                Control::Credit => self.report(at, &mut datagram),
+                Control::End(block) => match self.end_of(at, block) {
                     Some(end) => Item::Data(end, &[]).encode(&mut datagram),
                     // It has ended, or the peer has the end by now.
                     None => continue,
@@ -284,9 +324,8 @@ impl Session {
                     None => continue,
                 },
             }
-            break control;
-        };
-        self.send_one(id, datagram, Payload::Control(control), out)
+            return Some((control, datagram));
+        }
     }
 
     /// Whether data leaves next.

@@ -21,6 +21,9 @@ const FULL: usize = 1_150;
 /// Bytes of the frame around a datagram (RFC 9221 §4).
 const FRAME: usize = 3;
 
+/// Packets that one of the liar may have the honest side send, in the mean.
+const MOST_ANSWERS: u64 = 4;
+
 /// Packets before those of which the work is measured, which fill what a session keeps; those; and how often.
 const WARM: usize = 200;
 const PACKETS: usize = 100;
@@ -227,6 +230,16 @@ const KINDS: &[(&str, Fill)] = &[
         }
         blocks(liar)
     }),
+    ("parity of runs of one block", |liar| {
+        full(|| {
+            let block = liar.number();
+            let mut symbol = Member::write(&data(block, 0, Some(1)), &[7]);
+            symbol.resize(symbol.len().next_multiple_of(2), 0);
+            let (symbol_size, members) = (symbol.len() as u32, vec![Member { block, left: None }]);
+            let run = RunParity { members, sent: Stamp::at(0), symbol_size, index: 0 };
+            bytes_of(&Item::RunParity(run, &symbol))
+        })
+    }),
     ("parity that solves runs", solvable),
     ("items of unknown type", |_| full(|| vec![0x1f, 0])),
 ];
@@ -242,6 +255,8 @@ fn cost(fill: Fill) -> f64 {
             deliver(&mut meeting, fill(&mut liar));
         }
         let mut times: Vec<Duration> = (0..PACKETS).map(|_| deliver(&mut meeting, fill(&mut liar))).collect();
+        let most = MOST_ANSWERS * (WARM + PACKETS) as u64;
+        assert!(meeting.answers <= most, "{} packets in answer to {}", meeting.answers, WARM + PACKETS);
         times.sort_unstable();
         times.truncate(PACKETS * 9 / 10);
         times.iter().sum::<Duration>()
@@ -268,6 +283,7 @@ fn deliver(meeting: &mut Meeting, datagrams: Vec<Vec<u8>>) -> Duration {
             let out = meeting.honest.poll_transmit(meeting.now, 1, &mut buf);
             spent += begin.elapsed();
             let Some(out) = out else { break };
+            meeting.answers += 1;
             meeting.liar_takes(&out, &buf);
             buf.clear();
         }
