@@ -21,11 +21,7 @@ use crate::{
     limiter::{TokenFailures, UnauthenticatedSessions},
     memory,
     status::{SessionStatus, Status, StrangersStatus, WhyStatus, printable},
-    tenants::{
-        ChangeError, Sources, Tenants,
-        state::StateError,
-        tenant::{Membership, Tenant},
-    },
+    tenants::{ChangeError, Sources, Tenants, state::StateError, tenant::Tenant},
     totals::Totals,
     tun::Tun,
 };
@@ -245,15 +241,25 @@ impl Shared {
         let _ = self.permits.acquire_many(all).await;
     }
 
-    /// Permission to carry another tunnel, unless `max_sessions` are carried. A tenant that has sessions already leaves a place to each
-    /// other tenant that has none, but not more than half of all.
-    pub(crate) fn permit(&self, membership: Option<&Membership>) -> Option<OwnedSemaphorePermit> {
-        let has_others = membership.is_some_and(|membership| membership.tenant.session_count() > 1);
-        let reserved =
-            if has_others { self.tenants.without_sessions().min(self.max_sessions / 2) } else { 0 };
-        if self.permits.available_permits() <= reserved {
-            return None;
-        }
+    /// Permission to carry another tunnel of an entry, unless `max_sessions` are carried. One that has sessions already leaves a place to
+    /// each tenant that has none, and to the entries with the token of the exit, but not more than half of all.
+    pub(crate) fn permit(&self, identity: &Identity) -> Option<OwnedSemaphorePermit> {
+        let unnamed = || lock(&self.sessions).iter().filter(|session| session.is_unnamed()).count();
+        let (has_others, waits) = match identity {
+            Identity::Tenant(tenant) => {
+                (tenant.session_count() > 1, self.config().token.is_some() && unnamed() == 0)
+            }
+            Identity::Exit | Identity::Peer(_) => (unnamed() > 0, false),
+        };
+        let reserved = match has_others {
+            true => (self.tenants.without_sessions() + usize::from(waits)).min(self.max_sessions / 2),
+            false => 0,
+        };
+        (self.permits.available_permits() > reserved).then(|| self.any_permit()).flatten()
+    }
+
+    /// The same, whoever it is for.
+    pub(crate) fn any_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
     }
 
@@ -331,6 +337,12 @@ pub(crate) struct LiveStatus {
 }
 
 impl LiveStatus {
+    /// Whether it is that of an entry without a tenant.
+    fn is_unnamed(&self) -> bool {
+        let status = lock(&self.status);
+        status.agreed && status.tenant.is_none()
+    }
+
     fn status(&self) -> SessionStatus {
         SessionStatus { age_s: self.since.elapsed().as_secs_f64(), ..lock(&self.status).clone() }
     }

@@ -129,7 +129,11 @@ fn a_tenant_does_not_disturb_another_by_anything_that_its_token_gives() {
                 table("good", "", &good),
                 table("late", "", &late)
             );
-            let exit = Arc::new(Tunnel::start(exit_of(folder.path(), "", &tenants)).await.expect("starts"));
+            // Beside the tenants an entry with the token of the exit.
+            let top = format!("token = \"{}\"", token().reveal());
+            let own = "[[flow]]\nname = \"own\"\nout = \"udp://127.0.0.1:9\"\n";
+            let config = exit_of(folder.path(), &top, &format!("{tenants}{own}"));
+            let exit = Arc::new(Tunnel::start(config).await.expect("starts"));
             let site = Site::start(&exit, "good", &good).await;
             let (lost, calm) = measure(&site).await;
             assert_eq!(lost, 0, "without an attack");
@@ -157,6 +161,10 @@ fn a_tenant_does_not_disturb_another_by_anything_that_its_token_gives() {
                     let late = Site::start(&exit, "late", &late).await;
                     late.send(b"there is room");
                     assert_eq!(late.recv().await, b"there is room");
+                    let flows = vec![flow_in(&format!("own=udp://127.0.0.1:{}", free_port()))];
+                    let own = Tunnel::start(entry_config(&exit, flows)).await.expect("starts");
+                    attached(&own).await;
+                    own.stop().await;
                     late.entry.stop().await;
                 }
                 stop.store(true, Relaxed);

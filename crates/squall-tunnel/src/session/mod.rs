@@ -428,7 +428,7 @@ impl TunnelSession {
             self.membership = Some(tenant.enter(TokenHash::of(token))?);
             self.registered.update(|status| status.tenant = Some(tenant.name.clone()));
         }
-        *permit = self.shared.permit(self.membership.as_ref());
+        *permit = self.shared.permit(&identity);
         if permit.is_none() {
             return refused(code::FULL, "the exit carries as many tunnels as max_sessions allows");
         }
