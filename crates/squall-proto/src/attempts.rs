@@ -6,8 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::newcomers::host_network;
-
 /// After this time half of the attempts count.
 const HALF: Duration = Duration::from_secs(10);
 
@@ -68,6 +66,15 @@ impl Attempts {
     }
 }
 
+/// The network that one host can take its addresses from: an IPv4 address, or the first 64 bits of one of IPv6. What a
+/// host may have is counted by it.
+pub fn host_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
 /// What is left of a count.
 fn left((count, since): (u32, Instant), now: Instant) -> u32 {
     let halvings = now.saturating_duration_since(since).as_secs() / HALF.as_secs();
@@ -94,6 +101,15 @@ mod tests {
 
     fn address(text: &str) -> IpAddr {
         text.parse().expect("is one")
+    }
+
+    #[test]
+    fn a_host_has_one_network() {
+        let same = ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9"].map(|one| host_network(one.parse().unwrap()));
+        assert_eq!(same[0], same[1]);
+        assert_ne!(same[0], host_network("2001:db8:1:3::1".parse().unwrap()));
+        assert_eq!(host_network("::ffff:10.0.0.1".parse().unwrap()), address("10.0.0.1"));
+        assert_ne!(host_network(address("10.0.0.1")), host_network(address("10.0.0.2")));
     }
 
     #[test]

@@ -50,6 +50,7 @@ mod varint;
 pub mod wire;
 mod worker;
 
+pub use attempts::host_network;
 pub use block::{Block, BlockOptions, Channel, Depends, OptionError, PathHint, Priority};
 pub use capacity::{Capacity, Limit, PathCapacity};
 pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
@@ -60,7 +61,7 @@ pub use event::{
 };
 pub use limiter::RateLimit;
 pub use metering::QuotaShare;
-pub use newcomers::{AdmissionStats, host_network};
+pub use newcomers::AdmissionStats;
 pub use race::Target;
 pub use rustls::pki_types;
 pub use session::{ArrivalLog, DecisionLog, LossLog, PacketFate, PacketLog, Reasons, Session};

@@ -10,13 +10,14 @@
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use crate::{
     Limits,
+    attempts::host_network,
     tally::{NewcomerPlace, Tally},
 };
 
@@ -33,15 +34,6 @@ pub struct AdmissionStats {
     pub expired: u64,
     /// Connections refused because there were as many sessions as allowed.
     pub refused: u64,
-}
-
-/// The network that one host can take its addresses from: an IPv4 address, or the first 64 bits of one of IPv6. What a
-/// host may have is counted by it.
-pub fn host_network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-    }
 }
 
 /// Whether a handshake may begin.
@@ -186,15 +178,6 @@ mod tests {
 
     fn host(n: u64) -> IpAddr {
         IpAddr::from([10, 0, 0, n as u8])
-    }
-
-    #[test]
-    fn a_host_has_one_network() {
-        let same = ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9"].map(|one| host_network(one.parse().unwrap()));
-        assert_eq!(same[0], same[1]);
-        assert_ne!(same[0], host_network("2001:db8:1:3::1".parse().unwrap()));
-        assert_eq!(host_network("::ffff:10.0.0.1".parse().unwrap()), host(1));
-        assert_ne!(host_network(host(1)), host_network(host(2)));
     }
 
     #[test]
