@@ -36,7 +36,7 @@ struct Out<'a> {
     buf: &'a mut Vec<u8>,
 }
 
-/// Bytes of a CANCEL, a REFUSED or a REBUILT with its frame, at most.
+/// Bytes of a REFUSED or a REBUILT with its frame, at most.
 const MAX_ANSWER: usize = 40;
 
 /// Bytes of the frame around a datagram (RFC 9221 §4), at most.
@@ -278,8 +278,8 @@ impl Session {
             self.control.push_front(control);
             return None;
         }
-        // Each takes a frame, and all together a packet: a peer can bring about a hundred with one of its own.
-        while let Some(Control::Cancel(_) | Control::Refused(..) | Control::Rebuilt(_)) = self.control.front()
+        // What a peer brings about takes a frame each, and a packet together: it can be a hundred for one of its own.
+        while let Some(Control::Refused(..) | Control::Rebuilt(_)) = self.control.front()
             && room >= MAX_ANSWER
         {
             let Some((control, datagram)) = self.next_control(out.at) else { break };
