@@ -258,7 +258,7 @@ impl Shared {
         (self.permits.available_permits() > reserved).then(|| self.any_permit()).flatten()
     }
 
-    /// The same, whoever it is for.
+    /// The same, without a reserve.
     pub(crate) fn any_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
     }
