@@ -190,9 +190,9 @@ pub enum Missed {
 pub enum PathChange {
     /// It may carry data.
     Up(NetPath),
-    /// It fell silent with packets in flight and carries no new data.
+    /// It fell silent with packets in flight, or loses data of one size, and carries no new data.
     Suspected {
-        /// How long nothing arrived.
+        /// How long nothing arrived, or hardly anything of that size.
         silent: Duration,
     },
     /// It proved to deliver again.

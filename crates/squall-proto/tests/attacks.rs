@@ -336,6 +336,65 @@ fn a_packet_with_another_address_of_the_client_moves_nothing_for_long() {
     }
 }
 
+/// On one of two paths somebody drops what has the size of data, and lets probes pass, which are smaller or larger.
+#[test]
+fn a_path_that_drops_the_sizes_of_data_carries_none() {
+    for size in [150, 400, 700, 1_050] {
+        let mut world = World::over(&[CLIENT, CELLULAR]);
+        world.run(Duration::from_secs(1), |_| {});
+        let sizes = size - 20..size + 100;
+        let stream = |world: &mut World, seconds: u32, drops: bool| {
+            let mut dropped = 0;
+            for _ in 0..seconds * 100 {
+                let now = world.now;
+                if let Some(session) = world.server.session(world.announced[0]) {
+                    let block = || Block::new(vec![7; size]).deadline(Duration::from_millis(100));
+                    (0..2).for_each(|_| _ = session.send(now, block()));
+                }
+                world.run(Duration::from_millis(10), |wire| {
+                    let hits = |(_, to, data): &Packet| *to == CLIENT && sizes.contains(&data.len());
+                    dropped += wire.iter().filter(|packet| hits(packet)).count();
+                    wire.retain(|packet| !(drops && hits(packet)));
+                });
+            }
+            dropped
+        };
+        let used = stream(&mut world, 2, false);
+        assert!(used > 100, "{size} bytes: {used} packets took the path");
+        stream(&mut world, 4, true);
+        let received = world.received;
+        let lost = stream(&mut world, 8, true);
+        assert!(lost < 20, "{size} bytes: {lost} packets were given to it");
+        let received = world.received - received;
+        assert!(received >= 1_590 * size, "{size} bytes: {received} of {} arrived", 1_600 * size);
+        stream(&mut world, 9, false);
+        let used = stream(&mut world, 2, false);
+        assert!(used > 100, "{size} bytes: {used} packets took the path that is well again");
+    }
+}
+
+/// The only path of a session carries data of any size as well as it can.
+#[test]
+fn the_last_path_is_used_whatever_it_drops() {
+    let mut world = World::connected();
+    let mut given = 0;
+    for _ in 0..800 {
+        let now = world.now;
+        if let Some(session) = world.server.session(world.announced[0]) {
+            let _ = session.send(now, Block::new(vec![7; 700]).deadline(Duration::from_millis(100)));
+        }
+        world.run(Duration::from_millis(10), |wire| {
+            let mut hits = 0;
+            wire.retain(|(_, to, data)| {
+                hits += usize::from(*to == CLIENT && (650..850).contains(&data.len()));
+                *to != CLIENT || !(650..850).contains(&data.len()) || hits % 5 == 0
+            });
+            given += hits;
+        });
+    }
+    assert!(given > 800, "{given} packets");
+}
+
 #[test]
 fn a_forged_stateless_reset_ends_nothing() {
     let mut world = World::connected();

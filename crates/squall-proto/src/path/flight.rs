@@ -7,7 +7,7 @@ use std::{
 
 use squall_sched::{BlockId, Micros, PathId, WorkKind};
 
-use super::rate::Mark;
+use super::{life::Packet, rate::Mark};
 use crate::wire::{Cancel, RefuseReason, Stalled};
 
 /// What a packet carried of ours.
@@ -88,9 +88,6 @@ pub(crate) struct InFlight {
     pub(crate) mark: Option<Mark>,
 }
 
-/// Smallest UDP payload that every QUIC path must carry (RFC 9000 §14).
-const FULL_SIZE: u16 = 1200;
-
 impl InFlight {
     /// A packet that leaves.
     pub(crate) fn of(sent_at: Micros, bytes: u16, payload: Option<Payload>) -> Self {
@@ -111,9 +108,11 @@ impl InFlight {
         chunks.map(|chunk| (chunk.written_at, chunk.expected_at)).max()
     }
 
-    /// Whether it shows, by its arrival, that the path carries what QUIC needs.
-    pub(crate) fn is_full_size(&self) -> bool {
-        self.bytes >= FULL_SIZE
+    /// What the life of its path is judged by.
+    pub(crate) fn packet(&self) -> Packet {
+        let mut payloads = self.payload.iter().chain(&self.more);
+        let has_data = payloads.any(|payload| matches!(payload, Payload::Chunk(_)));
+        Packet { sent_at: self.sent_at, bytes: self.bytes, has_data }
     }
 }
 

@@ -5,9 +5,10 @@
 //!
 //! InUse, Readmitted, Narrow ──silent, or unreachable──────▶ Suspected
 //! InUse, Readmitted ──only small packets arrive───────────▶ Narrow
+//! InUse, Readmitted ──data of one size is lost────────────▶ Narrow
 //! Suspected ──recent packet acknowledged──────────────────▶ Readmitted ──a round trip──▶ InUse
 //! Suspected ──only small packets arrive, again────────────▶ Narrow
-//! Narrow ──full-size packet acknowledged──────────────────▶ Readmitted
+//! Narrow ──packet of that size acknowledged───────────────▶ Readmitted
 //! InUse, Readmitted ──budget used──▶ Spent ──budget raised▶ as before
 //! any but Opened ──outage of a radio──▶ Out ──it is over──▶ Suspected
 //! any ──closed──▶ (free) ──by a client, after a pause─────▶ Opened, under another number (`session/reopen.rs`)
@@ -30,6 +31,8 @@
 use squall_sched::{Micros, PathState};
 use squall_signal::AlertKind;
 
+use super::sizes::Sizes;
+
 /// Where a path is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
@@ -43,7 +46,8 @@ pub(crate) enum Stage {
     Spent,
     /// Silent: carries probes only.
     Suspected,
-    /// Small packets pass. Whether full-size ones do is asked with probes of that size.
+    /// Packets of other sizes pass, but not full-size ones, or those of the size of its data. Whether they do is asked with
+    /// probes of that size.
     Narrow,
     /// A radio at one of its ends reports an outage.
     Out,
@@ -58,6 +62,8 @@ pub(crate) enum Change {
     Readmitted(Micros),
     /// It was in use, and loses full-size packets.
     Narrowed,
+    /// It was in use, and has lost most data of one size for so long.
+    Picky(Micros),
     /// It was suspected, and passes small packets; it is not used until a full-size one has passed.
     StillNarrow,
     /// A radio takes it out of use.
@@ -95,6 +101,8 @@ pub(crate) struct Life {
     full_proven: Micros,
     /// Full-size packets that left later and are lost.
     full_lost: u32,
+    /// Fates of smaller ones with data.
+    sizes: Sizes,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,6 +124,8 @@ enum State {
         window: u64,
         next_probe: Micros,
         probes: u32,
+        /// Bytes of the packets that have to pass: [`FULL_SIZE`], or those of data.
+        size: u16,
     },
     Readmitted {
         window: u64,
@@ -171,9 +181,31 @@ impl Expectation {
 pub(crate) struct Packet {
     /// When it left.
     pub(crate) sent_at: Micros,
-    /// Whether it had the size that QUIC needs at least (RFC 9000 §14).
-    pub(crate) full_size: bool,
+    pub(crate) bytes: u16,
+    pub(crate) has_data: bool,
 }
+
+impl Packet {
+    /// One without data.
+    pub(crate) fn without_data(sent_at: Micros, bytes: u16) -> Self {
+        Self { sent_at, bytes, has_data: false }
+    }
+
+    /// Whether it shows, by its arrival, that the path carries what QUIC needs.
+    fn is_full_size(&self) -> bool {
+        self.bytes >= FULL_SIZE
+    }
+
+    /// Whether it shows, by its arrival, that packets of this size pass.
+    fn shows(&self, size: u16) -> bool {
+        if size < FULL_SIZE { self.bytes.abs_diff(size) <= SAME_SIZE } else { self.is_full_size() }
+    }
+}
+
+/// Smallest UDP payload that every QUIC path must carry (RFC 9000 §14).
+pub(crate) const FULL_SIZE: u16 = 1200;
+/// Bytes by which a probe may differ from the packets that it stands for: headers differ in length.
+const SAME_SIZE: u16 = 24;
 
 /// Shortest silence that counts, so that a pause of the peer's machine does not.
 const MIN_SILENCE: Micros = 50_000;
@@ -303,7 +335,7 @@ impl Life {
     /// It was validated, which takes a round trip.
     pub(crate) fn on_validated(&mut self, now: Micros, rtt: Micros) {
         self.state = State::InUse;
-        self.on_proof(now, Packet { sent_at: now.saturating_sub(rtt), full_size: true }, rtt);
+        self.on_proof(now, Packet::without_data(now.saturating_sub(rtt), FULL_SIZE), rtt);
     }
 
     /// Whether its budget is spent now.
@@ -404,6 +436,7 @@ impl Life {
             _ => window,
         };
         self.challenge = None;
+        self.sizes = Sizes::default();
         let window = window.max(MIN_WINDOW);
         self.state =
             State::Suspected { since: now, window, next_probe: now, probes: 0, wary: self.only_small };
@@ -415,21 +448,24 @@ impl Life {
         self.proven = self.proven.max(packet.sent_at);
         self.challenge = None;
         self.hedged = 0;
-        self.only_small &= !packet.full_size;
-        if packet.full_size {
+        self.only_small &= !packet.is_full_size();
+        if self.is_judged_by(packet) {
+            self.sizes.on_ack(now, packet.bytes);
+        }
+        if packet.is_full_size() {
             self.full_proven = self.full_proven.max(packet.sent_at);
             self.full_lost = 0;
         }
         let fresh = now.saturating_sub(packet.sent_at) <= STALE;
         match self.state {
-            State::Suspected { since, window, wary: true, .. } if fresh && !packet.full_size => {
-                self.state = State::Narrow { since, window, next_probe: now, probes: 0 };
+            State::Suspected { since, window, wary: true, .. } if fresh && !packet.is_full_size() => {
+                self.state = State::Narrow { since, window, next_probe: now, probes: 0, size: FULL_SIZE };
                 Some(Change::StillNarrow)
             }
             State::Suspected { since, window, .. } if fresh => {
                 Some(self.readmit(now, since, window, srtt, packet))
             }
-            State::Narrow { since, window, .. } if packet.full_size => {
+            State::Narrow { since, window, size, .. } if packet.shows(size) => {
                 Some(self.readmit(now, since, window, srtt, packet))
             }
             State::Readmitted { until, .. } if now >= until => {
@@ -445,20 +481,50 @@ impl Life {
         now.saturating_sub(sent_at) > STALE && (self.is_suspect() || sent_at < self.readmitted)
     }
 
-    /// A packet is lost.
-    pub(crate) fn on_loss(&mut self, now: Micros, packet: Packet, window: u64) -> Option<Change> {
-        self.full_lost += u32::from(packet.full_size && packet.sent_at > self.full_proven);
+    /// A packet is lost. `has_others` says whether other paths are in use: the last one carries data of any size as well as it can.
+    pub(crate) fn on_loss(
+        &mut self,
+        now: Micros,
+        packet: Packet,
+        window: u64,
+        has_others: bool,
+    ) -> Option<Change> {
+        self.full_lost += u32::from(packet.is_full_size() && packet.sent_at > self.full_proven);
         let carried = matches!(self.state, State::InUse | State::Readmitted { .. });
-        if self.unwatched || !carried || self.full_lost < FULL_LOST || self.proven <= packet.sent_at {
+        if self.unwatched || !carried {
             return None;
         }
-        self.state = State::Narrow { since: now, window, next_probe: now, probes: 0 };
-        Some(Change::Narrowed)
+        let judged = self.is_judged_by(packet);
+        let lossy = judged.then(|| self.sizes.on_loss(now, packet.bytes)).flatten();
+        let (change, size) = match lossy {
+            _ if self.full_lost >= FULL_LOST && self.proven > packet.sent_at => (Change::Narrowed, FULL_SIZE),
+            Some(time) if has_others => (Change::Picky(time), packet.bytes),
+            _ => return None,
+        };
+        self.state = State::Narrow { since: now, window, next_probe: now, probes: 0, size };
+        Some(change)
+    }
+
+    /// Whether the fate of a packet says what the path makes of data. What left before a readmission, or an outage of a radio, was lost
+    /// with the path.
+    fn is_judged_by(&self, packet: Packet) -> bool {
+        packet.has_data && packet.sent_at >= self.readmitted && !self.is_out()
+    }
+
+    /// No other path is in use: data of a size that rarely passes is better on this one than on none.
+    pub(crate) fn relent(&mut self, now: Micros, srtt: Micros) -> Option<Change> {
+        match self.state {
+            State::Narrow { since, window, size, .. } if size < FULL_SIZE => {
+                Some(self.readmit(now, since, window, srtt, Packet::without_data(now, 0)))
+            }
+            _ => None,
+        }
     }
 
     fn readmit(&mut self, now: Micros, since: Micros, window: u64, srtt: Micros, packet: Packet) -> Change {
         self.readmitted = now;
-        self.only_small = !packet.full_size;
+        self.only_small = !packet.is_full_size();
+        self.sizes = Sizes::default();
         // What left before was lost with the path, whatever its size.
         (self.full_proven, self.full_lost) = (now, 0);
         self.state = State::Readmitted { window, until: now + srtt, held: packet.sent_at < since };
@@ -492,7 +558,7 @@ impl Life {
         }
     }
 
-    /// When a narrow path is probed with a full-size packet next; one that can carry nothing is not probed.
+    /// When a narrow path is probed with a packet of the size that it loses next; one that can carry nothing is not probed.
     pub(crate) fn full_probe_at(&self) -> Option<Micros> {
         match self.state {
             State::Narrow { next_probe, .. } if !self.spent && !self.is_out() => Some(next_probe),
@@ -500,12 +566,12 @@ impl Life {
         }
     }
 
-    /// A full-size probe leaves. Returns whether it is the second: the first was not answered.
-    pub(crate) fn on_full_probe(&mut self, now: Micros) -> bool {
-        let State::Narrow { next_probe, probes, .. } = &mut self.state else { return false };
+    /// Such a probe leaves. Returns its size, and whether it is the second full-size one: the first was not answered.
+    pub(crate) fn on_full_probe(&mut self, now: Micros) -> Option<(u16, bool)> {
+        let State::Narrow { next_probe, probes, size, .. } = &mut self.state else { return None };
         *next_probe = now + (NARROW_INTERVAL << (*probes).min(5));
         *probes += 1;
-        *probes == 2
+        Some((*size, *probes == 2 && *size >= FULL_SIZE))
     }
 }
 

@@ -8,6 +8,7 @@ mod losses;
 mod prediction;
 mod rate;
 mod reordering;
+mod sizes;
 mod way_back;
 
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ use crate::{
 use arrivals::Arrivals;
 pub(crate) use delay::{Delay, Level, Quickest, Reported, Rtt, Sample, WRAP, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
-pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
+pub(crate) use life::{Change, Expectation, FULL_SIZE, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};
 pub(crate) use prediction::Predictions;
 pub(crate) use rate::RateMeter;

@@ -116,7 +116,7 @@ impl Session {
                 return Next::Assigned;
             }
             Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
-            Decision::Probe(path) => self.queue_probe(now, path, false),
+            Decision::Probe(path) => self.queue_probe(now, path, 0),
             Decision::Idle { wake } => {
                 return Next::Idle { wake, repaired: self.repair_on_repair_paths(now, number) };
             }

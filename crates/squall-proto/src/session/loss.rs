@@ -9,7 +9,7 @@ use squall_sched::{Micros, PathId};
 
 use super::{PacketFate, Session};
 use crate::{
-    path::{InFlight, Packet, Payload},
+    path::{InFlight, Payload},
     steering::{BACKSTOP_ROUND_TRIPS, Fate, Lost},
 };
 
@@ -88,9 +88,9 @@ impl Session {
     /// noq has declared a packet lost, and with it whatever shows it that the path's MTU has shrunk. Only then is the size of
     /// packets judged here, too.
     fn on_certain_loss(&mut self, at: Micros, id: PathId, entry: &InFlight) {
+        let has_others = self.conn.paths.iter().any(|path| path.id != id && path.life.is_in_use());
         let path = &mut self.conn.paths[id];
-        let lost = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
-        let change = path.life.on_loss(at, lost, path.window);
+        let change = path.life.on_loss(at, entry.packet(), path.window, has_others);
         self.carry_out(at, id, change);
     }
 
@@ -116,8 +116,7 @@ impl Session {
             path.loss.revoke(at);
             path.stats.spurious_losses += 1;
         }
-        let arrived = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
-        let change = path.life.on_proof(at, arrived, path.rtt.steady);
+        let change = path.life.on_proof(at, entry.packet(), path.rtt.steady);
         path.delivery.record(at, entry.bytes.into());
         self.carry_out(at, id, change);
         // Parity and what is repeated until it arrives were sent again, or replaced.

@@ -85,6 +85,7 @@ impl Session {
         if !self.conn.paths.iter().any(|path| path.life.is_up()) {
             self.without_path_since.get_or_insert(at);
         }
+        self.relent(at);
     }
 
     /// Whether a packet that arrived at `local` is taken in: at a client, where a path was opened from that address.
@@ -194,10 +195,10 @@ impl Session {
             // Marked as backup, the path lets no datagram through: a probe would leave on another.
             self.probes.drop_waiting(id);
         }
-        if change != Change::Narrowed {
+        if !matches!(change, Change::Narrowed | Change::Picky(_)) {
             self.update_trust(id);
         }
-        if matches!(change, Change::Suspected(_) | Change::Narrowed | Change::Out) {
+        if matches!(change, Change::Suspected(_) | Change::Narrowed | Change::Picky(_) | Change::Out) {
             self.take_back_all(at, id);
         }
         match change {
@@ -205,11 +206,30 @@ impl Session {
                 self.repair_flight(at, id);
                 self.path_event(id, PathChange::Suspected { silent: Duration::from_micros(silent) });
             }
+            Change::Picky(lossy) => {
+                self.conn.paths[id].stats.suspicions += 1;
+                self.path_event(id, PathChange::Suspected { silent: Duration::from_micros(lossy) });
+            }
             Change::Readmitted(after) => {
                 self.path_event(id, PathChange::Readmitted { after: Duration::from_micros(after) });
             }
             // The application learns of an alert, and of a narrow path when a second full-size probe is due.
             Change::Out | Change::RadioBack | Change::Narrowed | Change::StillNarrow => {}
+        }
+        if !matches!(change, Change::Readmitted(_)) {
+            self.relent(at);
+        }
+    }
+
+    /// Takes paths into use that lose data of some sizes, if no other one is.
+    pub(super) fn relent(&mut self, at: Micros) {
+        if self.conn.paths.iter().any(|path| path.life.is_in_use()) {
+            return;
+        }
+        for id in self.conn.paths.ids() {
+            let path = &mut self.conn.paths[id];
+            let change = path.life.relent(at, path.rtt.steady);
+            self.carry_out(at, id, change);
         }
     }
 

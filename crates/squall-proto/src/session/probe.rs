@@ -28,7 +28,7 @@ struct Sent {
     /// The path it is meant for.
     path: PathId,
     at: Micros,
-    full_size: bool,
+    size: u16,
 }
 
 /// A probe of ours, or the answer to one of the peer's, that waits to leave.
@@ -36,8 +36,8 @@ struct Sent {
 pub(super) struct Waiting {
     pub(super) path: PathId,
     pub(super) item: Item<'static>,
-    /// Whether it is padded to the size of a full packet.
-    pub(super) full_size: bool,
+    /// The size to which its packet is padded: that of a full one, or less; 0 for none.
+    pub(super) size: u16,
 }
 
 /// Unanswered probes that are remembered.
@@ -51,15 +51,15 @@ const MAX_WAITING: usize = 16;
 const WANTED_INTERVAL: Micros = 500_000;
 
 impl Probes {
-    fn send(&mut self, at: Micros, path: PathId, full_size: bool) {
+    fn send(&mut self, at: Micros, path: PathId, size: u16) {
         if self.waiting.len() < MAX_WAITING {
             self.latest += 1;
             if self.unanswered.len() == MAX_UNANSWERED {
                 self.unanswered.pop_front();
             }
-            self.unanswered.push_back(Sent { id: self.latest, path, at, full_size });
+            self.unanswered.push_back(Sent { id: self.latest, path, at, size });
             let item = Item::Probe(self.latest, Stamp::at(at));
-            self.waiting.push_back(Waiting { path, item, full_size });
+            self.waiting.push_back(Waiting { path, item, size });
         }
     }
 
@@ -67,7 +67,7 @@ impl Probes {
     pub(super) fn answer(&mut self, path: PathId, id: u64, stamp: Stamp) {
         if self.waiting.len() < MAX_WAITING {
             let item = Item::ProbeReply(id, stamp);
-            self.waiting.push_back(Waiting { path, item, full_size: false });
+            self.waiting.push_back(Waiting { path, item, size: 0 });
         }
     }
 
@@ -113,13 +113,13 @@ impl Session {
     /// Sends a small probe on a path; the answer, which comes back on the same path, updates its
     /// round-trip time.
     pub fn probe(&mut self, now: Instant, path: PathId) {
-        self.queue_probe(self.micros(now), path, false);
+        self.queue_probe(self.micros(now), path, 0);
     }
 
-    pub(super) fn queue_probe(&mut self, now: Micros, path: PathId, full_size: bool) {
+    pub(super) fn queue_probe(&mut self, now: Micros, path: PathId, size: u16) {
         let usable = |path: &Path| path.life.is_up() && !path.life.is_spent();
         if self.conn.paths.get(path).is_some_and(usable) {
-            self.probes.send(now, path, full_size);
+            self.probes.send(now, path, size);
         }
     }
 
@@ -132,7 +132,7 @@ impl Session {
             self.sample_rtt(at, sent.path, (at - sent.at).max(1), Sample::Probe);
         }
         let path = &mut self.conn.paths[sent.path];
-        let packet = Packet { sent_at: sent.at, full_size: sent.full_size };
+        let packet = Packet::without_data(sent.at, sent.size);
         let change = path.life.on_proof(at, packet, path.rtt.steady);
         self.carry_out(at, sent.path, change);
         self.duties.schedule();
@@ -181,9 +181,10 @@ impl Session {
             if !path.life.is_up() {
                 continue;
             }
-            if is_due(path.life.full_probe_at()) {
-                let unanswered = path.life.on_full_probe(at);
-                self.queue_probe(at, id, true);
+            if is_due(path.life.full_probe_at())
+                && let Some((size, unanswered)) = path.life.on_full_probe(at)
+            {
+                self.queue_probe(at, id, size);
                 self.duties.flush();
                 if unanswered {
                     self.path_event(id, PathChange::Narrow);
@@ -204,7 +205,7 @@ impl Session {
         if self.conn.paths[id].life.is_out() {
             self.conn.ping(id);
         } else {
-            self.queue_probe(at, id, false);
+            self.queue_probe(at, id, 0);
         }
         self.duties.flush();
     }
@@ -218,7 +219,7 @@ mod tests {
     fn each_probe_is_answered_once_and_few_are_remembered() {
         let mut probes = Probes::default();
         for i in 0..100 {
-            probes.send(i, PathId(3), false);
+            probes.send(i, PathId(3), 0);
             assert!(probes.next().is_some());
         }
         assert!(probes.take(100).is_some_and(|sent| (sent.path, sent.at) == (PathId(3), 99)));

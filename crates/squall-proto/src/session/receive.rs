@@ -9,7 +9,7 @@ use crate::{
     Channel, CloseReason, Event, Missed, NetPath, PathChange, Priority, Received,
     inbox::{InboxError, InboxEvent},
     outbox::Ending,
-    path::{Control, Delay, InFlight, Level, Packet, Payload, Reported, Sample, WRAP},
+    path::{Control, Delay, InFlight, Level, Payload, Reported, Sample, WRAP},
     steering::{Ecn, Fate, PacketEvent, QuicEvent},
     wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, TICK, WireError},
 };
@@ -206,7 +206,6 @@ impl Session {
             if entry.sent_at >= self.resumed {
                 path.reordering.on_ack(at, fate.packet, entry.sent_at, Some(fate.packet) == newest);
             }
-            let packet = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
             let known = self.micros(clock.of_session(fate.at));
             let path = &mut self.conn.paths[id];
             let counts = entry.sent_at >= self.resumed && !path.life.is_stale(known, entry.sent_at);
@@ -223,7 +222,7 @@ impl Session {
                 self.sample_rtt(at, id, rtt, with);
             }
             let path = &mut self.conn.paths[id];
-            let change = path.life.on_proof(at, packet, path.rtt.steady);
+            let change = path.life.on_proof(at, entry.packet(), path.rtt.steady);
             path.delivery.record(at, entry.bytes.into());
             for bottleneck in [&mut path.bottleneck, &mut path.bottleneck_of_flights] {
                 bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());

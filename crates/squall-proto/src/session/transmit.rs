@@ -13,7 +13,7 @@ use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
     capacity::predicted_rate,
     outbox::Outbox,
-    path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
+    path::{Chunk, Control, FULL_SIZE, InFlight, PACKET_OVERHEAD, Path, Payload},
     steering::{Gate, Sent, Transmit},
     varint,
     wire::{self, Data, Item, Repair},
@@ -24,6 +24,9 @@ const MAX_BATCH: usize = 32;
 
 /// Bytes that a DATAGRAM frame has beside its content at most, in a packet that has room for more (RFC 9221 §4).
 const FRAME_OVERHEAD: usize = 3;
+
+/// Bytes of a packet beside the datagram of a probe: header, connection id, packet number, frame and tag.
+const HEADERS: u16 = 32;
 
 /// Paths whose latest packets arrived within this time of one another count as equally alive.
 const EQUALLY_ALIVE: Micros = 10_000;
@@ -229,11 +232,13 @@ impl Session {
                 return transmit;
             }
         }
-        while let Some(Waiting { path, item, full_size }) = self.probes.next() {
+        while let Some(Waiting { path, item, size }) = self.probes.next() {
             let mut datagram = Vec::with_capacity(16);
             match item {
-                Item::Probe(id, stamp) if full_size => {
-                    wire::encode_padded_probe(id, stamp, self.conn.max_datagram(), &mut datagram);
+                Item::Probe(id, stamp) if size > 0 => {
+                    let most = self.conn.max_datagram();
+                    let size = if size < FULL_SIZE { size.saturating_sub(HEADERS).into() } else { most };
+                    wire::encode_padded_probe(id, stamp, size.min(most), &mut datagram);
                 }
                 _ => item.encode(&mut datagram),
             }

@@ -12,15 +12,15 @@ fn in_use() -> Life {
 }
 
 fn lost(life: &mut Life, now: Micros, packet: Packet, window: u64) -> bool {
-    life.on_loss(now, packet, window) == Some(Change::Narrowed)
+    life.on_loss(now, packet, window, true) == Some(Change::Narrowed)
 }
 
 fn full(sent_at: Micros) -> Packet {
-    Packet { sent_at, full_size: true }
+    Packet::without_data(sent_at, FULL_SIZE)
 }
 
 fn small(sent_at: Micros) -> Packet {
-    Packet { sent_at, full_size: false }
+    Packet::without_data(sent_at, 100)
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn a_path_that_passes_small_packets_only_is_out_until_a_full_size_one_passes() {
     assert_eq!(life.on_proof(1_350_000, small(1_340_000), SRTT), Some(Change::StillNarrow));
     assert!(life.is_narrow() && !life.is_suspect());
     assert_eq!(life.full_probe_at(), Some(1_350_000));
-    assert!(!life.on_full_probe(1_350_000));
+    assert_eq!(life.on_full_probe(1_350_000), Some((FULL_SIZE, false)));
     assert_eq!(life.full_probe_at(), Some(1_600_000));
-    assert!(life.on_full_probe(1_600_000), "the first was not answered");
+    assert_eq!(life.on_full_probe(1_600_000), Some((FULL_SIZE, true)), "the first was not answered");
     assert_eq!(life.full_probe_at(), Some(2_100_000));
     assert_eq!(life.on_proof(1_700_000, small(1_690_000), SRTT), None);
     let back = life.on_proof(1_800_000, full(1_700_000), SRTT);
@@ -61,6 +61,47 @@ fn a_path_that_loses_full_size_packets_and_passes_small_ones_is_narrow() {
     assert!(life.is_narrow());
     let back = life.on_proof(1_300_000, full(1_200_000), SRTT);
     assert_eq!(back, Some(Change::Readmitted(100_000)));
+}
+
+/// Fates of packets with data of 700 bytes, one in 10 ms, while small ones arrive: what follows from each that is lost.
+fn fates(life: &mut Life, from: Micros, count: u64, is_lost: impl Fn(u64) -> bool) -> Vec<Change> {
+    let fate = |n| {
+        let now = from + 10_000 * n;
+        life.on_proof(now, small(now - SRTT), SRTT);
+        let packet = Packet { sent_at: now - SRTT, bytes: 700, has_data: true };
+        if is_lost(n) { life.on_loss(now, packet, 80_000, true) } else { life.on_proof(now, packet, SRTT) }
+    };
+    (0..count).filter_map(fate).collect()
+}
+
+#[test]
+fn a_path_that_loses_the_size_of_data_is_out_until_that_size_passes() {
+    let mut life = in_use();
+    assert_eq!(fates(&mut life, 1_000_000, 90, |_| true), [], "not long enough");
+    assert_eq!(fates(&mut life, 1_900_000, 20, |_| true), [Change::Picky(1_000_000)]);
+    assert!(life.is_narrow() && life.is_trusted());
+    assert_eq!(life.on_full_probe(2_000_000), Some((700, false)));
+    assert_eq!(life.on_full_probe(2_250_000), Some((700, false)), "its MTU is large enough");
+    assert_eq!(life.on_proof(2_300_000, small(2_250_000), SRTT), None);
+    assert_eq!(life.on_proof(2_300_000, full(2_250_000), SRTT), None);
+    let back = life.on_proof(2_310_000, Packet::without_data(2_250_000, 710), SRTT);
+    assert!(matches!(back, Some(Change::Readmitted(_))));
+    assert_eq!(fates(&mut life, 2_400_000, 90, |_| true), [], "it is judged again");
+}
+
+#[test]
+fn ordinary_loss_says_nothing_of_sizes() {
+    for (of, lost) in [(100, 8), (10, 3), (2, 1), (5, 3)] {
+        let mut life = in_use();
+        assert_eq!(fates(&mut life, 1_000_000, 6_000, |n| n % of < lost), [], "{lost} of {of}");
+        // Half a second of each.
+        assert_eq!(fates(&mut life, 70_000_000, 6_000, |n| n % 100 < 50), [], "bursts");
+    }
+    let mut life = in_use();
+    for n in 0..300 {
+        let packet = Packet { sent_at: 1_000_000 + 10_000 * n, bytes: 700, has_data: true };
+        assert_eq!(life.on_loss(packet.sent_at + SRTT, packet, 80_000, false), None, "the last path");
+    }
 }
 
 #[test]
@@ -206,14 +247,15 @@ fn any_input() -> impl Strategy<Value = Input> {
 
 /// Lets something happen, as the session does; it does nothing else to a path that is not validated.
 fn apply(life: &mut Life, now: Micros, input: &Input) -> Option<Change> {
-    let packet = |age, full_size| Packet { sent_at: now - age, full_size };
+    let packet =
+        |age, full| Packet { sent_at: now - age, bytes: if full { FULL_SIZE } else { 700 }, has_data: true };
     match *input {
         Input::Validated if !life.is_up() => life.on_validated(now, SRTT),
         Input::Budget(spent) => life.set_spent(spent),
         _ if !life.is_up() => {}
         Input::Silent if !life.is_suspect() => return Some(life.suspect(now, None, 80_000)),
         Input::Arrived(age, full) => return life.on_proof(now, packet(age, full), SRTT),
-        Input::Lost(age, full) => return life.on_loss(now, packet(age, full), 80_000),
+        Input::Lost(age, full) => return life.on_loss(now, packet(age, full), 80_000, true),
         Input::Radio(by_peer, kind) => {
             return life.on_radio(now, by_peer, RadioState { kind, factor: 0.5 }, 80_000);
         }
@@ -241,7 +283,7 @@ fn is_legal(from: Stage, to: Stage, change: Option<Change>) -> bool {
         // The budget grows, or is spent.
         (Spent, InUse | Readmitted) | (InUse | Readmitted, Spent) => change.is_none(),
         (InUse | Readmitted | Spent | Narrow, Suspected) => matches!(change, Some(Change::Suspected(_))),
-        (InUse | Readmitted | Spent, Narrow) => change == Some(Change::Narrowed),
+        (InUse | Readmitted | Spent, Narrow) => matches!(change, Some(Change::Narrowed | Change::Picky(_))),
         (Suspected, Narrow) => change == Some(Change::StillNarrow),
         (Suspected | Narrow, Readmitted | Spent) => matches!(change, Some(Change::Readmitted(_))),
         (Opened, Out) | (Out, Opened) => false,
