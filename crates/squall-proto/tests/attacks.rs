@@ -266,6 +266,53 @@ fn a_path_that_moves_again_and_again_is_closed() {
     assert!(!world.server.session(world.announced[0]).expect("is up").is_closed());
 }
 
+/// A server closes the only path that is up, as it moves again and again, while another one of the client never comes up. Nothing that the
+/// server sends arrives any more, and whatever the client sends does.
+#[test]
+fn a_session_without_a_path_ends_although_its_client_is_heard() {
+    const ALIAS: SocketAddr = address(4, 7);
+    let mut world = World::over(&[CLIENT, CELLULAR]);
+    let mut step = 0_u32;
+    let mut change = |wire: &mut Vec<Packet>| {
+        step += 1;
+        wire.retain(|(_, to, _)| *to != CELLULAR);
+        for (from, to, _) in wire.iter_mut() {
+            if *from == CLIENT && (step / 100) % 2 == 1 {
+                *from = ALIAS;
+            } else if *to == ALIAS {
+                *to = CLIENT;
+            }
+        }
+    };
+    world.run(Duration::from_millis(500), &mut change);
+    let is_there = |world: &mut World| {
+        let session = world.server.session(world.announced[0]).expect("is up");
+        session.path_stats().iter().any(|(_, net, _)| net.remote != CELLULAR)
+    };
+    for _ in 0..10_000 {
+        if !is_there(&mut world) {
+            break;
+        }
+        let now = world.now;
+        if let Some(session) = world.server.session(world.announced[0]) {
+            let _ = session.send(now, Block::new(vec![7; 6_000]).deadline(Duration::from_millis(500)));
+        }
+        world.run(WAY, &mut change);
+    }
+    assert!(!is_there(&mut world), "the path stays: {:?}", world.changes);
+    let (without, heard) = (world.now, world.to_server.len());
+    let is_open = |world: &mut World| {
+        world.server.session(world.announced[0]).is_some_and(|session| !session.is_closed())
+    };
+    while is_open(&mut world) && world.now < without + Duration::from_secs(90) {
+        world.run(WAY, |wire| wire.retain(|(_, to, _)| *to == SERVER));
+    }
+    let lasted = world.now - without;
+    let late = Config::default().idle_timeout + Duration::from_secs(1);
+    let heard = world.to_server.len() - heard;
+    assert!(lasted <= late && heard > 50, "{lasted:?}, with {heard} packets of the client");
+}
+
 /// A router gives a path another address, somebody gives one packet of it a third one, and nothing arrives for four seconds. noq goes back to
 /// the second one, and never validates it: the path would carry no data of the server for good.
 #[test]

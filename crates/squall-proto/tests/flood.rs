@@ -147,7 +147,7 @@ fn every_other_byte_of_many_small_blocks() {
 fn every_other_byte_of_large_blocks() {
     measure("much dust", |inbox| {
         for id in 0..8 {
-            for piece in 0..4000 {
+            for piece in 0..200_000 {
                 inbox.on_data(0, PathId(0), 0, &header(id, 2 * piece, 1 << 20, None), &[0])?;
             }
         }
@@ -187,6 +187,12 @@ fn cancels_of_all_ids_within_reach() {
 }
 
 #[test]
+fn ids_that_are_far_ahead() {
+    measure("a cancelled id", |inbox| inbox.on_cancel(&cancel(1 << 30, None)));
+    measure("a whole block", |inbox| inbox.on_data(0, PathId(0), 0, &header(1 << 30, 0, 1, None), &[0]));
+}
+
+#[test]
 fn blocks_that_grow_and_never_end() {
     for piece in [1, 1100, 100_000] {
         let taken = measure("open blocks", |inbox| {
@@ -209,7 +215,8 @@ fn blocks_that_grow_and_never_end() {
 
 #[test]
 fn parity_of_blocks_that_are_never_whole() {
-    for (size, data, symbols) in [(64, 10, 8), (1024, 1024, 256), (2, 1, 1)] {
+    // Of the second kind parity is all but one of the symbols that the block needs.
+    for (size, data, symbols) in [(64, 10, 8), (1024, 256, 255), (1024, 1024, 256), (2, 1, 1)] {
         let taken = measure("parity", |inbox| {
             for id in 0..1 << 14 {
                 for index in 0..symbols {

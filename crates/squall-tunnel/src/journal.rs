@@ -195,15 +195,13 @@ mod tests {
         let journal = Arc::new(Journal::new(Clock::start()));
         journal.info(Kind::Config, "ours");
         (0..20).for_each(|n| journal.of_peer("quiet").info(Kind::Session, format!("quiet {n}")));
-        // Of many sessions, each of which has a journal of its own.
-        for n in 0..10_000 {
-            journal.of_peer("loud").warn(Kind::Flow, format!("loud {n}"));
-            journal.of_peer("").warn(Kind::Flow, format!("unnamed {n}"));
-        }
-        let events = journal.events();
-        let count = |word: &str| events.iter().filter(|event| event.words.starts_with(word)).count();
-        assert_eq!((count("ours"), count("quiet")), (1, 20));
-        assert!(count("loud") <= LINES as usize + 1 && events.len() == KEPT, "{}", count("loud"));
+        let count =
+            |word: &str| journal.events().iter().filter(|event| event.words.starts_with(word)).count();
+        // Of many sessions, each of which has a journal of its own. There would be room for more lines than it may have.
+        (0..10_000).for_each(|n| journal.of_peer("loud").warn(Kind::Flow, format!("loud {n}")));
+        assert!((LINES as usize..LINES as usize + 10).contains(&count("loud")), "{}", count("loud"));
+        (0..10_000).for_each(|n| journal.of_peer("").warn(Kind::Flow, format!("unnamed {n}")));
+        assert_eq!((count("ours"), count("quiet"), journal.events().len()), (1, 20, KEPT));
         assert!(lock(&journal.peers).len() <= 3);
     }
 

@@ -272,6 +272,10 @@ fn a_flow_that_moves_between_sessions_of_a_tenant_disturbs_no_other() {
         ];
         let offered = message(&victim, 2).await.expect("offers");
         assert_eq!(offered, b"\x02\0\0\0\x01\x01\0\x01\0\x0f\x42\x40\x03cam");
+        for session in [&first, &second] {
+            let offered = message(session, 2).await.expect("offers");
+            assert_eq!(offered, b"\x02\0\0\0\x01\0", "nothing of the other tenant");
+        }
         for _ in 0..20 {
             for (session, flows, answer) in [
                 // The first one does not wait for the flow when the second one withdraws it.

@@ -483,6 +483,33 @@ mod tests {
         assert_eq!((stats.blocks_delivered, stats.open_blocks), (1, 0));
     }
 
+    #[test]
+    fn blocks_that_are_not_whole_end_with_their_session() {
+        for is_by_peer in [true, false] {
+            let mut meeting = greeted(Config::default(), &[1, 0x80, 1, 0, 0, 0x40, 64, 1]);
+            // A half, and a whole block that waits for it.
+            for (block, total) in [(0, 2), (1, 1)] {
+                let (previous, total, channel, sent) = (Some(block), Some(total), 0, Stamp::at(0));
+                let (reliable, priority, offset, left) = (true, 0, 0, None);
+                let data = Data { block, reliable, previous, priority, offset, total, channel, left, sent };
+                let mut datagram = Vec::new();
+                Item::Data(data, &[7]).encode(&mut datagram);
+                meeting.say(datagram);
+            }
+            meeting.settle(Duration::from_secs(1));
+            assert!(meeting.fates.ended.is_empty());
+            let (now, id) = (meeting.now, meeting.session.expect("is up"));
+            if is_by_peer {
+                meeting.connection.close(now, VarInt::from_u32(7), Bytes::new());
+            } else {
+                meeting.honest.session(id).expect("is up").close(now, 0, "");
+            }
+            meeting.settle(Duration::from_secs(1));
+            assert!(meeting.fates.closed);
+            assert_eq!(meeting.fates.ended, [BlockId(0), BlockId(1)].into());
+        }
+    }
+
     /// Data, and a symbol of parity behind each block.
     struct WithParity;
 

@@ -183,21 +183,27 @@ mod tests {
 
     #[test]
     fn a_rate_holds_in_its_direction_with_a_burst_of_a_second() {
-        let meter = Meter::default();
-        meter
-            .set_limits(TenantLimits { rate_in: Some(Rate::from_bps(8_000_000)), ..TenantLimits::default() });
-        // 16 Mbps in for ten seconds, and as much out.
-        let (mut passed, mut replies) = (0, 0);
-        for n in 0..20_000_u64 {
-            passed += u64::from(pass(&meter, Direction::In, 1_000, n * 500));
-            replies += u64::from(pass(&meter, Direction::Out, 1_000, n * 500));
+        for (limited, free) in [(Direction::In, Direction::Out), (Direction::Out, Direction::In)] {
+            let meter = Meter::default();
+            let rate = Some(Rate::from_bps(8_000_000));
+            meter.set_limits(match limited {
+                Direction::In => TenantLimits { rate_in: rate, ..TenantLimits::default() },
+                Direction::Out => TenantLimits { rate_out: rate, ..TenantLimits::default() },
+            });
+            // 16 Mbps for ten seconds, each way.
+            let (mut passed, mut replies) = (0, 0);
+            for n in 0..20_000_u64 {
+                passed += u64::from(pass(&meter, limited, 1_000, n * 500));
+                replies += u64::from(pass(&meter, free, 1_000, n * 500));
+            }
+            assert_eq!(replies, 20_000, "the other direction has no limit");
+            assert!((11_000..=11_002).contains(&passed), "ten seconds and a burst of one, not {passed}");
+            let dropped = meter.counts().dropped;
+            assert_eq!((dropped[limited as usize], dropped[free as usize]), ((20_000 - passed) * 1_000, 0));
+            // A new limit applies at once.
+            meter.set_limits(TenantLimits::default());
+            assert!(pass(&meter, limited, 1_000, 10_000_000));
         }
-        assert_eq!(replies, 20_000, "the other direction has no limit");
-        assert!((11_000..=11_002).contains(&passed), "ten seconds and a burst of one, not {passed}");
-        assert_eq!(meter.counts().dropped, [(20_000 - passed) * 1_000, 0]);
-        // A new limit applies at once.
-        meter.set_limits(TenantLimits::default());
-        assert!(pass(&meter, Direction::In, 1_000, 10_000_000));
     }
 
     #[test]
