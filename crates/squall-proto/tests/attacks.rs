@@ -420,26 +420,43 @@ fn a_path_that_drops_the_sizes_of_data_carries_none() {
     }
 }
 
-/// The only path of a session carries data of any size as well as it can.
+/// The last path in use carries data of any size as well as it can, be it the only one or the one that remains.
 #[test]
 fn the_last_path_is_used_whatever_it_drops() {
-    let mut world = World::connected();
-    let mut given = 0;
-    for _ in 0..800 {
-        let now = world.now;
-        if let Some(session) = world.server.session(world.announced[0]) {
-            let _ = session.send(now, Block::new(vec![7; 700]).deadline(Duration::from_millis(100)));
-        }
-        world.run(Duration::from_millis(10), |wire| {
-            let mut hits = 0;
-            wire.retain(|(_, to, data)| {
-                hits += usize::from(*to == CLIENT && (650..850).contains(&data.len()));
-                *to != CLIENT || !(650..850).contains(&data.len()) || hits % 5 == 0
-            });
-            given += hits;
-        });
+    for networks in [&[CLIENT][..], &[CLIENT, CELLULAR]] {
+        let mut world = World::over(networks);
+        world.run(Duration::from_secs(1), |_| {});
+        let stream = |world: &mut World, seconds: u32, is_dark: bool| {
+            let (mut given, mut silent) = (0, 0);
+            for _ in 0..seconds * 100 {
+                let now = world.now;
+                if let Some(session) = world.server.session(world.announced[0]) {
+                    silent += u32::from(session.capacity(now).now == 0);
+                    let block = || Block::new(vec![7; 700]).deadline(Duration::from_millis(100));
+                    (0..2).for_each(|_| _ = session.send(now, block()));
+                }
+                world.run(Duration::from_millis(10), |wire| {
+                    wire.retain(|(from, to, data)| {
+                        let hits = *to == CLIENT && (650..850).contains(&data.len());
+                        given += usize::from(hits);
+                        let is_lost = is_dark && (*to == CELLULAR || *from == CELLULAR);
+                        !is_lost && (!hits || given % 20 == 0)
+                    });
+                });
+            }
+            (given, silent)
+        };
+        stream(&mut world, 4, false);
+        // The other path goes dark where there is one.
+        let (given, silent) = stream(&mut world, 8, true);
+        assert!(given > 800, "{} paths: {given} packets", networks.len());
+        // An encoder that follows the forecast sends nothing meanwhile.
+        assert!(silent < 50, "for {silent} hundredths of a second nothing can be sent");
+        let suspicions =
+            |(_, change): &&(Instant, PathChange)| matches!(change, PathChange::Suspected { .. });
+        let suspicions = world.changes.iter().filter(suspicions).count();
+        assert!(suspicions <= 4 * (networks.len() - 1), "{suspicions} suspicions");
     }
-    assert!(given > 800, "{given} packets");
 }
 
 #[test]

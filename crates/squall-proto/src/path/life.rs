@@ -511,16 +511,6 @@ impl Life {
         packet.has_data && packet.sent_at >= self.readmitted && !self.is_out()
     }
 
-    /// No other path is in use: data of a size that rarely passes is better on this one than on none.
-    pub(crate) fn relent(&mut self, now: Micros, srtt: Micros) -> Option<Change> {
-        match self.state {
-            State::Narrow { since, window, size, .. } if size < FULL_SIZE => {
-                Some(self.readmit(now, since, window, srtt, Packet::without_data(now, 0)))
-            }
-            _ => None,
-        }
-    }
-
     fn readmit(&mut self, now: Micros, since: Micros, window: u64, srtt: Micros, packet: Packet) -> Change {
         self.readmitted = now;
         self.only_small = !packet.is_full_size();

@@ -85,7 +85,6 @@ impl Session {
         if !self.conn.paths.iter().any(|path| path.life.is_up()) {
             self.without_path_since.get_or_insert(at);
         }
-        self.relent(at);
     }
 
     /// Whether a packet that arrived at `local` is taken in: at a client, where a path was opened from that address.
@@ -215,21 +214,6 @@ impl Session {
             }
             // The application learns of an alert, and of a narrow path when a second full-size probe is due.
             Change::Out | Change::RadioBack | Change::Narrowed | Change::StillNarrow => {}
-        }
-        if !matches!(change, Change::Readmitted(_)) {
-            self.relent(at);
-        }
-    }
-
-    /// Takes paths into use that lose data of some sizes, if no other one is.
-    pub(super) fn relent(&mut self, at: Micros) {
-        if self.conn.paths.iter().any(|path| path.life.is_in_use()) {
-            return;
-        }
-        for id in self.conn.paths.ids() {
-            let path = &mut self.conn.paths[id];
-            let change = path.life.relent(at, path.rtt.steady);
-            self.carry_out(at, id, change);
         }
     }
 

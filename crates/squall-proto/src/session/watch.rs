@@ -109,8 +109,6 @@ impl Session {
                 self.suspect(at, id);
             }
         }
-        // The budget of another path may be spent.
-        self.relent(at);
     }
 
     /// Since when a path delivers nothing and may be closed. One that a client opens is tried until it comes up: whenever it was
