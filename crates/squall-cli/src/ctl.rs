@@ -168,12 +168,12 @@ fn tenant(file: &Path) -> anyhow::Result<Value> {
 
 /// Standard input, which has to fit as a file has to: what is cut may be a tenant too.
 fn read_input() -> std::io::Result<String> {
-    let mut text = String::new();
-    let length = std::io::stdin().take(MAX_FILE + 1).read_to_string(&mut text)?;
+    let mut bytes = Vec::new();
+    let length = std::io::stdin().take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if length as u64 > MAX_FILE {
         return Err(std::io::Error::new(ErrorKind::FileTooLarge, format!("more than {MAX_FILE} bytes")));
     }
-    Ok(text)
+    squall_file::text(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))
 }
 
 impl LimitsArgs {

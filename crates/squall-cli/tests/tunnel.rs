@@ -325,6 +325,26 @@ fn check_prints_a_summary_of_a_file_or_its_mistake() {
     assert_eq!(said, expected);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn check_warns_of_what_is_not_there_and_refuses_what_cannot_start() {
+    let scratch = Scratch::new("tunnel-check-machine");
+    let file = scratch.path("c.toml");
+    let check = |more: &str| {
+        let entry = "[connect]\nto = \"host:1\"\ninterfaces = [\"no-wlan7\"]\n";
+        fs::write(&file, format!("token = \"{TOKEN}\"\n{entry}{more}")).expect("is written");
+        let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
+        (checked.status.code(), String::from_utf8_lossy(&checked.stderr).into_owned())
+    };
+    let flow = "[[flow]]\nname = \"cam\"\nin = \"udp://127.0.0.1:5000\"\n";
+    let warning = "warning: interface no-wlan7 is not there now; the tunnel uses it once it is there\n";
+    assert_eq!(check(flow), (Some(0), warning.to_owned()));
+    let (code, said) = check(&format!("{flow}[[flow]]\nname = \"cam2\"\nin = \"udp://0.0.0.0:5000\"\n"));
+    let words = "flow 'cam2' enters at the address of 'cam': 0.0.0.0:5000 and 127.0.0.1:5000 are one port of this machine";
+    assert_eq!(code, Some(2));
+    assert!(said.contains(&format!("{}:9:8: ", file.display())) && said.contains(words), "{said}");
+}
+
 #[test]
 fn mistakes_in_options_are_reported_in_a_line() {
     let cases: [(&[&str], &str); 6] = [

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    fmt,
     fs::File,
     io::{self, ErrorKind, Read as _},
     path::Path,
@@ -25,13 +26,88 @@ pub fn read(file: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text in UTF-8 of at most this many bytes, as [`read`] does.
+/// Reads a text of at most this many bytes, as [`read`] does, and decodes it as [`text`] does.
 ///
 /// # Errors
-/// As [`read`]; [`ErrorKind::InvalidData`] if the file is no UTF-8 text.
+/// As [`read`]; [`ErrorKind::InvalidData`] with a [`NotText`] if the file is no text.
 pub fn read_text(file: impl AsRef<Path>, most: u64) -> io::Result<String> {
-    let bytes = read(file, most)?;
-    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
+    text(read(file, most)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// Why bytes are no text, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotText {
+    /// The line, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    /// What is wrong, and what to do.
+    pub problem: &'static str,
+}
+
+impl fmt::Display for NotText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.problem)
+    }
+}
+
+impl std::error::Error for NotText {}
+
+/// First bytes of files that are often taken for texts.
+const OTHERS: [(&[u8], &str); 5] = [
+    (b"\x1f\x8b", "compressed by gzip; unpack it first"),
+    (b"PK\x03\x04", "a zip archive or a spreadsheet; unpack it, or export it as text"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it first"),
+    (b"\xfd7zXZ\0", "compressed by xz; unpack it first"),
+    (b"BZh", "compressed by bzip2; unpack it first"),
+];
+
+/// Decodes UTF-8, or UTF-16 with a byte order mark; the text has no mark.
+///
+/// # Errors
+/// If the bytes are neither, or have a NUL, as UTF-16 without a mark has.
+pub fn text(bytes: Vec<u8>) -> Result<String, NotText> {
+    let other = OTHERS.into_iter().find(|(first, _)| bytes.starts_with(first)).map(|(_, problem)| problem);
+    let mut text = match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes)?,
+        [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes)?,
+        _ => String::from_utf8(bytes).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let problem = other.unwrap_or("not UTF-8 text; save it as UTF-8");
+            NotText::after(&String::from_utf8_lossy(valid), problem)
+        })?,
+    };
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    if let Some((before, _)) = text.split_once('\0') {
+        let problem = other.unwrap_or("a NUL, as UTF-16 without a mark has; save it as UTF-8");
+        return Err(NotText::after(before, problem));
+    }
+    Ok(text)
+}
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, NotText> {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let mut text = String::with_capacity(pairs.len());
+    for decoded in char::decode_utf16(pairs.iter().map(|pair| unit(*pair))) {
+        match decoded {
+            Ok(character) => text.push(character),
+            Err(_) => return Err(NotText::after(&text, "not UTF-16 text, although it begins with its mark")),
+        }
+    }
+    if rest.is_empty() {
+        Ok(text)
+    } else {
+        Err(NotText::after(&text, "an end within a character of UTF-16; the file may be cut off"))
+    }
+}
+
+impl NotText {
+    fn after(text: &str, problem: &'static str) -> Self {
+        let last = text.rsplit('\n').next().unwrap_or_default();
+        Self { line: text.matches('\n').count() + 1, column: last.chars().count() + 1, problem }
+    }
 }
 
 /// The example of the README.
@@ -56,6 +132,42 @@ mod tests {
         );
         std::fs::write(&file, [0xff]).expect("is written");
         assert_eq!(read_text(&file, 4).expect_err("is no text").kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_text_is_the_same_in_each_encoding() {
+        let marked = "\u{feff}töken\n";
+        let units = |bytes: fn(u16) -> [u8; 2]| marked.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+        for bytes in [
+            b"t\xc3\xb6ken\n".to_vec(),
+            marked.as_bytes().to_vec(),
+            units(u16::to_le_bytes),
+            units(u16::to_be_bytes),
+        ] {
+            assert_eq!(text(bytes).as_deref(), Ok("töken\n"));
+        }
+        for empty in [&b""[..], b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"] {
+            assert_eq!(text(empty.to_vec()).as_deref(), Ok(""));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named_with_their_place() {
+        let refused = |bytes: &[u8]| text(bytes.to_vec()).expect_err("is no text");
+        let latin = refused(b"one\ntw\xf6\n");
+        assert_eq!((latin.line, latin.column), (2, 3));
+        assert_eq!(latin.to_string(), "line 2: not UTF-8 text; save it as UTF-8");
+        for (bytes, words) in [
+            (&b"o\0n\0"[..], "a NUL, as UTF-16 without a mark"),
+            (b"\xff\xfe\0\0o\0\0\0", "a NUL"),
+            (b"\xff\xfeo", "an end within a character"),
+            (b"\xff\xfe\x00\xdcx\0", "not UTF-16 text"),
+            (b"\x1f\x8b\x08\0", "compressed by gzip"),
+            (b"PK\x03\x04\x14\0", "a zip archive or a spreadsheet"),
+            (b"\x28\xb5\x2f\xfd", "compressed by zstd"),
+        ] {
+            assert!(refused(bytes).problem.starts_with(words), "{bytes:?}: {}", refused(bytes));
+        }
     }
 
     #[cfg(unix)]

@@ -18,6 +18,9 @@ const COLUMNS: [&str; 10] = [
     "event",
 ];
 
+/// Rates in other units.
+const OTHER_UNITS: [&str; 4] = ["down_kbps", "down_bps", "up_kbps", "up_bps"];
+
 /// The event of a radio that is in no network.
 const DISCONNECTED: &str = "disassoc";
 
@@ -126,26 +129,32 @@ impl RecordedSource {
 }
 
 /// The times of the rows, and their readings where they have one.
-fn rows(file: &str, text: &str) -> Result<Vec<(Micros, Option<Reading>)>, ReplayError> {
+fn rows<'t>(file: &str, text: &'t str) -> Result<Vec<(Micros, Option<Reading>)>, ReplayError> {
     let fault = |line, problem| ReplayError::Line { file: file.to_owned(), line, problem };
-    let lines = text.trim_start_matches('\u{feff}').lines();
-    let mut lines = (1..).zip(lines).filter(|(_, line)| !line.trim().is_empty());
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let mut lines = lines.filter(|(_, line)| !line.starts_with('#') && !line.chars().all(is_blank));
     let (line, names) = lines.next().unwrap_or((1, ""));
-    let names: Vec<&str> = names.split(',').map(str::trim).collect();
-    if let Some(odd) = names.iter().find(|name| !COLUMNS.contains(name)) {
+    let delimiter = [',', ';', '\t'].into_iter().find(|delimiter| names.contains(*delimiter)).unwrap_or(',');
+    let split = |text: &'t str| -> Vec<&'t str> {
+        text.split(delimiter).map(|cell| cell.trim().trim_matches('"').trim()).collect()
+    };
+    let names: Vec<String> = split(names).into_iter().map(str::to_ascii_lowercase).collect();
+    let is_known = |name: &&String| COLUMNS.iter().chain(&OTHER_UNITS).any(|known| known == name);
+    if let Some(odd) = names.iter().find(|name| !is_known(name)) {
         let known = COLUMNS.join(", ");
         return Err(fault(line, format!("there is no column {odd:?} in a recording; there are {known}")));
     }
-    if !names.contains(&COLUMNS[0]) {
+    if names.iter().all(|name| name != COLUMNS[0]) {
         return Err(fault(line, "there is no column \"time_s\"".to_owned()));
     }
     let mut rows: Vec<(Micros, Option<Reading>)> = Vec::new();
     for (line, text) in lines {
-        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+        let cells = split(text);
         if cells.len() != names.len() {
             return Err(fault(line, format!("{} cells instead of {}", cells.len(), names.len())));
         }
-        let row = row(&|name| names.iter().position(|known| *known == name).map_or("", |place| cells[place]));
+        let cell = |name: &str| names.iter().position(|known| known == name).map_or("", |place| cells[place]);
+        let row = row(&cell, delimiter != ',');
         let row = row.map_err(|problem| fault(line, problem))?;
         if rows.last().is_some_and(|(before, _)| row.0 < *before) {
             return Err(fault(line, "time_s: is before that of the row above".to_owned()));
@@ -155,15 +164,28 @@ fn rows(file: &str, text: &str) -> Result<Vec<(Micros, Option<Reading>)>, Replay
     Ok(rows)
 }
 
-fn row<'t>(cell: &impl Fn(&str) -> &'t str) -> Result<(Micros, Option<Reading>), String> {
+/// Whether a line of nothing else is passed over: spreadsheets write such lines at the end.
+fn is_blank(character: char) -> bool {
+    matches!(character, ',' | ';' | '"') || character.is_whitespace()
+}
+
+fn row<'t>(
+    cell: &impl Fn(&str) -> &'t str,
+    has_decimal_commas: bool,
+) -> Result<(Micros, Option<Reading>), String> {
     let number = |name: &str, within: RangeInclusive<f64>| match cell(name) {
-        "" => Ok(None),
-        text => match text.parse().ok().filter(|number| within.contains(number)) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                Err(format!("{name}: {text:?} is not a number within {}…{}", within.start(), within.end()))
+        "" | "-" => Ok(None),
+        text => {
+            let decimal = has_decimal_commas.then(|| text.replacen(',', ".", 1));
+            match decimal.as_deref().unwrap_or(text).parse().ok().filter(|number| within.contains(number)) {
+                Some(number) => Ok(Some(number)),
+                None => Err(format!(
+                    "{name}: {text:?} is not a number within {}…{}",
+                    within.start(),
+                    within.end()
+                )),
             }
-        },
+        }
     };
     let seconds: f64 = number("time_s", 0.0..=1e9)?.ok_or("time_s: is empty")?;
     let reading = Reading {
@@ -272,10 +294,12 @@ mod tests {
 
     #[test]
     fn columns_may_stand_in_any_order() {
-        let text =
-            "\u{feff}tech,rsrp_dbm,time_s,down_mbps,sinr_db\r\nLTE-A, -90.5,0.5,9,3\r\n5G-SA,,0.75,,\r\n";
-        let lte = RecordedSource::parse("drive.csv", text, Replay::default()).expect("is a recording");
-        assert_eq!((lte.readings, lte.length), (vec![Reading::lte(500_000, -90.5, 3.0)], 1_000_000));
+        let text = "tech,rsrp_dbm,time_s,down_mbps,sinr_db\r\nLTE-A, -90.5,0.5,9,3\r\n5G-SA,,0.75,,\r\n";
+        let exported = "# of a spreadsheet\nTech;\"RSRP_dBm\";time_s;down_kbps;sinr_db\nLTE-A;-90,5;0,5;9000;3,0\n5G-SA;-;0,75;;\n;;;;\n";
+        for text in [text, exported] {
+            let lte = RecordedSource::parse("drive.csv", text, Replay::default()).expect("is a recording");
+            assert_eq!((lte.readings, lte.length), (vec![Reading::lte(500_000, -90.5, 3.0)], 1_000_000));
+        }
     }
 
     #[test]

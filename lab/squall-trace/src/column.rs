@@ -3,8 +3,7 @@
 use squall_units::{Rate, Ratio, Span};
 
 use crate::{
-    TraceError,
-    own::TIME,
+    LONGEST, TraceError, own,
     sheet::{Layout, Sheet},
 };
 
@@ -37,46 +36,37 @@ impl Sample for Ratio {
 /// double no longer counts in ones.
 fn whole(value: f64, column: &str, units: [(&str, f64); 3]) -> Option<u64> {
     let unit = column.rsplit('_').next()?;
-    let (_, factor) = units.into_iter().find(|(name, _)| *name == unit)?;
+    let (_, factor) = units.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
     let value = value * factor;
     (0.0..9e15).contains(&value).then(|| value.round() as u64)
 }
 
-/// The values of a column, times `scale`, with their times from the column `time_s`. Rows with an empty value are
+/// The values of a column of a table, times `scale`, with their times from the column `time_s`. Rows with an empty value are
 /// left out, so there may be none. `file` is the name of the file in errors.
 ///
 /// # Errors
-/// Names the line of the first mistake; line 1 if there is no such column.
+/// As [`Recording::load`](crate::Recording::load) of a table whose rate has this name; also if the unit at its end does not suit.
 pub fn column<V: Sample>(
     file: &str,
     text: &str,
     name: &str,
     scale: f64,
 ) -> Result<Vec<(Span, V)>, TraceError> {
-    let mut sheet = Sheet::open(file, text, Layout::Ragged)?;
-    sheet.need(&[TIME, name])?;
     let mut steps: Vec<(Span, V)> = Vec::new();
-    while let Some(cells) = sheet.next()? {
-        if cells.text(name).is_empty() {
-            continue;
-        }
-        let number = |column: &str| cells.number(column)?.ok_or_else(|| cells.fault(column, "is empty"));
-        let range = |column: &str| {
-            cells.fault(column, format!("{} is out of range or of the wrong unit", cells.text(column)))
-        };
-        let at = Span::from_column(number(TIME)?, TIME).ok_or_else(|| range(TIME))?;
-        if steps.last().is_some_and(|(last, _)| at < *last) {
-            return Err(cells.fault(TIME, format!("{at} is earlier than the row before")));
-        }
-        let value = V::from_column(number(name)? * scale, name).ok_or_else(|| range(name))?;
-        steps.push((at, value));
-    }
+    own::each_row(file, text, own::Asked::Column(name), LONGEST, |cells, row| {
+        let Some(number) = cells.number(name)? else { return Ok(()) };
+        let range =
+            || cells.fault(name, format!("{} is out of range or of the wrong unit", cells.text(name)));
+        let value = V::from_column(number * scale, name).ok_or_else(range)?;
+        steps.push((Span::from_micros(row.at), value));
+        Ok(())
+    })?;
     Ok(steps)
 }
 
 /// Whether a table has a column of that name.
 pub fn has_column(text: &str, name: &str) -> bool {
-    Sheet::open("", text, Layout::Ragged).is_ok_and(|sheet| sheet.has(&[name]))
+    Sheet::open("", text, Layout::Delimited).is_ok_and(|sheet| sheet.has(&[name]))
 }
 
 #[cfg(test)]
@@ -85,7 +75,7 @@ mod tests {
 
     #[test]
     fn reads_a_column_by_its_unit() {
-        let text = "time_s,down_mbps,rtt_ms\n0,12.5,\n1,,40\n2.5,0\n";
+        let text = "time_s,down_mbps,rtt_ms\n0,12.5,\n1,,40\n2.5,0,\n";
         let rates: Vec<(Span, Rate)> = column("x.csv", text, "down_mbps", 1.0).unwrap();
         let expected = [
             (Span::from_micros(0), Rate::from_bps(12_500_000)),
@@ -102,13 +92,9 @@ mod tests {
         let error = |text: &str| column::<Rate>("x.csv", text, "down_mbps", 1.0).unwrap_err().to_string();
         assert_eq!(error("time_s,up_mbps\n"), "x.csv:1: there is no column \"down_mbps\"");
         assert_eq!(error("time_s,down_mbps\n0,1\n1,fast\n"), "x.csv:3: down_mbps: \"fast\" is not a number");
-        assert_eq!(
-            error("time_s,down_mbps\n2,1\n1,1\n"),
-            "x.csv:3: time_s: 1s is earlier than the row before"
-        );
-        assert_eq!(
-            error("time_s,down_mbps\n0,-3\n"),
-            "x.csv:2: down_mbps: -3 is out of range or of the wrong unit"
-        );
+        assert_eq!(error("time_s,down_mbps\n2,1\n1,1\n"), "x.csv:3: time_s: 1 is before the row above, 2");
+        assert_eq!(error("time_s,down_mbps\n0,-3\n"), "x.csv:2: down_mbps: -3 is not within 0…10000");
+        let unit = column::<Rate>("x.csv", "time_s,down_ms\n0,3\n", "down_ms", 1.0).unwrap_err().to_string();
+        assert_eq!(unit, "x.csv:2: down_ms: 3 is out of range or of the wrong unit");
     }
 }

@@ -3,8 +3,9 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    import::{cicv, feup, gnettrack, mtu, perama, sigcomm},
+    import::{cicv, feup, gnettrack, mtu, perama, plain, sigcomm},
     own::TIME,
+    sheet::{lines, names},
 };
 
 /// The formats with their names and what they are.
@@ -57,8 +58,7 @@ impl Format {
 
     /// The format of a text, recognised by its first line. `None` if it is none of these.
     pub fn detect(text: &str) -> Option<Self> {
-        let text = text.trim_start_matches('\u{feff}');
-        let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        let (_, first) = lines(text).next()?;
         match first.as_bytes()[0] {
             b'[' => return text.contains("\"bandwidth_kbps\"").then_some(Self::Sabre),
             b'{' => return perama::is_its(first).then_some(Self::Perama),
@@ -67,19 +67,16 @@ impl Format {
         let number = |word: &str| word.parse::<f64>().is_ok();
         let words: Vec<&str> = first.split_whitespace().collect();
         let all_numbers = words.iter().all(|word| number(word));
-        let cells: Vec<&str> = first.split(',').map(str::trim).collect();
+        let (cells, _) = names(first);
         match words[..] {
-            _ if cells.contains(&TIME) => return Some(Self::Csv),
+            _ if cells.iter().any(|name| name.eq_ignore_ascii_case(TIME)) => return Some(Self::Csv),
             ["INCOMING" | "OUTGOING", ..] => return Some(Self::Saturatr),
             [cicv::SENT, ..] => return Some(Self::Cicv),
             [only] if only.bytes().all(|byte| byte.is_ascii_digit()) => return Some(Self::Mahimahi),
-            [_, _] if all_numbers => return Some(Self::Plain),
             [_, _, _, _, _, _] if all_numbers => return Some(Self::Hsdpa),
             _ => {}
         }
-        if let [time, rate] = cells[..]
-            && (number(time) && number(rate) || rate.to_ascii_lowercase().contains("mbps"))
-        {
+        if plain::is_its(first) {
             return Some(Self::Plain);
         }
         let tables = [
@@ -89,8 +86,13 @@ impl Format {
             (Self::Sigcomm, sigcomm::MARKS),
             (Self::Feup, feup::MARKS),
         ];
-        let has = |names: &[&str]| names.iter().all(|name| cells.contains(name));
-        tables.into_iter().find(|(_, names)| has(names)).map(|(format, _)| format)
+        let is_there = |name: &&str| cells.iter().any(|cell| cell.eq_ignore_ascii_case(name));
+        tables.into_iter().find(|(_, names)| names.iter().all(is_there)).map(|(format, _)| format)
+    }
+
+    /// What to do with a file of this format where one of the form `wanted` is needed.
+    pub(crate) fn advice(self, wanted: &str) -> String {
+        format!("this is {self}, of which `squall-lab trace convert --to {wanted}` makes such a file")
     }
 
     /// The names of all formats, for those who wrote something else.

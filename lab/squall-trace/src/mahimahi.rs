@@ -7,7 +7,7 @@
 
 use std::{fmt::Write as _, str::FromStr, sync::Arc};
 
-use crate::{RecordingError, TraceError};
+use crate::{Format, LONGEST, MAX_OPPORTUNITIES, RecordingError, TraceError, sheet::lines};
 
 /// Bytes one opportunity carries.
 pub const OPPORTUNITY: u64 = 1_504;
@@ -21,27 +21,44 @@ pub struct Trace {
     millis: Arc<[u64]>,
 }
 
-const YEAR: u64 = 366 * 24 * 3_600_000;
-
 impl FromStr for Trace {
     type Err = RecordingError;
 
     fn from_str(text: &str) -> Result<Self, RecordingError> {
-        let time = |(index, text): (usize, &str)| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let millis = text.parse().ok().filter(|_| digits);
-            let problem = || format!("\"{text}\" is not a whole number of milliseconds");
-            millis.ok_or_else(|| RecordingError::Opportunity { line: index + 1, problem: problem() })
-        };
-        Self::new(text.lines().enumerate().map(time).collect::<Result<_, _>>()?)
+        let mut millis: Vec<u64> = Vec::new();
+        for (line, text) in lines(text) {
+            let line = usize::try_from(line).unwrap_or(usize::MAX);
+            let fault = |problem: String| Err(RecordingError::Opportunity { line, problem });
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            let Some(now) = text.parse().ok().filter(|_| digits) else {
+                return fault(format!("{text:?} is not a whole number of milliseconds"));
+            };
+            let before = millis.last().copied().unwrap_or(0);
+            if now < before {
+                return fault(format!("{now} ms is earlier than {before} ms on the line before"));
+            }
+            if now > MAX_MILLIS {
+                return fault(format!("{now} ms is later than 7 days; {REMEDY}"));
+            }
+            if millis.len() as u64 == MAX_OPPORTUNITIES {
+                return fault(format!("there are more than {MAX_OPPORTUNITIES} lines"));
+            }
+            millis.push(now);
+        }
+        Self::new(millis)
     }
 }
+
+/// The latest time in milliseconds.
+const MAX_MILLIS: u64 = LONGEST / 1_000;
+
+const REMEDY: &str = "write milliseconds since the start of the recording";
 
 impl Trace {
     /// A trace of these opportunities, in milliseconds.
     ///
     /// # Errors
-    /// If there are none, they go back in time, end at 0, or later than a year.
+    /// If there are none, they go back in time, end at 0, or later than a week.
     pub fn new(millis: Vec<u64>) -> Result<Self, RecordingError> {
         let fault = |line: usize, problem: String| Err(RecordingError::Opportunity { line, problem });
         if let Some(index) = millis.windows(2).position(|pair| pair[1] < pair[0]) {
@@ -51,20 +68,24 @@ impl Trace {
         match millis.last() {
             None => fault(1, "the trace is empty".to_owned()),
             Some(0) => fault(millis.len(), "the last time must be above 0".to_owned()),
-            Some(now) if *now > YEAR => {
-                fault(millis.len(), format!("{now} ms is too late (a year is the most)"))
+            Some(now) if *now > MAX_MILLIS => {
+                fault(millis.len(), format!("{now} ms is later than 7 days; {REMEDY}"))
             }
             Some(_) => Ok(Self { millis: millis.into() }),
         }
     }
 
-    /// Reads the text of a file; `file` is its name in errors.
+    /// Reads the text of a file; `file` is its name in errors. Empty lines and remarks, which begin with `#`, are passed over.
     ///
     /// # Errors
-    /// As [`Self::new`], and if a line is not a whole number of milliseconds.
+    /// As [`Self::new`], if a line is not a whole number of milliseconds, or if there are more than [`MAX_OPPORTUNITIES`].
     pub fn parse(file: &str, text: &str) -> Result<Self, TraceError> {
         text.parse().map_err(|error| match error {
-            RecordingError::Opportunity { line, problem } => TraceError::line(file, line as u64, problem),
+            RecordingError::Opportunity { line, problem } => {
+                let other = Format::detect(text).filter(|other| *other != Format::Mahimahi);
+                let advice = other.map(|other| format!("; {}", other.advice("mahimahi"))).unwrap_or_default();
+                TraceError::line(file, line as u64, format!("{problem}{advice}"))
+            }
             error => TraceError::file(file, error.to_string()),
         })
     }
@@ -115,10 +136,18 @@ mod tests {
     fn errors_name_the_line() {
         let error = |text: &str| text.parse::<Trace>().unwrap_err().to_string();
         assert_eq!(error(""), "line 1: the trace is empty");
-        assert_eq!(error("1\n\n2\n"), "line 2: \"\" is not a whole number of milliseconds");
-        assert_eq!(error("1\n2.5\n"), "line 2: \"2.5\" is not a whole number of milliseconds");
+        assert_eq!(error("1\n\n2.5\n"), "line 3: \"2.5\" is not a whole number of milliseconds");
         assert_eq!(error("+1\n"), "line 1: \"+1\" is not a whole number of milliseconds");
         assert_eq!(error("5\n4\n"), "line 2: 4 ms is earlier than 5 ms on the line before");
+        let week =
+            "line 2: 604800001 ms is later than 7 days; write milliseconds since the start of the recording";
+        assert_eq!(error("1\n604800001\n"), week);
+        let table = Trace::parse("t.csv", "time_s,down_mbps\n0,1\n").unwrap_err().to_string();
+        let advice = "this is csv, of which `squall-lab trace convert --to mahimahi` makes such a file";
+        assert_eq!(
+            table,
+            format!("t.csv:1: \"time_s,down_mbps\" is not a whole number of milliseconds; {advice}")
+        );
         assert_eq!(error("0\n0\n"), "line 2: the last time must be above 0");
     }
 

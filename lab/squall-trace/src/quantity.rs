@@ -35,12 +35,14 @@ impl Quantity {
 
     /// The name of its column, which has the unit; what it may be; and the parts of a unit that importers keep.
     ///
+    /// Rates end at 10 Gbit/s, which no radio has reached in a recording: beyond are kbit/s or bit/s that were taken for Mbit/s.
+    ///
     /// Levels may be wider than any radio reports (3GPP TS 36.133 §9.1 and TS 38.133 §10.1: RSRP −156…−31 dBm, RSRQ
     /// −43…20 dB, SINR −23…40 dB), but not the numbers by which chips say that they know nothing, such as 2147483647.
     const fn facts(self) -> (&'static str, RangeInclusive<f64>, f64) {
         match self {
-            Self::Down => ("down_mbps", 0.0..=1e6, 1e3),
-            Self::Up => ("up_mbps", 0.0..=1e6, 1e3),
+            Self::Down => ("down_mbps", 0.0..=1e4, 1e3),
+            Self::Up => ("up_mbps", 0.0..=1e4, 1e3),
             Self::Rtt => ("rtt_ms", 0.0..=1e7, 1e3),
             Self::Rsrp => ("rsrp_dbm", -200.0..=0.0, 1e2),
             Self::Rsrq => ("rsrq_db", -60.0..=30.0, 1e2),
@@ -52,6 +54,22 @@ impl Quantity {
     /// The name of its column, which has the unit.
     pub const fn name(self) -> &'static str {
         self.facts().0
+    }
+
+    /// The names of its column with other units, and how many of them one of it is.
+    pub(crate) const fn other_units(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Self::Down => &[("down_kbps", 1e3), ("down_bps", 1e6)],
+            Self::Up => &[("up_kbps", 1e3), ("up_bps", 1e6)],
+            Self::Rtt | Self::Rsrp | Self::Rsrq | Self::Sinr | Self::Rssi => &[],
+        }
+    }
+
+    /// The quantity in a column of this name, in any of its units.
+    pub(crate) fn of_column(name: &str) -> Option<Self> {
+        let is = |known: &str| known.eq_ignore_ascii_case(name);
+        let has = |one: &Self| is(one.name()) || one.other_units().iter().any(|(known, _)| is(known));
+        Self::ALL.into_iter().find(has)
     }
 
     /// What it may be.
@@ -75,7 +93,12 @@ impl Quantity {
     /// # Errors
     /// Says what it must be.
     pub(crate) fn check(self, value: f64) -> Result<f64, String> {
-        within(value, &self.bounds())
+        within(value, &self.bounds()).map_err(|problem| match self.other_units() {
+            [(kilo, _), (one, _)] if value > *self.bounds().end() => {
+                format!("{problem}; which unit is it? A column {kilo} or {one} names another one")
+            }
+            _ => problem,
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables as text, read row by row; every mistake names its line and column.
 
-use std::{ops::RangeInclusive, str::Lines};
+use std::ops::RangeInclusive;
 
 use csv::{ReaderBuilder, StringRecord};
 
@@ -13,15 +13,15 @@ pub(crate) struct Sheet<'t> {
     source: Source<'t>,
     record: StringRecord,
     line: u64,
-    /// Whether rows may be shorter than the line of names, and names may stand twice.
-    ragged: bool,
+    /// Between whole and decimal digits: a comma where cells are not between commas.
+    has_decimal_commas: bool,
 }
 
 enum Source<'t> {
-    /// Cells between commas.
-    Commas { text: &'t str, reader: Box<csv::Reader<&'t [u8]>> },
+    /// Cells between commas, semicolons or tabs.
+    Delimited { text: &'t str, reader: Box<csv::Reader<&'t [u8]>> },
     /// Cells between spaces.
-    Spaces { lines: Lines<'t>, line: u64 },
+    Spaces(Box<dyn Iterator<Item = (u64, &'t str)> + 't>),
 }
 
 /// A row of a table.
@@ -30,6 +30,7 @@ pub(crate) struct Cells<'s> {
     file: &'s str,
     names: &'s [String],
     record: &'s StringRecord,
+    has_decimal_commas: bool,
     /// The row's line in the file, from 1.
     pub(crate) line: u64,
 }
@@ -37,42 +38,50 @@ pub(crate) struct Cells<'s> {
 /// How a table is written.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Layout {
-    /// Cells between commas.
-    Commas,
-    /// Cells between commas, where rows may have less or more cells than there are names, and a name that is there twice
-    /// means its first column.
-    Ragged,
+    /// Cells between commas; between semicolons or tabs, and with decimal commas or points, if the names are.
+    Delimited,
     /// Cells between spaces.
     Spaces,
+}
+
+/// The lines of a text without spaces around them, and their numbers from 1. Empty ones and remarks, which begin with `#`,
+/// are left out.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(REMARK))
+}
+
+const REMARK: char = '#';
+
+/// The names in the first line of a table, and what is between them.
+pub(crate) fn names(first: &str) -> (Vec<&str>, u8) {
+    let delimiter = [',', ';', '\t'].into_iter().find(|delimiter| first.contains(*delimiter)).unwrap_or(',');
+    let names = first.split(delimiter).map(|name| name.trim().trim_matches('"').trim()).collect();
+    (names, delimiter as u8)
 }
 
 impl<'t> Sheet<'t> {
     /// Reads the names of a table.
     ///
     /// # Errors
-    /// If it has none, or one twice.
+    /// If it has none.
     pub(crate) fn open(file: &'t str, text: &'t str, layout: Layout) -> Result<Self, TraceError> {
-        let ragged = layout == Layout::Ragged;
+        let delimiter = lines(text).next().map_or(b',', |(_, first)| names(first).1);
         let source = match layout {
-            Layout::Spaces => Source::Spaces { lines: text.lines(), line: 0 },
-            Layout::Commas | Layout::Ragged => {
-                let reader =
-                    ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
-                Source::Commas { text, reader: Box::new(reader) }
+            Layout::Spaces => Source::Spaces(Box::new(lines(text))),
+            Layout::Delimited => {
+                let mut builder = ReaderBuilder::new();
+                builder.has_headers(false).flexible(true).delimiter(delimiter).comment(Some(REMARK as u8));
+                Source::Delimited { text, reader: Box::new(builder.from_reader(text.as_bytes())) }
             }
         };
+        let has_decimal_commas = layout == Layout::Delimited && delimiter != b',';
         let (names, record) = (Vec::new(), StringRecord::new());
-        let mut sheet = Self { file, names, source, record, line: 0, ragged };
+        let mut sheet = Self { file, names, source, record, line: 0, has_decimal_commas };
         if !sheet.advance()? {
             return Err(TraceError::file(file, "is empty; a line with the names of the columns is needed"));
         }
-        let names: Vec<String> = sheet.record.iter().map(|name| name.trim().to_owned()).collect();
-        for (index, name) in names.iter().enumerate() {
-            if !ragged && names[..index].contains(name) {
-                return Err(TraceError::line(file, sheet.line, format!("there are two columns {name:?}")));
-            }
-        }
-        sheet.names = names;
+        sheet.names = sheet.record.iter().map(|name| name.trim().to_owned()).collect();
         Ok(sheet)
     }
 
@@ -83,7 +92,7 @@ impl<'t> Sheet<'t> {
 
     /// Whether it has all of these columns.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
-        names.iter().all(|name| self.names.iter().any(|known| known == name))
+        names.iter().all(|name| self.names.iter().any(|known| known.eq_ignore_ascii_case(name)))
     }
 
     /// Checks that these columns are there.
@@ -92,12 +101,17 @@ impl<'t> Sheet<'t> {
     /// Names the first that is not.
     pub(crate) fn need(&self, names: &[&str]) -> Result<(), TraceError> {
         match names.iter().find(|name| !self.has(&[name])) {
-            Some(name) => Err(TraceError::line(self.file, 1, format!("there is no column {name:?}"))),
+            Some(name) => Err(self.fault_of_names(format!("there is no column {name:?}"))),
             None => Ok(()),
         }
     }
 
-    /// The next row.
+    /// What is wrong with the names.
+    pub(crate) fn fault_of_names(&self, problem: impl Into<String>) -> TraceError {
+        TraceError::line(self.file, self.line, problem)
+    }
+
+    /// The next row with anything in it.
     ///
     /// # Errors
     /// If it has more or fewer cells than there are columns.
@@ -106,50 +120,51 @@ impl<'t> Sheet<'t> {
             return Ok(None);
         }
         let (cells, columns) = (self.record.len(), self.names.len());
-        if cells != columns && !self.ragged {
-            let problem = format!("{cells} cells instead of {columns}");
+        if cells != columns {
+            let end = if cells < columns { "; the file may be cut off" } else { "" };
+            let problem = format!("{cells} cells instead of {columns}{end}");
             return Err(TraceError::line(self.file, self.line, problem));
         }
         let (file, names, record, line) = (self.file, &self.names, &self.record, self.line);
-        Ok(Some(Cells { file, names, record, line }))
+        Ok(Some(Cells { file, names, record, has_decimal_commas: self.has_decimal_commas, line }))
     }
 
-    /// Whether there was one more line with cells.
+    /// Whether there was one more line with anything in its cells.
     fn advance(&mut self) -> Result<bool, TraceError> {
         match &mut self.source {
-            Source::Commas { text, reader } => {
+            Source::Delimited { text, reader } => loop {
                 let (start, line) = (reader.position().byte(), reader.position().line());
-                self.line = line + empty_lines(text, start);
+                self.line = line + passed_over(text, start);
                 let fault = |error: csv::Error| TraceError::line(self.file, self.line, error.to_string());
-                reader.read_record(&mut self.record).map_err(fault)
-            }
-            Source::Spaces { lines, line } => {
-                self.record.clear();
-                for text in lines {
-                    *line += 1;
-                    self.record.extend(text.split_whitespace());
-                    if !self.record.is_empty() {
-                        self.line = *line;
-                        return Ok(true);
-                    }
+                if !reader.read_record(&mut self.record).map_err(fault)? {
+                    return Ok(false);
                 }
-                Ok(false)
+                if self.record.iter().any(|cell| !cell.trim().is_empty()) {
+                    return Ok(true);
+                }
+            },
+            Source::Spaces(lines) => {
+                self.record.clear();
+                let Some((line, text)) = lines.next() else { return Ok(false) };
+                self.record.extend(text.split_whitespace());
+                self.line = line;
+                Ok(true)
             }
         }
     }
 }
 
-/// The reader passes over them, but counts from where it was.
-fn empty_lines(text: &str, start: u64) -> u64 {
-    let rest = usize::try_from(start).ok().and_then(|start| text.as_bytes().get(start..)).unwrap_or_default();
-    let empty = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
-    empty.filter(|&&byte| byte == b'\n').count() as u64
+/// How many lines the reader passes over: it counts from where it was.
+fn passed_over(text: &str, start: u64) -> u64 {
+    let rest = usize::try_from(start).ok().and_then(|start| text.get(start..)).unwrap_or_default();
+    let is_passed = |line: &&str| line.trim_end_matches(['\r', '\n']).is_empty() || line.starts_with(REMARK);
+    rest.split_inclusive('\n').take_while(is_passed).filter(|line| line.ends_with('\n')).count() as u64
 }
 
 impl<'s> Cells<'s> {
     /// The text of a cell, without spaces around it; empty if there is no such column.
     pub(crate) fn text(self, column: &str) -> &'s str {
-        let place = self.names.iter().position(|known| known == column);
+        let place = self.names.iter().position(|known| known.eq_ignore_ascii_case(column));
         place.and_then(|place| self.record.get(place)).unwrap_or_default().trim()
     }
 
@@ -162,8 +177,10 @@ impl<'s> Cells<'s> {
         if text.is_empty() || text == "-" {
             return Ok(None);
         }
-        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-        number.map(Some).ok_or_else(|| self.fault(column, format!("{text:?} is not a number")))
+        let decimal = self.has_decimal_commas.then(|| text.replacen(',', ".", 1));
+        let number =
+            decimal.as_deref().unwrap_or(text).parse().ok().filter(|number: &f64| number.is_finite());
+        number.map(Some).ok_or_else(|| self.fault(column, format!("{text:?} is not a number{}", hint(text))))
     }
 
     /// A number within bounds; the cell has `per` of them in a unit.
@@ -212,5 +229,17 @@ impl<'s> Cells<'s> {
     /// What is wrong with a cell.
     pub(crate) fn fault(self, column: &str, problem: impl Into<String>) -> TraceError {
         TraceError::cell(self.file, self.line, column, problem)
+    }
+}
+
+/// What to do about a cell that is no number.
+fn hint(text: &str) -> &'static str {
+    if text.eq_ignore_ascii_case("nan")
+        || text.eq_ignore_ascii_case("null")
+        || text.eq_ignore_ascii_case("na")
+    {
+        "; leave empty what was not measured"
+    } else {
+        ""
     }
 }

@@ -87,7 +87,7 @@ fn mistakes_in_ucc_are_reported_with_their_place() {
         (ucc(&[("50", good), ("49", good)]), "log:3: its time is before that of the row above"),
         (ucc(&[("5x", good)]), "log:2: Timestamp: \"2020.02.29_23.59.5x\" is not a date and time"),
         (ucc(&[("50", &good.replace("1000", "fast"))]), "log:2: DL_bitrate: \"fast\" is not a number"),
-        (ucc(&[("50", &good.replace("1000", "-5"))]), "log:2: DL_bitrate: -0.005 is not within 0…1000000"),
+        (ucc(&[("50", &good.replace("1000", "-5"))]), "log:2: DL_bitrate: -0.005 is not within 0…10000"),
         (ucc(&[("50", &good.replace("LTE", "L,E"))]), "log:2: 22 cells instead of 21"),
         (ucc(&[]), "log: there are no rows"),
         (UCC.replace("SNR", "CINR"), "log:1: there is no column \"SNR\""),
@@ -201,7 +201,7 @@ fn plain_lines_are_times_and_rates() {
     let wifi = Wishes { tech: Some(Tech::new("WiFi").expect("is a word")), ..Wishes::default() };
     assert_eq!(imported(Format::Plain, "0\t1\n", &wifi), ["0,1,,,,,,,WiFi,"]);
     assert_eq!(refused(Format::Plain, "0 1\n1 2 3\n"), "log:2: 3 words instead of a time and a rate");
-    assert_eq!(refused(Format::Plain, "0 1\n\n1 NaN\n"), "log:3: rate: NaN is not within 0…1000000");
+    assert_eq!(refused(Format::Plain, "0 1\n\n1 NaN\n"), "log:3: rate: NaN is not within 0…10000");
 }
 
 #[test]

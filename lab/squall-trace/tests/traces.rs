@@ -41,7 +41,7 @@ fn empty_is_not_zero() {
 
 #[test]
 fn lines_of_other_systems_are_read() {
-    let trace = parse("\u{feff}time_s,rsrp_dbm\r\n0, -90 \r\n1,-91\r\n");
+    let trace = parse("time_s,rsrp_dbm\r\n0, -90 \r\n1,-91\r\n");
     assert_eq!(trace.rows()[0][Quantity::Rsrp], Some(-90.0));
 }
 
@@ -49,11 +49,11 @@ fn lines_of_other_systems_are_read() {
 fn mistakes_are_reported_with_line_and_column() {
     let head = "time_s,down_mbps,rsrp_dbm,tech,event\n";
     let cases = [
-        ("0,1,-90,LTE\n", "t.csv:2: 4 cells instead of 5"),
+        ("0,1,-90,LTE\n", "t.csv:2: 4 cells instead of 5; the file may be cut off"),
         ("0,1,-90,LTE,,\n", "t.csv:2: 6 cells instead of 5"),
         ("0,1,-90,LTE,\n\n\n1,x,-90,LTE,\n", "t.csv:5: down_mbps: \"x\" is not a number"),
         ("0,inf,-90,LTE,\n", "t.csv:2: down_mbps: \"inf\" is not a number"),
-        ("0,-1,-90,LTE,\n", "t.csv:2: down_mbps: -1 is not within 0…1000000"),
+        ("0,-1,-90,LTE,\n", "t.csv:2: down_mbps: -1 is not within 0…10000"),
         ("0,1,2147483647,LTE,\n", "t.csv:2: rsrp_dbm: 2147483647 is not within -200…0"),
         (",1,-90,LTE,\n", "t.csv:2: time_s: is empty"),
         ("-1,1,-90,LTE,\n", "t.csv:2: time_s: -1 is not within 0…1000000000"),
@@ -91,7 +91,7 @@ fn a_file_that_cannot_be_read_is_named() {
     std::fs::write(&file, b"time_s\n0\n\xff\n").expect("is written");
     let said = Input::load(&file).expect_err("is no text").to_string();
     std::fs::remove_file(&file).expect("was there");
-    assert!(said.ends_with(".csv:3: is not UTF-8 text"), "{said}");
+    assert!(said.ends_with(".csv:3: not UTF-8 text; save it as UTF-8"), "{said}");
 }
 
 #[test]

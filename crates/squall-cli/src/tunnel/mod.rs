@@ -51,7 +51,7 @@ pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
         let config = options::load(config)?;
         squall_tunnel::Tunnel::check_files(&config).map_err(usage)?;
         output::print(&options::describe(&config))?;
-        if let Some(warning) = config.warning() {
+        for warning in config.warning().into_iter().chain(config.missing()) {
             note!("warning: {warning}");
         }
         return Ok(ExitCode::SUCCESS);

@@ -158,23 +158,48 @@ impl FlowConfig {
 /// Whether these flows, at most `most`, can run side by side; if not, the index of the flow at fault and a description.
 ///
 /// # Errors
-/// If two flows have one name, or enter at one address, or there are too many.
+/// If two flows have one name, or enter at addresses of which one includes the other, or there are too many.
 pub fn check_flows(flows: &[FlowConfig], most: usize) -> Result<(), (usize, String)> {
     for (index, flow) in flows.iter().enumerate() {
         let before = &flows[..index];
         if before.iter().any(|other| other.name == flow.name) {
             return Err((index, format!("there is a flow '{}' already", flow.name)));
         }
-        if let Some(other) =
-            before.iter().find(|other| matches!(other.end, End::In(_)) && other.end == flow.end)
-        {
-            return Err((index, format!("flow '{}' enters at the address of '{}'", flow.name, other.name)));
+        let is_at = |other: &&FlowConfig| match (flow.end, other.end) {
+            (End::In(one), End::In(other)) => overlap(one, other),
+            _ => false,
+        };
+        if let Some(other) = before.iter().find(is_at) {
+            let problem = format!("flow '{}' enters at the address of '{}'", flow.name, other.name);
+            return Err((
+                index,
+                match (flow.end, other.end) {
+                    (End::In(one), End::In(other)) if one != other => {
+                        format!("{problem}: {one} and {other} are one port of this machine")
+                    }
+                    _ => problem,
+                },
+            ));
         }
         if index == most {
             return Err((index, format!("more than {most} flows")));
         }
     }
     Ok(())
+}
+
+/// Whether the system refuses one of two UDP sockets at these addresses. One at `[::]` also receives IPv4.
+pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let includes = |all: SocketAddr, one: SocketAddr| {
+        all.ip().is_unspecified() && (all.is_ipv6() || one.ip().to_canonical().is_ipv4())
+    };
+    let scope = |address: SocketAddr| match address {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(address) => address.scope_id(),
+    };
+    let is_same = one.ip().to_canonical() == other.ip().to_canonical() && scope(one) == scope(other);
+    let is_port = one.port() == other.port() && one.port() != 0;
+    is_port && (is_same || includes(one, other) || includes(other, one))
 }
 
 /// A `[[flow]]` as it is written.

@@ -6,6 +6,7 @@ mod control;
 mod exits;
 mod flow;
 mod interface;
+mod machine;
 mod scale;
 mod source;
 mod tenant;
@@ -35,6 +36,8 @@ pub use control::{ControlConfig, SocketMode};
 pub(crate) use exits::is_host_and_port;
 pub use exits::{ExitAddress, MAX_EXITS};
 pub(crate) use flow::MAX_THEIR_LATENCY;
+#[cfg(test)]
+pub(crate) use flow::overlap;
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use interface::PathConfig;
 pub use source::Source;
@@ -434,10 +437,21 @@ impl Config {
     /// # Errors
     /// The key at fault, and a description: see [`check_flows`].
     pub fn check_flows(&self) -> Result<(), (String, String)> {
-        check_flows(&self.all_flows(), MAX_FLOWS).map_err(|(index, problem)| {
+        let flows = self.all_flows();
+        let checked = check_flows(&flows, MAX_FLOWS).and_then(|()| self.check_listen(&flows));
+        checked.map_err(|(index, problem)| {
             let is_packets = index >= self.flows.len();
             (if is_packets { "tun.name".to_owned() } else { format!("flow.{index}.name") }, problem)
         })
+    }
+
+    /// Whether an exit can listen beside these flows.
+    fn check_listen(&self, flows: &[FlowConfig]) -> Result<(), (usize, String)> {
+        let Side::Listen(listen) = &self.side else { return Ok(()) };
+        let at_its_port = |flow: &FlowConfig| matches!(flow.end, End::In(address) if flow::overlap(address, listen.address));
+        let Some(index) = flows.iter().position(at_its_port) else { return Ok(()) };
+        let (name, address) = (&flows[index].name, listen.address);
+        Err((index, format!("flow '{name}' enters at the address where the exit listens, {address}")))
     }
 
     /// Whether these tenants can exist side by side, and beside the rest of this configuration.
@@ -461,7 +475,8 @@ impl Config {
         let owners = tenants.iter().enumerate().flat_map(|(index, one)| vec![index; one.flows.len()]);
         let owners: Vec<usize> = owners.collect();
         let flows: Vec<_> = own.iter().cloned().chain(flows_of(tenants)).collect();
-        check_flows(&flows, flows.len()).map_err(|(flow, problem)| {
+        let checked = check_flows(&flows, flows.len()).and_then(|()| self.check_listen(&flows));
+        checked.map_err(|(flow, problem)| {
             let owner = flow.checked_sub(own.len()).and_then(|flow| owners.get(flow));
             Clash::new(owner.map_or(&[], std::slice::from_ref), "flow", problem)
         })

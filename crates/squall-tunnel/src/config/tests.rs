@@ -564,6 +564,94 @@ fn an_exit_names_others_to_move_to() {
 }
 
 #[test]
+fn flows_that_the_system_would_refuse_side_by_side_are_a_mistake() {
+    let flows = |one: &str, other: &str| {
+        format!(
+            "token = \"correct horse battery\"\n[listen]\naddress = \"0.0.0.0:4433\"\n\
+             [[flow]]\nname = \"cam\"\nin = \"udp://{one}\"\n[[flow]]\nname = \"cam2\"\nin = \"udp://{other}\"\n"
+        )
+    };
+    for (one, other) in [
+        ("127.0.0.1:5000", "0.0.0.0:5000"),
+        ("0.0.0.0:5000", "127.0.0.1:5000"),
+        ("[::]:5000", "127.0.0.1:5000"),
+        ("[::]:5000", "0.0.0.0:5000"),
+        ("[::1]:5000", "[::]:5000"),
+        ("[::ffff:127.0.0.1]:5000", "127.0.0.1:5000"),
+        ("239.1.1.1:5000", "0.0.0.0:5000"),
+    ] {
+        let error = parse(&flows(one, other)).expect_err("one port");
+        let words = format!(
+            "flow 'cam2' enters at the address of 'cam': {other} and {one} are one port of this machine"
+        );
+        assert!(error.starts_with("t.toml:8:8: ") && error.ends_with(&words), "{error}");
+    }
+    for (one, other) in [
+        ("127.0.0.1:5000", "127.0.0.2:5000"),
+        ("0.0.0.0:5000", "[::1]:5000"),
+        ("0.0.0.0:5000", "127.0.0.1:5002"),
+        ("239.1.1.1:5000", "239.1.1.2:5000"),
+        ("[fe80::1%2]:5000", "[fe80::1%3]:5000"),
+    ] {
+        parse(&flows(one, other)).expect("two ports");
+    }
+    for address in ["127.0.0.1:4433", "0.0.0.0:4433", "[::]:4433"] {
+        let error = parse(&flows("127.0.0.1:5000", address)).expect_err("the port of the exit");
+        let words = "flow 'cam2' enters at the address where the exit listens, 0.0.0.0:4433";
+        assert!(error.starts_with("t.toml:8:8: ") && error.ends_with(words), "{error}");
+    }
+    // Metrics are TCP.
+    let beside = flows("127.0.0.1:5000", "127.0.0.1:5001")
+        .replace("[listen]", "metrics = \"127.0.0.1:5000\"\n[listen]");
+    parse(&beside).expect("another protocol");
+    let tenant = TENANTS.replace("out = \"udp://127.0.0.1:6000\"", "in = \"udp://127.0.0.1:4433\"");
+    let error = parse(&tenant).expect_err("the port of the exit");
+    assert!(error.ends_with("' enters at the address where the exit listens, 0.0.0.0:4433"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_not_on_this_machine_is_named() {
+    let missing =
+        |text: &str| parse(&format!("token = \"correct horse battery\"\n{text}")).expect(text).missing();
+    let entry = "[connect]\nto = \"host:1\"\ninterfaces = [\"lo\", \"no-wlan7\"]\nmetered = [\"no-wlan7\"]\n";
+    let flow = |address: &str| format!("{entry}[[flow]]\nname = \"cam\"\nin = \"udp://{address}\"\n");
+    let interface = "interface no-wlan7 is not there now; the tunnel uses it once it is there";
+    assert_eq!(missing(&flow("127.0.0.1:5000")), [interface]);
+    assert_eq!(missing(&flow("239.1.1.1:5000")), [interface]);
+    let address = "flow cam: the tunnel cannot start with 192.0.2.99:5000 now: Cannot assign requested address (os error 99)";
+    assert_eq!(missing(&flow("192.0.2.99:5000")), [interface, address]);
+    let exit = |address: &str, state: &str| {
+        format!("metrics = \"{address}\"\n[listen]\naddress = \"127.0.0.1:4433\"\nstate = \"{state}\"\n")
+    };
+    assert_eq!(missing(&exit("127.0.0.1:9464", "exit.pem")), [""; 0]);
+    let both = missing(&exit("192.0.2.99:9464", "/no-folder/exit.pem"));
+    assert!(both[0].starts_with("metrics: the tunnel cannot start with 192.0.2.99:9464 now: "), "{both:?}");
+    assert_eq!(
+        both[1],
+        "listen.state: the tunnel cannot start without the folder /no-folder, which is not there now"
+    );
+}
+
+#[test]
+fn a_token_is_the_same_with_a_byte_order_mark() {
+    let folder = tempfile::tempdir().expect("is made");
+    let file = folder.path().join("token");
+    let units =
+        "\u{feff}correct horse battery\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for bytes in [b"\xef\xbb\xbfcorrect horse battery\n".to_vec(), units] {
+        std::fs::write(&file, bytes).expect("is written");
+        let token = Token::load(&file).expect("is a token");
+        assert_eq!(token.reveal(), "correct horse battery");
+    }
+    let config = folder.path().join("c.toml");
+    let text = "\u{feff}token_file = \"token\"\n[listen]\naddress = \"127.0.0.1:4433\"\ncolour = 1\n";
+    std::fs::write(&config, text).expect("is written");
+    let error = Config::load(&config).expect_err("has a mistake").to_string();
+    assert!(error.starts_with(&format!("{}:4:1: unknown key 'colour'", config.display())), "{error}");
+}
+
+#[test]
 fn tenants_do_not_enter_at_one_address_and_are_not_too_many() {
     let twice = TENANTS.replace("out = \"udp://127.0.0.1:6000\"", "in = \"udp://127.0.0.1:5000\"");
     let error = parse(&twice).expect_err("has a conflict");

@@ -35,6 +35,10 @@ fn listen(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.ip().is_multicast() {
         socket.set_reuse_address(true)?;
     }
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        // Whatever the system's default is.
+        socket.set_only_v6(false)?;
+    }
     socket.bind(&address.into())?;
     match address.ip() {
         IpAddr::V4(group) if group.is_multicast() => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
@@ -126,6 +130,28 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
 mod tests {
     use super::*;
+    #[tokio::test]
+    async fn addresses_overlap_where_the_system_refuses_one_of_two_sockets() {
+        let all = ["127.0.0.1", "127.0.0.2", "0.0.0.0", "::", "::1", "::ffff:127.0.0.1"];
+        let all = all.map(|ip| SocketAddr::new(ip.parse().expect("an address"), 0));
+        let mut compared = 0;
+        for (one, other) in all.into_iter().flat_map(|one| all.map(|other| (one, other))) {
+            // Without IPv6 some cannot be opened at all. Another process may have a port at one of the addresses.
+            let Ok(_) = open(other, true) else { continue };
+            let outcomes = (0..5).filter_map(|_| {
+                let first = open(one, true).ok()?;
+                let port = first.local_addr().ok()?.port();
+                let (one, other) = (SocketAddr::new(one.ip(), port), SocketAddr::new(other.ip(), port));
+                Some((open(other, true).is_err(), crate::config::overlap(one, other)))
+            });
+            let outcomes: Vec<(bool, bool)> = outcomes.collect();
+            let Some((_, overlap)) = outcomes.first().copied() else { continue };
+            assert_eq!(outcomes.iter().all(|(is_refused, _)| *is_refused), overlap, "{one}, {other}");
+            compared += 1;
+        }
+        assert!(compared >= 9, "{compared}");
+    }
+
     #[test]
     fn a_link_local_sender_keeps_its_interface() {
         let on_link: SocketAddr = "[fe80::1%3]:7000".parse().expect("an address");

@@ -172,7 +172,7 @@ async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList
     let etag = etag.filter(|tag| tag.len() <= MAX_TAG).map(str::to_owned);
     let body = Limited::new(answer.into_body(), MAX_LIST as usize).collect().await;
     let body = body.map_err(|error| whole(&*error))?.to_bytes();
-    let text = String::from_utf8(body.to_vec()).map_err(|_| "the list is not UTF-8 text".to_owned())?;
+    let text = squall_file::text(body.to_vec()).map_err(|error| format!("the list: {error}"))?;
     Ok(Some(KeptList { url: from.url.clone(), etag, text }))
 }
 

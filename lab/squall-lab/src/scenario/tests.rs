@@ -166,9 +166,12 @@ fn files_are_checked() {
     let missing = Scenario::load(Path::new("/nonexistent/t.toml")).unwrap_err().to_string();
     assert!(missing.starts_with("/nonexistent/t.toml: "), "{missing}");
     assert_eq!(
-        Text::of_bytes(b"a = 1\nb\xff", "t.toml").unwrap_err().to_string(),
-        "t.toml:2:2: this is not UTF-8 text"
+        Text::of_bytes(b"a = 1\nb\xff".to_vec(), "t.toml").unwrap_err().to_string(),
+        "t.toml:2:2: not UTF-8 text; save it as UTF-8"
     );
+    let marked = Text::of_bytes(b"\xef\xbb\xbfa = 1\nb = x\n".to_vec(), "t.toml").unwrap();
+    let place = marked.parse::<toml::Table>().unwrap_err().to_string();
+    assert!(place.starts_with("t.toml:2:5: "), "{place}");
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn deep_nesting_is_refused() {
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        if let Ok(Text { text, .. }) = Text::of_bytes(&bytes, "t.toml") {
+        if let Ok(Text { text, .. }) = Text::of_bytes(bytes, "t.toml") {
             let _ = Scenario::parse(&text, "t.toml");
         }
     }

@@ -32,15 +32,18 @@ impl Text {
     pub(crate) fn read(file: &Path) -> Result<Self, ScenarioError> {
         let bytes = squall_file::read(file, MAX_FILE).map_err(FileError::of(file))?;
         let name = file.display().to_string();
-        Ok(Self { file: file.to_owned(), ..Self::of_bytes(&bytes, &name)? })
+        Ok(Self { file: file.to_owned(), ..Self::of_bytes(bytes, &name)? })
     }
 
     /// The text that these bytes are.
-    pub(super) fn of_bytes(bytes: &[u8], name: &str) -> Result<Self, ScenarioError> {
-        std::str::from_utf8(bytes).map(|text| Self::new(text, name)).map_err(|error| {
-            let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            Self::new(&valid, name).invalid(valid.len(), "this is not UTF-8 text".into())
-        })
+    pub(super) fn of_bytes(bytes: Vec<u8>, name: &str) -> Result<Self, ScenarioError> {
+        let text = squall_file::text(bytes).map_err(|error| ScenarioError::Invalid {
+            name: name.to_owned(),
+            line: error.line,
+            column: error.column,
+            problem: error.problem.to_owned(),
+        })?;
+        Ok(Self::new(&text, name))
     }
 
     /// What the text says, as TOML.

@@ -137,7 +137,7 @@ struct Columns {
 
 impl Columns {
     fn of(names: &str) -> Result<Self, String> {
-        let names: Vec<&str> = names.trim_start_matches('\u{feff}').split(',').map(str::trim).collect();
+        let names: Vec<&str> = names.split(',').map(str::trim).collect();
         let find = |name: &str| names.iter().position(|found| *found == name);
         let need = |name: &str| find(name).ok_or_else(|| format!("there is no column {name}"));
         Ok(Self {

@@ -31,7 +31,7 @@ const MEGABIT: f64 = 125_000.0;
 pub(super) fn read(input: &Input, wish: Option<&str>) -> Result<Recording, TraceError> {
     let pair = |cells: Cells<'_>| format!("{}-{}", cells.text("senderId"), cells.text("receiverId"));
     let wanted = part(input, COLUMNS, pair, wish)?;
-    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Delimited)?;
     let mut log = Log::new(&input.name);
     while let Some(cells) = sheet.next()? {
         if pair(cells) == wanted {

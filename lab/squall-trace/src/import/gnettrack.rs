@@ -44,7 +44,7 @@ struct Form {
 
 /// Reads a log of UCC.
 pub(super) fn ucc(input: &Input) -> Result<Recording, TraceError> {
-    let sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let sheet = Sheet::open(&input.name, &input.text, Layout::Delimited)?;
     let cell: &[&str] = if sheet.has(&["RAWCELLID"]) { &["RAWCELLID"] } else { &["CellID"] };
     let mut log = seconds(sheet, &Form { rssi: "RSSI", cell }, &input.name)?;
     log.mark(Down, 0.1, |length| Some(if length > 2 * SECOND { Low::Outage } else { Low::Idle }));
@@ -53,7 +53,7 @@ pub(super) fn ucc(input: &Input) -> Result<Recording, TraceError> {
 
 /// Reads a log of Kingston.
 pub(super) fn kingston(input: &Input) -> Result<Recording, TraceError> {
-    let sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let sheet = Sheet::open(&input.name, &input.text, Layout::Delimited)?;
     let mut log = seconds(sheet, &Form { rssi: "LTERSSI", cell: &["LAC", "CellID"] }, &input.name)?;
     let is_slow = |row: &Row| row[Down].is_some_and(|rate| rate < 1.0);
     let sends = |row: &Row| row[Up].is_some_and(|rate| rate >= 0.1);

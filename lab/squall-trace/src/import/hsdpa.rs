@@ -11,7 +11,9 @@
 use squall_units::Micros;
 
 use super::{Input, recording};
-use crate::{Event, Quantity, Recording, Row, TraceError, row::usual_step};
+use crate::{
+    Event, MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError, row::usual_step, sheet::lines,
+};
 
 /// An interval of a log, in microseconds of its own clock.
 struct Interval {
@@ -23,11 +25,14 @@ struct Interval {
 /// Reads a log.
 pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
     let mut intervals: Vec<Interval> = Vec::new();
-    for (line, text) in (1..).zip(input.text.lines()) {
+    for (line, text) in lines(&input.text) {
         let fault = |problem: String| TraceError::line(&input.name, line, problem);
         let Some(interval) = interval(text).map_err(fault)? else { continue };
         if intervals.last().is_some_and(|last| interval.start < last.start) {
             return Err(fault("its interval begins before that of the line above".to_owned()));
+        }
+        if intervals.len() == MAX_ROWS {
+            return Err(fault(RecordingError::TooManyRows.to_string()));
         }
         intervals.push(interval);
     }

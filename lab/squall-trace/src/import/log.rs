@@ -5,7 +5,7 @@ use std::ops::Range;
 use squall_units::Micros;
 
 use crate::{
-    Event, Quantity, Recording, Row, TraceError,
+    Event, MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError,
     quantity::{TIMES, within},
     row::usual_step,
 };
@@ -47,6 +47,9 @@ impl<'t> Log<'t> {
             .filter(|&at| before.is_none_or(|before| before.at <= at))
             .ok_or_else(|| fault("its time is before that of the row above".to_owned()))?;
         within(row.at as f64 / 1e6, &TIMES).map_err(fault)?;
+        if self.rows.len() == MAX_ROWS {
+            return Err(fault(RecordingError::TooManyRows.to_string()));
+        }
         if self.cell.is_some() && cell.is_some() && self.cell != cell {
             row.events.push(Event::Handover);
         }

@@ -13,13 +13,14 @@ mod hsdpa;
 mod log;
 pub(crate) mod mtu;
 pub(crate) mod perama;
-mod plain;
+pub(crate) mod plain;
 mod sabre;
 mod saturatr;
 pub(crate) mod sigcomm;
 
-use std::path::Path;
+use std::{io::Read as _, path::Path};
 
+use flate2::read::MultiGzDecoder;
 use squall_units::{Micros, Rate, Span};
 
 use crate::{
@@ -48,7 +49,7 @@ pub struct Input {
 impl Input {
     /// A text.
     pub fn new(name: impl Into<String>, text: &str) -> Self {
-        Self { name: name.into(), text: text.trim_start_matches('\u{feff}').to_owned() }
+        Self { name: name.into(), text: text.to_owned() }
     }
 
     /// Reads a file.
@@ -60,20 +61,29 @@ impl Input {
     }
 }
 
-/// The text of a file.
+/// The text of a file, which may be compressed by gzip.
 ///
 /// # Errors
-/// If it cannot be read, is larger than 256 MiB, or is not UTF-8.
+/// If it cannot be read, is larger than 256 MiB, also unpacked, or is no text; see [`squall_file::text`].
 pub fn read_text(path: &Path) -> Result<String, TraceError> {
     let file = path.display().to_string();
-    let bytes =
-        squall_file::read(path, MAX_BYTES).map_err(|error| TraceError::file(&file, error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let whole = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + whole.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        TraceError::line(&file, line, "is not UTF-8 text")
-    })
+    let fault = |problem: String| TraceError::file(&file, problem);
+    let mut bytes = squall_file::read(path, MAX_BYTES).map_err(|error| fault(error.to_string()))?;
+    if bytes.starts_with(&GZIP) {
+        let mut unpacked = Vec::new();
+        let read = MultiGzDecoder::new(bytes.as_slice()).take(MAX_BYTES + 1).read_to_end(&mut unpacked);
+        let damaged = |_| fault("compressed by gzip, and cut off or damaged".to_owned());
+        read.map_err(damaged)?;
+        if unpacked.len() as u64 > MAX_BYTES {
+            return Err(fault(format!("more than {MAX_BYTES} bytes, unpacked")));
+        }
+        bytes = unpacked;
+    }
+    squall_file::text(bytes).map_err(|error| TraceError::line(&file, error.line as u64, error.problem))
 }
+
+/// The first bytes of a file that is compressed (RFC 1952 §2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// What a file does not say of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,11 +103,11 @@ impl Recording {
     /// Reads a file with a recorded link.
     ///
     /// # Errors
-    /// As [`Self::parse`], and if it cannot be read, is larger than 256 MiB, is not UTF-8, has no length, or is longer
-    /// than [`LONGEST`]: most likely a time of the wrong unit.
+    /// As [`Self::parse`] and [`read_text`], and if it has no length, or is longer than [`LONGEST`]: most likely a time of the
+    /// wrong unit.
     pub fn load(path: &Path, wishes: &Wishes) -> Result<Self, TraceError> {
         let input = Input::load(path)?;
-        Self::parse(std::slice::from_ref(&input), wishes)?.checked_length(&input.name)
+        Self::parse_within(std::slice::from_ref(&input), wishes, LONGEST)?.checked_length(&input.name)
     }
 
     /// The recording, if its length is one of a link. `file` is its name in errors.
@@ -117,6 +127,11 @@ impl Recording {
     /// # Errors
     /// Names the line of the first mistake, or says that the format is not known, or what was wished for not there.
     pub fn parse(inputs: &[Input], wishes: &Wishes) -> Result<Self, TraceError> {
+        Self::parse_within(inputs, wishes, Micros::MAX)
+    }
+
+    /// The same; a table that is longer than `longest` is refused at its line.
+    fn parse_within(inputs: &[Input], wishes: &Wishes, longest: Micros) -> Result<Self, TraceError> {
         let Some(first) = inputs.first() else {
             return Err(TraceError::Request("no file is named".to_owned()));
         };
@@ -127,11 +142,12 @@ impl Recording {
         let format = wishes.format.or_else(|| Format::detect(&first.text)).ok_or_else(unknown)?;
         suits(format, inputs, wishes)?;
         let wished = wishes.column.as_deref();
-        let rate = wished.and_then(|name| Quantity::RATES.into_iter().find(|rate| rate.name() == name));
+        let rate = wished.and_then(Quantity::of_column).filter(|quantity| Quantity::RATES.contains(quantity));
         if let (Some(name), None) = (wished, rate) {
             return other_column(first, format, name);
         }
-        let mut recording = read(format, inputs, wishes.part.as_deref())?;
+        let asked = if rate.is_some() { own::Asked::Rate } else { own::Asked::Nothing };
+        let mut recording = read(format, inputs, wishes.part.as_deref(), asked, longest)?;
         recording.format = format;
         if let Some(tech) = &wishes.tech {
             recording.rows.iter_mut().for_each(|row| row.tech.clone_from(tech));
@@ -175,7 +191,13 @@ fn suits(format: Format, inputs: &[Input], wishes: &Wishes) -> Result<(), TraceE
     Err(TraceError::Request(format!("{format} {problem}")))
 }
 
-fn read(format: Format, inputs: &[Input], part: Option<&str>) -> Result<Recording, TraceError> {
+fn read(
+    format: Format,
+    inputs: &[Input],
+    part: Option<&str>,
+    asked: own::Asked<'_>,
+    longest: Micros,
+) -> Result<Recording, TraceError> {
     let first = &inputs[0];
     match format {
         Format::Mahimahi => {
@@ -183,7 +205,7 @@ fn read(format: Format, inputs: &[Input], part: Option<&str>) -> Result<Recordin
             let end = trace.period() * 1_000;
             Ok(Recording::of_opportunities(trace.millis().to_vec(), end, Vec::new()))
         }
-        Format::Csv => recording(&first.name, own::read(&first.name, &first.text)?),
+        Format::Csv => recording(&first.name, own::read(&first.name, &first.text, asked, longest)?),
         Format::Hsdpa => hsdpa::read(first),
         Format::Sabre => sabre::read(first),
         Format::Saturatr => saturatr::read(first),
@@ -221,7 +243,7 @@ fn part(
     name: impl Fn(Cells<'_>) -> String,
     wish: Option<&str>,
 ) -> Result<String, TraceError> {
-    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Delimited)?;
     sheet.need(columns)?;
     let mut parts: Vec<String> = Vec::new();
     while let Some(cells) = sheet.next()? {

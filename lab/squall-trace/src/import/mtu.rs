@@ -42,7 +42,7 @@ const RADIOS: [Radio; 4] = [
 
 /// Reads a log.
 pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
-    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Delimited)?;
     sheet.need(&["Time", RATE])?;
     let has = |(_, columns): &Radio| columns.iter().all(|(_, column)| sheet.has(&[column]));
     let radios: Vec<Radio> = RADIOS.into_iter().filter(has).collect();

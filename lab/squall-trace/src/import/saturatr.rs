@@ -9,7 +9,7 @@
 //! measure the round trip: over the measured link, and back over the other.
 
 use super::Input;
-use crate::{Quantity, Recording, Row, TraceError, mahimahi};
+use crate::{MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError, mahimahi, sheet::lines};
 
 /// The values of a line.
 struct Arrival<'t> {
@@ -23,8 +23,11 @@ struct Arrival<'t> {
 pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
     let (mut packets, mut answers): (Vec<i64>, Vec<(i64, f64)>) = (Vec::new(), Vec::new());
     let mut session: Option<&str> = None;
-    for (line, text) in (1..).zip(input.text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+    for (line, text) in lines(&input.text) {
         let fault = |problem: String| TraceError::line(&input.name, line, problem);
+        if packets.len().max(answers.len()) == MAX_ROWS {
+            return Err(fault(RecordingError::TooManyRows.to_string()));
+        }
         let arrival = arrival(text).map_err(fault)?;
         if let Some(rtt) = arrival.rtt {
             answers.push((arrival.nanos, rtt));

@@ -32,7 +32,7 @@ pub(super) fn read(input: &Input, wish: Option<&str>) -> Result<Recording, Trace
         run.strip_suffix(".0").unwrap_or(run).to_owned()
     };
     let wanted = part(input, &[MARKS, MORE].concat(), run, wish)?;
-    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Delimited)?;
     let mut log = Log::new(&input.name);
     while let Some(cells) = sheet.next()? {
         if run(cells) == wanted {

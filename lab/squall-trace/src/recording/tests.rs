@@ -15,7 +15,7 @@ fn column(name: &str) -> Wishes {
     Wishes { column: Some(name.into()), ..Wishes::default() }
 }
 
-const BOTH: &str = "\u{feff}time_s,down_mbps,up_mbps,rtt_ms,event\n0,8,2,,\n1,4,,50,ho\n";
+const BOTH: &str = "time_s,down_mbps,up_mbps,rtt_ms,event\n0,8,2,,\n1,4,,50,ho\n";
 
 #[test]
 fn a_table_has_its_columns_and_its_end() {
@@ -112,6 +112,12 @@ proptest! {
 fn a_recording_of_weeks_or_of_no_time_is_refused() {
     assert!(read("log", "0\n604800000\n", &Wishes::default()).is_ok());
     let error = refused("0\n1151151155\n", &Wishes::default());
+    assert_eq!(
+        error,
+        "log:2: 1151151155 ms is later than 7 days; write milliseconds since the start of the recording"
+    );
+    let interval = "1 5 59.9 10.7 9 1000\n";
+    let error = refused(&format!("{interval}1 1151151155 59.9 10.7 9 1000\n"), &Wishes::default());
     assert_eq!(error, "log: it is 13 days long, and at most 7 are read");
     assert_eq!(refused("time_s,down_mbps\n0,1\n0,\n", &Wishes::default()), "log: no time passes in it");
 }
