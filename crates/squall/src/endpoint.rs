@@ -17,9 +17,9 @@ use crate::{
     connect::Request,
     driver::Driver,
     error::{self, Attempted},
-    interfaces,
     shared::{Order, Shared},
     sockets::Sockets,
+    view::View,
     workers::{self, Group, WorkerStats},
 };
 
@@ -120,14 +120,16 @@ impl Endpoint {
         // The runtime ends.
         let tls = tls.map_err(|_| ConnectError::EndpointClosed)??;
         let remotes = request.resolve().await?;
-        let found = if request.interfaces.is_of_the_system() {
-            let listed = spawn_blocking(interfaces::list).await.unwrap_or_else(|e| Err(e.into()));
+        let view = if request.interfaces.is_of_the_system() {
+            let to = remotes.clone();
+            let listed = spawn_blocking(move || View::of_system(&to)).await;
+            let listed = listed.unwrap_or_else(|e| Err(e.into()));
             listed.map_err(|e| ConnectError::NoInterface {
                 remote: request.host().to_owned(),
                 why: error::plain(&e),
             })?
         } else {
-            Vec::new()
+            View::default()
         };
         let (answer, answered) = oneshot::channel();
         let shared = self.inner.next_worker();
@@ -137,7 +139,7 @@ impl Endpoint {
                 server_name: request.name().to_owned(),
                 plan: request.interfaces.clone(),
                 quotas: request.quotas.clone(),
-                found,
+                view,
                 remotes: remotes.clone(),
                 host: request.host().to_owned(),
                 max_paths: self.inner.max_paths,

@@ -226,6 +226,13 @@ pub(crate) fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
+/// Whether the system has no sockets of that kind: IPv6 switched off at its start, netlink in a sandbox.
+pub(crate) fn is_without_family(error: &io::Error) -> bool {
+    /// `EAFNOSUPPORT` of Linux, for which there is no kind.
+    const NO_FAMILY: i32 = 97;
+    cfg!(any(target_os = "linux", target_os = "android")) && error.raw_os_error() == Some(NO_FAMILY)
+}
+
 /// Whether sending failed since there is no way to the peer now: no route, interface or address. A system that is short of
 /// memory or room may take the next packet, and a firewall may take others.
 pub(crate) fn is_unreachable(error: &io::Error) -> bool {
