@@ -179,6 +179,24 @@ pub struct SessionStatus {
     pub switches: u64,
     /// Its paths.
     pub paths: Vec<PathStatus>,
+    /// At an entry: interfaces that it does not run over, at most 32.
+    #[serde(default)]
+    pub unused_interfaces: Vec<UnusedStatus>,
+}
+
+/// An interface that a session does not run over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnusedStatus {
+    /// Its name.
+    pub name: String,
+    /// Why: no carrier, no route, no address.
+    pub why: String,
+}
+
+impl From<squall::UnusedInterface> for UnusedStatus {
+    fn from(unused: squall::UnusedInterface) -> Self {
+        Self { name: unused.name, why: unused.why }
+    }
 }
 
 /// Capacity of a session or a path towards the other end: [`squall::Capacity`].
@@ -220,6 +238,9 @@ pub struct PathStatus {
     pub remote: String,
     /// `opening` until the other end has answered on it, `active`, `suspect` or `deactivated`.
     pub state: String,
+    /// Why no answer will come on it, by what the system says (`rp_filter`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// Whether its bytes cost money.
     pub metered: bool,
     /// `primary`, `backup` or `repair`, as both ends have it; `backup` while a quota is ahead of its pace.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use squall_proto::{ClientTls, Fingerprint, TlsError, pki_types::CertificateDer};
 
-use crate::{ConnectError, Interfaces, Quotas, interfaces::Found};
+use crate::{ConnectError, Interfaces, Quotas, view::View};
 
 /// How the server is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,8 +138,8 @@ pub(crate) struct Request {
     pub(crate) server_name: String,
     pub(crate) plan: Interfaces,
     pub(crate) quotas: Option<Quotas>,
-    /// The addresses of the interfaces, if the plan depends on them.
-    pub(crate) found: Vec<Found>,
+    /// What the system says of its interfaces, if the plan depends on them.
+    pub(crate) view: View,
     /// Addresses of the server, the preferred first.
     pub(crate) remotes: Vec<SocketAddr>,
     /// For messages.

@@ -96,14 +96,20 @@ impl Driver {
     /// with the core locked.
     fn manage_paths(&mut self, cx: &mut Context<'_>) {
         while !self.managers.is_empty() {
-            let listing = self.managers.iter().any(|manager| manager.plan().is_of_the_system());
             let is_missing = self.managers.iter().any(PathManager::is_missing);
             let watch = self.watch.get_or_insert_with(InterfaceWatch::new);
-            let Poll::Ready(Look { found, lost }) = watch.poll(cx, listing, is_missing) else { return };
+            let ways = || {
+                let listing = self.managers.iter().filter(|manager| manager.plan().is_of_the_system());
+                let mut remotes: Vec<_> = listing.flat_map(PathManager::remotes).copied().collect();
+                remotes.sort_unstable();
+                remotes.dedup();
+                remotes
+            };
+            let Poll::Ready(Look { view, lost }) = watch.poll(cx, ways, is_missing) else { return };
             let Self { managers, shared, sockets, .. } = self;
             managers.retain_mut(|manager| {
                 lost.iter().for_each(|lost| manager.suspect(lost, shared));
-                manager.update(&found, shared, sockets)
+                manager.update(&view, shared, sockets)
             });
         }
         self.watch = None;

@@ -1,7 +1,7 @@
 //! Listening and connecting.
 
 use std::{
-    net::{SocketAddr, ToSocketAddrs},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -17,9 +17,9 @@ use crate::{
     connect::Request,
     driver::Driver,
     error::{self, Attempted},
-    interfaces,
     shared::{Order, Shared},
     sockets::Sockets,
+    view::View,
     workers::{self, Group, WorkerStats},
 };
 
@@ -50,8 +50,8 @@ struct Inner {
 
 impl Endpoint {
     /// Listens on an address, or on several. On an unspecified one (`0.0.0.0`, `[::]`) every session is
-    /// answered from the address it called; `[::]` takes IPv4 as well. Port 0 takes a free port, see
-    /// [`Self::local_addrs`]. The endpoint can connect, too.
+    /// answered from the address it called; `[::]` takes IPv4 as well, and stands for `0.0.0.0` on a system without IPv6.
+    /// Port 0 takes a free port, see [`Self::local_addrs`]. The endpoint can connect, too.
     ///
     /// # Errors
     /// If an address cannot be bound; see [`ListenError`].
@@ -61,7 +61,12 @@ impl Endpoint {
         sockets.resize_with(workers::count_listening(&config)?, Sockets::default);
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
-            let bound = workers::listen(&mut sockets, addr);
+            let mut bound = workers::listen(&mut sockets, addr);
+            if addr.ip() == Ipv6Addr::UNSPECIFIED && bound.as_ref().is_err_and(error::is_without_family) {
+                let all = SocketAddr::from((Ipv4Addr::UNSPECIFIED, addr.port()));
+                tracing::warn!("this system has no IPv6: listening on {all} instead of {addr}");
+                bound = workers::listen(&mut sockets, all);
+            }
             local.push(bound.map_err(|source| ListenError::Bind { addr, source })?);
         }
         if local.is_empty() {
@@ -120,14 +125,16 @@ impl Endpoint {
         // The runtime ends.
         let tls = tls.map_err(|_| ConnectError::EndpointClosed)??;
         let remotes = request.resolve().await?;
-        let found = if request.interfaces.is_of_the_system() {
-            let listed = spawn_blocking(interfaces::list).await.unwrap_or_else(|e| Err(e.into()));
+        let view = if request.interfaces.is_of_the_system() {
+            let to = remotes.clone();
+            let listed = spawn_blocking(move || View::of_system(&to)).await;
+            let listed = listed.unwrap_or_else(|e| Err(e.into()));
             listed.map_err(|e| ConnectError::NoInterface {
                 remote: request.host().to_owned(),
                 why: error::plain(&e),
             })?
         } else {
-            Vec::new()
+            View::default()
         };
         let (answer, answered) = oneshot::channel();
         let shared = self.inner.next_worker();
@@ -137,7 +144,7 @@ impl Endpoint {
                 server_name: request.name().to_owned(),
                 plan: request.interfaces.clone(),
                 quotas: request.quotas.clone(),
-                found,
+                view,
                 remotes: remotes.clone(),
                 host: request.host().to_owned(),
                 max_paths: self.inner.max_paths,

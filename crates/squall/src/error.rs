@@ -35,7 +35,7 @@ fn or_none(known: &[String]) -> String {
 #[non_exhaustive]
 pub enum ListenError {
     /// The address could not be bound.
-    #[error("cannot listen on {addr}: {}", plain(.source))]
+    #[error("cannot listen on {addr}: {}", why_unbound(.addr, .source))]
     Bind {
         /// Which address.
         addr: SocketAddr,
@@ -226,6 +226,21 @@ pub(crate) fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
+/// Why an address cannot be listened on.
+fn why_unbound(addr: &SocketAddr, error: &io::Error) -> String {
+    if addr.is_ipv6() && is_without_family(error) {
+        return "this system has no IPv6: give an IPv4 address, 0.0.0.0 for all".into();
+    }
+    plain(error)
+}
+
+/// Whether the system has no sockets of that kind: IPv6 switched off at its start, netlink in a sandbox.
+pub(crate) fn is_without_family(error: &io::Error) -> bool {
+    /// `EAFNOSUPPORT` of Linux, for which there is no kind.
+    const NO_FAMILY: i32 = 97;
+    cfg!(any(target_os = "linux", target_os = "android")) && error.raw_os_error() == Some(NO_FAMILY)
+}
+
 /// Whether sending failed since there is no way to the peer now: no route, interface or address. A system that is short of
 /// memory or room may take the next packet, and a firewall may take others.
 pub(crate) fn is_unreachable(error: &io::Error) -> bool {
@@ -297,6 +312,20 @@ mod tests {
         assert!(lasting.into_iter().all(is_unreachable));
         let passing = [Errno::NOBUFS, Errno::AGAIN, Errno::NOMEM, Errno::MSGSIZE, Errno::PERM, Errno::INTR];
         assert!(!passing.into_iter().any(is_unreachable));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_ipv6_address_on_a_system_without_ipv6_has_its_remedy() {
+        let bind = |addr: &str, errno: rustix::io::Errno| {
+            let addr = addr.parse().expect("is one");
+            ListenError::Bind { addr, source: errno.into() }.to_string()
+        };
+        assert_eq!(
+            bind("[::1]:9", rustix::io::Errno::AFNOSUPPORT),
+            "cannot listen on [::1]:9: this system has no IPv6: give an IPv4 address, 0.0.0.0 for all"
+        );
+        assert_eq!(bind("[::1]:9", rustix::io::Errno::ADDRINUSE), "cannot listen on [::1]:9: address in use");
     }
 
     #[test]

@@ -1,25 +1,28 @@
 //! The local interfaces that lead to a server.
 
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use crate::{
+    Network,
+    view::{Found, View, Way, is_link_local, suits},
 };
 
-use if_addrs::{IfOperStatus, Interface};
-
-use crate::Network;
+/// Interfaces of which it is said why they are not used, at most.
+const MAX_UNUSED: usize = 32;
 
 /// Over what a client reaches its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interfaces {
-    /// Every interface that is up and has an address of a family of the server's; the loopback interface alone
-    /// when the server is on this machine. Interfaces that appear later are taken in. The default.
+    /// Every interface that is up, has a carrier, and over which the system has a route to the server; the loopback
+    /// interface alone when the server is on this machine. Interfaces that appear later are taken in. Where interfaces
+    /// cannot be listed (Android, a sandbox): one path, by the routing table. The default.
     #[default]
     Auto,
     /// Like [`Interfaces::Auto`], without the interfaces of these names: those of a VPN, for instance, that runs over the
     /// session itself.
     Except(Vec<String>),
-    /// The interfaces of these names, whenever they are there.
+    /// The interfaces of these names, whenever they are there and have a route to the server. A point-to-point link, as
+    /// many modems are, needs none.
     Named(Vec<String>),
     /// These local addresses.
     Local(Vec<IpAddr>),
@@ -31,15 +34,14 @@ pub enum Interfaces {
     Networks(Vec<Network>),
 }
 
-/// An address of an interface that is up.
+/// An interface that a session does not run over, see [`Session::unused_interfaces`](crate::Session::unused_interfaces).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) name: String,
-    pub(crate) ip: IpAddr,
-    /// Number of the interface, the scope of its link-local addresses.
-    pub(crate) index: u32,
-    /// Whether the system reports that the interface passes packets; some drivers report nothing.
-    pub(crate) is_running: bool,
+#[non_exhaustive]
+pub struct UnusedInterface {
+    /// Its name.
+    pub name: String,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// A path that could be opened, and its socket.
@@ -53,11 +55,13 @@ pub(crate) struct Candidate {
     pub(crate) index: u32,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
+    /// Why no answer will come, by what the system says.
+    pub(crate) trouble: Option<String>,
 }
 
 impl Candidate {
     fn between(local: SocketAddr, remote: SocketAddr) -> Self {
-        Self { device: None, network: None, index: 0, local, remote }
+        Self { device: None, network: None, index: 0, local, remote, trouble: None }
     }
 
     /// The name of the interface or network.
@@ -76,6 +80,18 @@ impl Candidate {
         };
         same_network && self.device == other.device && (self.index, self.local) == (other.index, other.local)
     }
+
+    /// Whether both run over one interface or network; those without, from one address.
+    pub(crate) fn shares_interface(&self, other: &Self) -> bool {
+        match (&self.network, &other.network) {
+            (Some(one), Some(another)) => one.is_same(another),
+            (None, None) if self.device.is_some() => {
+                (&self.device, self.index) == (&other.device, other.index)
+            }
+            (None, None) => other.device.is_none() && self.local.ip() == other.local.ip(),
+            _ => false,
+        }
+    }
 }
 
 impl PartialEq for Candidate {
@@ -92,28 +108,17 @@ impl Interfaces {
     }
 }
 
-/// The addresses of all interfaces that are not reported to be down. May block.
-pub(crate) fn list() -> io::Result<Vec<Found>> {
-    let usable = |i: &Interface| matches!(i.oper_status, IfOperStatus::Up | IfOperStatus::Unknown);
-    let found = |i: Interface| Found {
-        ip: i.ip(),
-        index: i.index.unwrap_or(0),
-        is_running: i.oper_status == IfOperStatus::Up,
-        name: i.name,
-    };
-    Ok(if_addrs::get_if_addrs()?.into_iter().filter(usable).map(found).collect())
-}
-
-/// The interfaces that can be tried, and for each the paths to the addresses of the server that it reaches.
-/// `remotes` has the preferred address first, and so has each interface.
-pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], found: &[Found]) -> Vec<Vec<Candidate>> {
+/// The interfaces that can be tried, those first that the system prefers, and for each the paths to the addresses of the
+/// server that it reaches. `remotes` has the preferred address first, and so has each interface.
+pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> Vec<Vec<Candidate>> {
     let mut all = match plan {
-        Interfaces::Auto => all_except(&[], remotes, found),
-        Interfaces::Except(names) => all_except(names, remotes, found),
-        Interfaces::Named(names) => by_name(remotes, found, |name| names.iter().any(|n| n == name)),
+        Interfaces::Auto if view.unlisted.is_some() => vec![by_routing_table(remotes, view)],
+        Interfaces::Auto => all_except(&[], remotes, view),
+        Interfaces::Except(names) => all_except(names, remotes, view),
+        Interfaces::Named(names) => by_name(remotes, view, true, |name| names.iter().any(|n| n == name)),
         Interfaces::Local(addresses) => {
             let from = |ip: &IpAddr| {
-                let local = scoped(*ip, found.iter().find(|f| f.ip == *ip).map_or(0, |f| f.index));
+                let local = scoped(*ip, view.found.iter().find(|f| f.ip == *ip).map_or(0, |f| f.index));
                 let reached = remotes.iter().filter(|r| r.is_ipv4() == ip.is_ipv4());
                 reached.map(|remote| Candidate::between(local, *remote)).collect()
             };
@@ -128,11 +133,72 @@ pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], found: &[Fou
     all
 }
 
+/// Why interfaces that would be taken are not: one entry for each.
+pub(crate) fn unused(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> Vec<UnusedInterface> {
+    let (except, named): (&[String], Option<&[String]>) = match plan {
+        _ if view.unlisted.is_some() => return Vec::new(),
+        Interfaces::Auto => (&[], None),
+        Interfaces::Except(names) => (names, None),
+        Interfaces::Named(names) => (&[], Some(names)),
+        _ => return Vec::new(),
+    };
+    let (_, others) = on_this_machine(remotes, &view.found);
+    let mut names: Vec<&String> = named.into_iter().flatten().collect();
+    let reaches = |f: &&Found| !f.ip.is_loopback() && others.iter().any(|to| suits(f.ip, to.ip()));
+    if named.is_none() {
+        // Those of another family, too; every interface has link-local ones.
+        let is_meant = |f: &&Found| !f.ip.is_loopback() && (reaches(f) || !is_link_local(f.ip));
+        names.extend(
+            view.found.iter().filter(is_meant).map(|f| &f.name).filter(|name| !except.contains(name)),
+        );
+        names.dedup();
+    }
+    let mut unused: Vec<UnusedInterface> = Vec::new();
+    for name in names {
+        let is_known = unused.iter().any(|known| known.name == *name);
+        if is_known || unused.len() >= MAX_UNUSED || others.is_empty() {
+            continue;
+        }
+        if by_name(&others, view, named.is_some(), |one| one == name).iter().any(|paths| !paths.is_empty()) {
+            continue;
+        }
+        let mut own = view.found.iter().filter(|f| f.name == *name).peekable();
+        let why = if own.peek().is_none() {
+            "it is not there, or has no address".into()
+        } else if own.clone().all(|f| !f.is_running) {
+            "it is down, or has no carrier".into()
+        } else if own.any(|f| reaches(&f)) {
+            format!("the kernel has no route to {} over it", list_of(&others))
+        } else {
+            format!("it has no address of the family of {}", list_of(&others))
+        };
+        unused.push(UnusedInterface { name: name.clone(), why });
+    }
+    unused
+}
+
+fn list_of(remotes: &[SocketAddr]) -> String {
+    let mut ips: Vec<IpAddr> = remotes.iter().map(SocketAddr::ip).collect();
+    ips.dedup();
+    ips.truncate(4);
+    crate::error::list_of(&ips)
+}
+
+/// The paths by the routing table, where it alone says how to get out.
+fn by_routing_table(remotes: &[SocketAddr], view: &View) -> Vec<Candidate> {
+    let from = |remote: &SocketAddr| {
+        let source = view.sources.get(&remote.ip())?;
+        let scope = if let SocketAddr::V6(remote) = remote { remote.scope_id() } else { 0 };
+        Some(Candidate::between(scoped(*source, scope), *remote))
+    };
+    remotes.iter().filter_map(from).collect()
+}
+
 /// The paths over every interface without one of these names; over loopback to this machine.
-fn all_except(names: &[String], remotes: &[SocketAddr], found: &[Found]) -> Vec<Vec<Candidate>> {
-    let (own, others) = on_this_machine(remotes, found);
-    let wanted = |name: &str| !is_loopback(name, found) && !names.iter().any(|one| one == name);
-    let mut all = by_name(&others, found, wanted);
+fn all_except(names: &[String], remotes: &[SocketAddr], view: &View) -> Vec<Vec<Candidate>> {
+    let (own, others) = on_this_machine(remotes, &view.found);
+    let wanted = |name: &str| !is_loopback(name, &view.found) && !names.iter().any(|one| one == name);
+    let mut all = by_name(&others, view, false, wanted);
     all.insert(0, own);
     all
 }
@@ -178,31 +244,36 @@ fn is_loopback(name: &str, found: &[Found]) -> bool {
     found.iter().any(|f| f.name == name && f.ip.is_loopback())
 }
 
-/// For each interface that is wanted, the paths to the addresses of the server that it can reach.
-fn by_name(remotes: &[SocketAddr], found: &[Found], wanted: impl Fn(&str) -> bool) -> Vec<Vec<Candidate>> {
+/// For each interface that is wanted, the paths to the addresses of the server that it can reach. One that was `named` and
+/// has one other end needs no route.
+fn by_name(
+    remotes: &[SocketAddr],
+    view: &View,
+    named: bool,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<Vec<Candidate>> {
     let mut names: Vec<&str> = Vec::new();
-    for f in found {
+    for f in view.found.iter().filter(|f| f.is_running) {
         if wanted(&f.name) && !names.contains(&f.name.as_str()) {
             names.push(&f.name);
         }
     }
     let path = |name: &str, remote: &SocketAddr| {
-        let suitable = found.iter().filter(|f| f.name == name && suits(f.ip, remote.ip()));
-        let best = suitable.max_by_key(|f| is_global(f.ip) == is_global(remote.ip()))?;
-        let bound = Candidate::between(scoped(best.ip, best.index), *remote);
-        Some(Candidate { device: Some(name.to_owned()), index: best.index, ..bound })
+        let suitable = view.found.iter().filter(|f| f.name == name && suits(f.ip, remote.ip()));
+        // The first of equals.
+        let best = suitable.min_by_key(|f| is_global(f.ip) != is_global(remote.ip()))?;
+        let (source, metric, trouble) = match view.way(best.index, remote.ip()) {
+            Some(Way::From { source, metric, trouble }) => (*source, *metric, trouble.clone()),
+            Some(Way::Nowhere) if !named || !best.is_p2p => return None,
+            Some(Way::Nowhere) | None => (best.ip, u32::MAX, None),
+        };
+        let bound = Candidate::between(scoped(source, best.index), *remote);
+        Some((metric, Candidate { device: Some(name.to_owned()), index: best.index, trouble, ..bound }))
     };
-    let paths = |name: &str| remotes.iter().filter_map(|remote| path(name, remote)).collect();
-    names.into_iter().map(paths).collect()
-}
-
-/// Whether packets from this address can get to that one: link-local ones only to their like.
-fn suits(local: IpAddr, remote: IpAddr) -> bool {
-    let link_local = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => ip.is_link_local(),
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
-    };
-    local.is_ipv4() == remote.is_ipv4() && link_local(local) == link_local(remote)
+    let paths = |name: &&str| remotes.iter().filter_map(|remote| path(name, remote)).collect();
+    let mut all: Vec<Vec<(u32, Candidate)>> = names.iter().map(paths).collect();
+    all.sort_by_key(|paths| paths.first().map(|(metric, _)| *metric));
+    all.into_iter().map(|paths| paths.into_iter().map(|(_, path)| path).collect()).collect()
 }
 
 /// Unique local addresses (RFC 4193) reach no global ones.
@@ -224,14 +295,15 @@ fn scoped(ip: IpAddr, index: u32) -> SocketAddr {
 mod tests {
     use super::*;
 
-    fn found() -> Vec<Found> {
+    fn found() -> View {
         let entry = |name: &str, ip: &str, index| Found {
             name: name.into(),
             ip: ip.parse().expect("is an address"),
             index,
             is_running: true,
+            is_p2p: false,
         };
-        vec![
+        let found = vec![
             entry("lo", "127.0.0.1", 1),
             entry("lo", "::1", 1),
             entry("wlan0", "192.168.1.7", 2),
@@ -240,7 +312,8 @@ mod tests {
             entry("wlan0", "2001:db8::7", 2),
             entry("wwan0", "10.0.0.7", 3),
             entry("wwan0", "169.254.3.3", 3),
-        ]
+        ];
+        View { found, ..View::default() }
     }
 
     fn plan(plan: &Interfaces, remotes: &[&str]) -> Vec<String> {
@@ -314,7 +387,9 @@ mod tests {
     fn a_network_keeps_its_socket_until_it_or_its_address_is_another() {
         let remote = ["203.0.113.1:1".parse().expect("is an address")];
         let path = |network: &Network| {
-            candidates(&Interfaces::Networks(vec![network.clone()]), &remote, &[]).remove(0).remove(0)
+            candidates(&Interfaces::Networks(vec![network.clone()]), &remote, &View::default())
+                .remove(0)
+                .remove(0)
         };
         let address = |last| [IpAddr::from([10, 0, 0, last])];
         let wifi = Network::new("wifi", |_| Ok(())).addresses(address(5));
@@ -331,8 +406,87 @@ mod tests {
         assert_eq!(all[0][0].local.to_string(), "[fe80::7%2]:0");
     }
 
+    /// The paths of each interface and what is not used, by a table of ways and of links that do not run.
+    fn with(plan: &Interfaces, remotes: &[&str], down: &[u32], ways: &[(u32, &str, Way)]) -> Vec<String> {
+        let remotes: Vec<SocketAddr> = remotes.iter().map(|r| r.parse().expect("is an address")).collect();
+        let mut view = found();
+        view.found.iter_mut().for_each(|f| f.is_running = !down.contains(&f.index));
+        view.found.iter_mut().for_each(|f| f.is_p2p = f.index == 3);
+        let ways = ways.iter().map(|(index, to, way)| ((*index, to.parse().expect("is one")), way.clone()));
+        view.ways = ways.collect();
+        let path = |c: &Candidate| format!("{} to {}", c.local.ip(), c.remote.ip());
+        let paths = |all: Vec<Candidate>| {
+            let paths: Vec<String> = all.iter().map(path).collect();
+            format!("{}: {}", all[0].name().unwrap_or("-"), paths.join(", "))
+        };
+        let mut lines: Vec<String> = candidates(plan, &remotes, &view).into_iter().map(paths).collect();
+        let not = |one: UnusedInterface| format!("not {}: {}", one.name, one.why);
+        lines.extend(unused(plan, &remotes, &view).into_iter().map(not));
+        lines
+    }
+
+    fn from(source: &str, metric: u32) -> Way {
+        Way::From { source: source.parse().expect("is one"), metric, trouble: None }
+    }
+
     #[test]
-    fn this_machine_has_a_loopback_interface() {
-        assert!(list().expect("can be listed").iter().any(|f| f.ip.is_loopback()));
+    fn the_routes_choose_interfaces_source_addresses_and_their_order() {
+        let (v4, v6) = ("203.0.113.1", "2001:db8:9::1");
+        let both = ["[2001:db8:9::1]:1", "203.0.113.1:1"];
+        let all =
+            [(2, v4, from("192.168.1.7", 600)), (2, v6, from("fd00::7", 600)), (3, v4, from("10.0.0.7", 50))];
+        assert_eq!(
+            with(&Interfaces::Auto, &both, &[], &all),
+            ["wwan0: 10.0.0.7 to 203.0.113.1", "wlan0: fd00::7 to 2001:db8:9::1, 192.168.1.7 to 203.0.113.1"]
+        );
+        let nowhere = [(2, v4, from("192.168.1.7", 600)), (2, v6, Way::Nowhere), (3, v4, Way::Nowhere)];
+        assert_eq!(
+            with(&Interfaces::Auto, &both, &[], &nowhere),
+            [
+                "wlan0: 192.168.1.7 to 203.0.113.1",
+                "not wwan0: the kernel has no route to 2001:db8:9::1, 203.0.113.1 over it"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_named_link_with_one_other_end_needs_no_route() {
+        let ways = [(2, "203.0.113.1", Way::Nowhere), (3, "203.0.113.1", Way::Nowhere)];
+        let named = Interfaces::Named(vec!["wlan0".into(), "wwan0".into(), "eth7".into()]);
+        assert_eq!(
+            with(&named, &["203.0.113.1:1"], &[], &ways),
+            [
+                "wwan0: 10.0.0.7 to 203.0.113.1",
+                "not wlan0: the kernel has no route to 203.0.113.1 over it",
+                "not eth7: it is not there, or has no address"
+            ]
+        );
+        assert_eq!(with(&Interfaces::Auto, &["203.0.113.1:1"], &[], &ways).len(), 2, "none is used");
+    }
+
+    #[test]
+    fn links_without_a_carrier_are_no_candidates() {
+        assert_eq!(
+            with(&Interfaces::Auto, &["203.0.113.1:1"], &[2], &[]),
+            ["wwan0: 10.0.0.7 to 203.0.113.1", "not wlan0: it is down, or has no carrier"]
+        );
+    }
+
+    #[test]
+    fn without_a_list_the_routing_table_has_one_path_and_addresses_do() {
+        let remote: SocketAddr = "203.0.113.1:1".parse().expect("is one");
+        let source = IpAddr::from([10, 0, 0, 7]);
+        let sources = [(remote.ip(), source)].into();
+        let view = View { unlisted: Some("permission denied".into()), sources, ..View::default() };
+        let paths = |plan| candidates(&plan, &[remote], &view);
+        let auto = paths(Interfaces::Auto);
+        assert_eq!((auto.len(), auto[0].len()), (1, 1));
+        assert_eq!((auto[0][0].local.ip(), auto[0][0].name()), (source, None));
+        assert_eq!(paths(Interfaces::Local(vec![source])), auto);
+        assert!(paths(Interfaces::Named(vec!["wwan0".into()])).is_empty());
+        assert!(
+            paths(Interfaces::Except(vec!["tun0".into()])).is_empty(),
+            "it might be the way by the table"
+        );
     }
 }

@@ -2,16 +2,21 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Instant};
 
-use squall_proto::{NetPath, SessionId, Target};
+use squall_proto::{NetPath, SessionId, Target, sched::PathState};
 
 use crate::{
-    ConnectError, Interfaces, Network, Quotas, Session,
+    ConnectError, Interfaces, Network, Quotas, Session, UnusedInterface,
     connect::Request,
     error,
-    interfaces::{self, Candidate, Found},
+    interfaces::{self, Candidate},
+    places::{Answer, Places},
     shared::{Core, Shared},
     sockets::{Lease, Sockets},
+    view::{Found, View, Way},
 };
+
+/// Interfaces that the handshake is raced over, at most. A session keeps a path over those that are answered, as many as it may have.
+const MAX_RACED: usize = 32;
 
 /// The paths of a session that this side started.
 pub(crate) struct PathManager {
@@ -23,6 +28,10 @@ pub(crate) struct PathManager {
     max_paths: usize,
     /// Whether the race is over, and each interface has one path.
     settled: bool,
+    /// What each interface tries, once the race is over.
+    places: Places,
+    /// Interfaces that are not used.
+    unused: Vec<UnusedInterface>,
     /// Whether the session is not up yet, or an interface could not be used.
     is_missing: bool,
 }
@@ -42,17 +51,17 @@ impl PathManager {
         shared: &Arc<Shared>,
         sockets: &mut Sockets,
     ) -> Result<(Session, Self), ConnectError> {
-        let Request { tls, server_name, plan, quotas, found, remotes, host, max_paths } = request;
+        let Request { tls, server_name, plan, quotas, view, remotes, host, max_paths } = request;
         let fail = |why: String| ConnectError::NoInterface { remote: host.clone(), why };
-        let mut wanted = interfaces::candidates(&plan, &remotes, &found);
+        let mut wanted = interfaces::candidates(&plan, &remotes, &view);
         if wanted.is_empty() {
-            return Err(fail(none_fits(&plan, &found)));
+            return Err(fail(none_fits(&plan, &remotes, &view)));
         }
         wanted.retain(|paths| has_quota(quotas.as_ref(), paths));
         if wanted.is_empty() {
             return Err(fail("the quotas of all interfaces are used up".into()));
         }
-        wanted.truncate(max_paths);
+        wanted.truncate(MAX_RACED);
         let mut manager = Self {
             session: SessionId(0),
             plan,
@@ -61,6 +70,8 @@ impl PathManager {
             kept: Vec::new(),
             max_paths,
             settled: false,
+            places: Places::default(),
+            unused: Vec::new(),
             is_missing: true,
         };
         let mut failures = Vec::new();
@@ -106,6 +117,11 @@ impl PathManager {
         &self.plan
     }
 
+    /// The addresses of the server.
+    pub(crate) fn remotes(&self) -> &[SocketAddr] {
+        &self.remotes
+    }
+
     pub(crate) fn set_plan(&mut self, plan: Interfaces) {
         self.plan = plan;
     }
@@ -117,8 +133,12 @@ impl PathManager {
 
     /// Opens and closes paths as interfaces have come and gone. Until the session is up, its paths
     /// race and stay as they are. Returns whether the session still exists.
-    pub(crate) fn update(&mut self, found: &[Found], shared: &Shared, sockets: &mut Sockets) -> bool {
-        {
+    pub(crate) fn update(&mut self, view: &View, shared: &Shared, sockets: &mut Sockets) -> bool {
+        // A look may have begun before it was for this session.
+        if self.plan.is_of_the_system() && !self.remotes.iter().all(|remote| view.to.contains(remote)) {
+            return true;
+        }
+        let answers = {
             let core = &mut *shared.lock();
             if !core.proto.has(self.session) {
                 self.release(core, sockets, |_| false, |_| "the session is over".into());
@@ -128,37 +148,71 @@ impl PathManager {
             else {
                 return true;
             };
+            let paths = session.path_stats();
             if !std::mem::replace(&mut self.settled, true)
-                && let Some((_, winner, _)) = session.path_stats().first()
+                && let Some((_, winner, _)) = paths.first()
             {
                 // The address that won the race is the one to use, by each interface that reaches it.
                 self.remotes.sort_by_key(|remote| *remote != winner.remote);
             }
-        }
-        let mut wanted = interfaces::candidates(&self.plan, &self.remotes, found);
-        wanted.retain(|paths| {
+            paths.into_iter().map(|(_, net, stats)| (net, stats.state)).collect::<Vec<_>>()
+        };
+        let answer = |candidate: &Candidate| {
+            let kept = self.kept.iter().find(|kept| kept.candidate == *candidate);
+            let state = answers.iter().find(|(net, _)| kept.is_some_and(|kept| kept.net == *net));
+            match state {
+                None | Some((_, PathState::Opening)) => Answer::None,
+                Some((_, PathState::Suspect)) => Answer::Silent,
+                Some(_) => Answer::Alive,
+            }
+        };
+        let mut possible = interfaces::candidates(&self.plan, &self.remotes, view);
+        possible.retain(|paths| {
             has_quota(self.quotas.as_ref(), paths) || paths.iter().any(|path| self.has(path))
         });
-        let wanted: Vec<Candidate> =
-            wanted.into_iter().filter_map(|paths| paths.into_iter().next()).take(self.max_paths).collect();
+        let all: Vec<Candidate> = possible.iter().flatten().cloned().collect();
+        let usable = |path: &Candidate| is_usable(path, view);
+        let wanted = self.places.choose(possible, self.max_paths, answer, usable, Instant::now());
         // Networks bind by a call of the application's, which may take its time: not with the core locked.
         let new: Vec<&Candidate> = wanted.iter().filter(|one| !self.has(one)).collect();
         let leased: Vec<(Candidate, Lease)> =
             new.iter().filter_map(|one| Some(((*one).clone(), self.lease_or_log(one, sockets)?))).collect();
-        self.is_missing = leased.len() < new.len();
+        self.is_missing = leased.len() < new.len() || self.places.is_searching();
+        self.log_unused(interfaces::unused(&self.plan, &self.remotes, view));
         let core = &mut *shared.lock();
+        core.set_unused(self.session, &self.unused);
         let now = Instant::now();
         for (candidate, lease) in leased {
-            tracing::info!("{}: path opened, the interface has appeared", label(&candidate));
+            let (label, remote) = (label(&candidate), candidate.remote);
+            match self.kept.iter().any(|kept| kept.candidate.shares_interface(&candidate)) {
+                true => {
+                    tracing::info!("{label}: path opened from {} to {remote}", candidate.local.ip());
+                }
+                false => tracing::info!("{label}: path opened, the interface has appeared"),
+            }
             let net = self.take(candidate, lease, core);
             if let Some(session) = core.proto.session(self.session) {
                 session.add_path(now, net);
             }
         }
-        let why = |gone: &Candidate| why_closed(gone, &wanted, found);
+        let why = |gone: &Candidate| why_closed(gone, &wanted, &all, view);
         self.release(core, sockets, |kept| wanted.contains(&kept.candidate), why);
         self.note_changes(wanted, core);
         true
+    }
+
+    /// Keeps and logs which interfaces are not used, each once.
+    fn log_unused(&mut self, unused: Vec<UnusedInterface>) {
+        let mut new: Vec<&UnusedInterface> = unused.iter().filter(|one| !self.unused.contains(one)).collect();
+        while let Some(why) = new.first().map(|one| &one.why) {
+            let same: Vec<&str> = new.iter().filter(|o| o.why == *why).map(|o| o.name.as_str()).collect();
+            match self.plan {
+                Interfaces::Named(_) => tracing::warn!("{}: not used, {why}", same.join(", ")),
+                _ => tracing::info!("{}: not used, {why}", same.join(", ")),
+            }
+            new.retain(|one| one.why != *why);
+        }
+        self.unused = unused;
     }
 
     /// Suspects the session's paths from an address that is gone.
@@ -202,6 +256,7 @@ impl PathManager {
         let Some(session) = core.proto.session(self.session) else { return };
         for candidate in wanted {
             if let Some(kept) = self.kept.iter_mut().find(|kept| kept.candidate == candidate) {
+                core.routes.set_trouble(kept.net.local, candidate.trouble.clone());
                 let labels = core.routes.labels(kept.net.local);
                 session.set_labels(kept.net.local, labels);
                 if let Some(network) = &candidate.network {
@@ -240,8 +295,16 @@ impl PathManager {
     }
 }
 
-/// Why a path is closed while its session goes on.
-fn why_closed(gone: &Candidate, wanted: &[Candidate], found: &[Found]) -> String {
+/// Whether a path that is no candidate any more can still carry data, until another one of its interface is up.
+fn is_usable(path: &Candidate, view: &View) -> bool {
+    let Some(name) = path.device.as_ref() else { return false };
+    let is_here = |f: &Found| f.ip == path.local.ip() && f.name == *name && f.index == path.index;
+    let leads_nowhere = view.way(path.index, path.remote.ip()) == Some(&Way::Nowhere);
+    !leads_nowhere && view.found.iter().any(|f| f.is_running && is_here(f))
+}
+
+/// Why a path is closed while its session goes on: what is `wanted` now, of `all` that is possible.
+fn why_closed(gone: &Candidate, wanted: &[Candidate], all: &[Candidate], view: &View) -> String {
     let is_same = |one: &&Candidate| {
         one.name() == gone.name() && (gone.name().is_some() || one.local.ip() == gone.local.ip())
     };
@@ -254,16 +317,41 @@ fn why_closed(gone: &Candidate, wanted: &[Candidate], found: &[Found]) -> String
             "the interface has come back under another number".into()
         };
     }
+    if all.contains(gone) {
+        return format!("no answer from {}, so another interface is tried", gone.remote);
+    }
+    if gone.network.is_some() {
+        return "the network is gone, or not to be used any more".into();
+    }
+    if view.unlisted.is_some() {
+        return "the routing table leads another way now".into();
+    }
     let name = gone.device.as_ref();
     let is_here = |one: &&Found| one.ip == gone.local.ip() && name.is_none_or(|name| *name == one.name);
-    match gone.network {
-        None if found.iter().any(|one| is_here(&one)) => "the interface is not to be used any more".into(),
-        None if found.iter().any(|one| name == Some(&one.name)) => {
-            format!("the interface has lost the address {}", gone.local.ip())
+    match view.found.iter().find(is_here) {
+        Some(here) if !here.is_running => return "the interface is down, or has no carrier".into(),
+        Some(_) if view.way(gone.index, gone.remote.ip()) == Some(&Way::Nowhere) => {
+            return format!("the kernel has no route to {} over it any more", gone.remote.ip());
         }
-        None => "the interface is gone".into(),
-        Some(_) => "the network is gone, or not to be used any more".into(),
+        Some(_) => return "the interface is not to be used any more".into(),
+        None => {}
     }
+    let exists = name.is_some_and(|name| {
+        view.found.iter().any(|one| one.name == *name) || has_interface(name, gone.index)
+    });
+    match exists {
+        true => format!("the interface has lost the address {}", gone.local.ip()),
+        false if name.is_none() => format!("no interface has the address {} any more", gone.local.ip()),
+        false => "the interface is gone".into(),
+    }
+}
+
+/// Whether there is an interface of this name and number, with an address or without.
+fn has_interface(name: &str, index: u32) -> bool {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return crate::kernel::has_interface(name, index);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    return (name, index).0.is_empty();
 }
 
 /// Whether the quota of an interface, if it has one, is not used up. Paths that are open are closed by the session.
@@ -286,28 +374,34 @@ fn label(candidate: &Candidate) -> String {
 }
 
 /// Why there is no path to try.
-fn none_fits(plan: &Interfaces, found: &[Found]) -> String {
-    match plan {
-        Interfaces::Auto | Interfaces::Except(_) => {
+fn none_fits(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> String {
+    let unused = interfaces::unused(plan, remotes, view);
+    let reasons: Vec<String> = unused.iter().map(|one| format!("{}: {}", one.name, one.why)).collect();
+    let reasons = reasons.join("; ");
+    match (plan, &view.unlisted) {
+        (Interfaces::Auto, Some(why)) => {
+            format!("interfaces cannot be listed ({why}), and the routing table has no way there")
+        }
+        (Interfaces::Named(_) | Interfaces::Except(_), Some(why)) => {
+            format!("interfaces cannot be listed ({why}): give local addresses instead of names")
+        }
+        (Interfaces::Auto | Interfaces::Except(_), None) if reasons.is_empty() => {
             "no interface is up with an address of the right family".into()
         }
-        Interfaces::Named(names) => {
-            let mut known: Vec<&str> = found.iter().map(|f| f.name.as_str()).collect();
+        (Interfaces::Auto | Interfaces::Except(_), None) => reasons,
+        (Interfaces::Named(_), None) => {
+            let mut known: Vec<&str> = view.found.iter().map(|f| f.name.as_str()).collect();
             // An interface has an entry for each of its addresses.
             known.sort_unstable();
             known.dedup();
-            let names = names.join(", ");
-            format!(
-                "none of {names} is up with an address of the right family; there are {}",
-                known.join(", ")
-            )
+            format!("{reasons}; there are {}", known.join(", "))
         }
-        Interfaces::Local(addresses) => {
+        (Interfaces::Local(addresses), _) => {
             format!("none of the local addresses [{}] is of its family", error::list_of(addresses))
         }
-        Interfaces::Pairs(_) => "no pair of addresses was given".into(),
-        Interfaces::Networks(networks) if networks.is_empty() => "there is no network now".into(),
-        Interfaces::Networks(networks) => {
+        (Interfaces::Pairs(_), _) => "no pair of addresses was given".into(),
+        (Interfaces::Networks(networks), _) if networks.is_empty() => "there is no network now".into(),
+        (Interfaces::Networks(networks), _) => {
             let names: Vec<&str> = networks.iter().map(Network::name).collect();
             format!("none of {} has an address of the right family", names.join(", "))
         }
@@ -325,30 +419,85 @@ mod tests {
             index: 3,
             local: SocketAddr::new(local.parse().expect("an address"), 0),
             remote: remote.parse().expect("an address"),
+            trouble: None,
         }
     }
 
-    fn found(name: &str, ip: &str) -> Found {
-        Found { name: name.to_owned(), ip: ip.parse().expect("an address"), index: 3, is_running: true }
+    fn view(all: &[(&str, &str)]) -> View {
+        let found = |(name, ip): &(&str, &str)| Found {
+            name: (*name).to_owned(),
+            ip: ip.parse().expect("an address"),
+            index: 3,
+            is_running: true,
+            is_p2p: false,
+        };
+        View { found: all.iter().map(found).collect(), ..View::default() }
     }
 
     #[test]
     fn a_closed_path_has_its_true_reason() {
         let gone = over("wwan1", "10.9.1.2", "10.9.0.2:4433");
         let winner = over("wwan1", "10.9.1.2", "10.9.0.1:4433");
-        let here = [found("lo", "127.0.0.1"), found("wwan1", "10.9.1.2")];
+        let mut here = view(&[("lo", "127.0.0.1"), ("wwan1", "10.9.1.2")]);
         let lost = "10.9.0.1:4433 is used instead of 10.9.0.2:4433";
-        assert_eq!(why_closed(&gone, std::slice::from_ref(&winner), &here), lost);
+        assert_eq!(why_closed(&gone, std::slice::from_ref(&winner), &[], &here), lost);
         let other_family = over("wwan1", "2001:db8::2", "[2001:db8::1]:4433");
         assert_eq!(
-            why_closed(&other_family, &[winner], &here),
+            why_closed(&other_family, &[winner], &[], &here),
             "10.9.0.1:4433 is used instead of [2001:db8::1]:4433"
         );
         let renewed = over("wwan1", "10.9.1.9", "10.9.0.2:4433");
-        assert_eq!(why_closed(&gone, &[renewed], &here), "the interface has the address 10.9.1.9 now");
-        assert_eq!(why_closed(&gone, &[], &here), "the interface is not to be used any more");
-        let moved = [found("wwan1", "10.9.1.7")];
-        assert_eq!(why_closed(&gone, &[], &moved), "the interface has lost the address 10.9.1.2");
-        assert_eq!(why_closed(&gone, &[], &here[..1]), "the interface is gone");
+        assert_eq!(why_closed(&gone, &[renewed], &[], &here), "the interface has the address 10.9.1.9 now");
+        assert_eq!(why_closed(&gone, &[], &[], &here), "the interface is not to be used any more");
+        let displaced = why_closed(&gone, &[], std::slice::from_ref(&gone), &here);
+        assert_eq!(displaced, "no answer from 10.9.0.2:4433, so another interface is tried");
+        here.ways.insert((3, gone.remote.ip()), Way::Nowhere);
+        let no_route = "the kernel has no route to 10.9.0.2 over it any more";
+        assert_eq!(why_closed(&gone, &[], &[], &here), no_route);
+        here.found[1].is_running = false;
+        assert_eq!(why_closed(&gone, &[], &[], &here), "the interface is down, or has no carrier");
+        let moved = view(&[("wwan1", "10.9.1.7")]);
+        assert_eq!(why_closed(&gone, &[], &[], &moved), "the interface has lost the address 10.9.1.2");
+        let hidden = View { unlisted: Some("permission denied".into()), ..View::default() };
+        assert_eq!(why_closed(&gone, &[], &[], &hidden), "the routing table leads another way now");
+        let none = view(&[("lo", "127.0.0.1")]);
+        assert_eq!(why_closed(&gone, &[], &[], &none), "the interface is gone");
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn an_interface_without_addresses_is_not_gone() {
+        let mut gone = over("lo", "127.0.0.9", "10.9.0.2:4433");
+        let all = View::of_system(&[]).expect("can be listed").found;
+        gone.index = all.iter().find(|f| f.name == "lo").expect("there is one").index;
+        let lost = "the interface has lost the address 127.0.0.9";
+        assert_eq!(why_closed(&gone, &[], &[], &View::default()), lost);
+    }
+
+    #[test]
+    fn no_path_to_try_is_explained() {
+        let remotes: [SocketAddr; 1] = ["203.0.113.1:1".parse().expect("is one")];
+        let mut here = view(&[("br-1", "172.17.0.1"), ("wwan1", "10.9.1.2")]);
+        here.found[0].is_running = false;
+        here.ways.insert((3, remotes[0].ip()), Way::Nowhere);
+        assert_eq!(
+            none_fits(&Interfaces::Auto, &remotes, &here),
+            "br-1: it is down, or has no carrier; wwan1: the kernel has no route to 203.0.113.1 over it"
+        );
+        let hidden = View { unlisted: Some("permission denied".into()), ..View::default() };
+        assert_eq!(
+            none_fits(&Interfaces::Named(vec!["wwan1".into()]), &remotes, &hidden),
+            "interfaces cannot be listed (permission denied): give local addresses instead of names"
+        );
+    }
+
+    #[test]
+    fn an_address_that_stays_may_carry_data_until_the_next_one_does() {
+        let old = over("wwan1", "10.9.1.2", "10.9.0.1:4433");
+        let mut here = view(&[("wwan1", "10.9.1.2"), ("wwan1", "10.9.1.9")]);
+        assert!(is_usable(&old, &here));
+        assert!(!is_usable(&over("wwan1", "10.9.1.3", "10.9.0.1:4433"), &here));
+        here.ways.insert((3, old.remote.ip()), Way::Nowhere);
+        assert!(!is_usable(&old, &here));
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Route {
     pub(crate) source: Option<IpAddr>,
     /// Name of the interface, if the socket belongs to one.
     pub(crate) device: Option<String>,
+    /// Why no answer will come to it, by what the system says.
+    pub(crate) trouble: Option<String>,
 }
 
 impl Routes {
@@ -46,7 +48,7 @@ impl Routes {
     pub(crate) fn add(&mut self, socket: SocketKey, local: SocketAddr, device: Option<String>) -> IpAddr {
         let former = self.former.remove(&(device.clone(), local.ip()));
         let name = former.unwrap_or_else(|| self.new_name(local.ip()));
-        self.insert(name, local.ip(), Route { socket, local, source: None, device })
+        self.insert(name, local.ip(), Route { socket, local, source: None, device, trouble: None })
     }
 
     /// The name of a socket that is bound to one address.
@@ -76,13 +78,20 @@ impl Routes {
         self.insert(
             name,
             ip,
-            Route { socket, local: SocketAddr::new(ip, local.port()), source, device: None },
+            Route { socket, local: SocketAddr::new(ip, local.port()), source, device: None, trouble: None },
         )
     }
 
     /// What a name stands for.
     pub(crate) fn get(&self, name: IpAddr) -> Option<&Route> {
         self.routes.get(&name)
+    }
+
+    /// Enters why no answer will come there, if so.
+    pub(crate) fn set_trouble(&mut self, name: IpAddr, trouble: Option<String>) {
+        if let Some(route) = self.routes.get_mut(&name) {
+            route.trouble = trouble;
+        }
     }
 
     /// The names of what has this real address, or belongs to the interface of this name.

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, RateLimit, Role,
-    UnknownInterface,
+    UnknownInterface, UnusedInterface,
     shared::{Core, Shared},
     state::Signals,
 };
@@ -72,6 +72,8 @@ pub struct PathInfo {
     pub local: SocketAddr,
     /// Address of the peer.
     pub remote: SocketAddr,
+    /// Why no answer will come on it, by what the system says: `rp_filter`.
+    pub trouble: Option<String>,
     /// Its counters.
     pub stats: PathStats,
 }
@@ -340,6 +342,12 @@ impl Session {
     /// Every open path with its addresses and counters; the last ones when the session is over.
     pub fn path_stats(&self) -> Vec<PathInfo> {
         self.inner.shared.lock().paths(self.inner.id)
+    }
+
+    /// The interfaces that the session would run over but does not, each with the reason: no carrier, no route, no address. At
+    /// most 32; none for addresses, pairs and networks that were given, nor on an accepted session.
+    pub fn unused_interfaces(&self) -> Vec<UnusedInterface> {
+        self.inner.shared.lock().unused(self.inner.id)
     }
 
     /// What the session can carry, for an encoder to follow: `safe` is what it carries over the next second with a

@@ -18,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{
     Arrival, BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface,
+    UnusedInterface,
     connect::Request,
     quotas::Meters,
     radios::Radios,
@@ -392,10 +393,22 @@ impl Core {
                 interface: route.and_then(|r| r.device.clone()),
                 local: route.map_or_else(|| (net.local, 0).into(), |r| r.local),
                 remote: net.remote,
+                trouble: route.and_then(|r| r.trouble.clone()),
                 stats,
             }
         };
         all.into_iter().map(real).collect()
+    }
+
+    /// The interfaces that a session does not run over.
+    pub(crate) fn unused(&self, id: SessionId) -> Vec<UnusedInterface> {
+        self.sessions.get(&id).map(|state| state.unused.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn set_unused(&mut self, id: SessionId, unused: &[UnusedInterface]) {
+        if let Some(state) = self.sessions.get_mut(&id).filter(|state| state.unused != unused) {
+            state.unused = unused.to_vec();
+        }
     }
 
     /// Has a session run over other interfaces, if this side started it; returns whether it did.

@@ -8,7 +8,7 @@ use std::{
 use squall_proto::{BlockFate, Capacity, CloseReason, SessionStats, sched::BlockId};
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::{Arrival, PathEvent, PathInfo};
+use crate::{Arrival, PathEvent, PathInfo, UnusedInterface};
 
 /// Path events that wait at most; the oldest make way.
 const MAX_PATH_EVENTS: usize = 256;
@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) fates: HashMap<BlockId, oneshot::Sender<BlockFate>>,
     /// What the session can carry, as reported last.
     pub(crate) capacity: watch::Sender<Capacity>,
+    /// Interfaces that it does not run over.
+    pub(crate) unused: Vec<UnusedInterface>,
     paths: VecDeque<PathEvent>,
     paths_dropped: u64,
     /// What had arrived when the session ended.

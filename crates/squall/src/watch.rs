@@ -3,6 +3,7 @@
 use std::{
     future::Future as _,
     io,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -13,7 +14,7 @@ use tokio::{
     time::{Instant, Interval, interval_at},
 };
 
-use crate::interfaces::{self, Found};
+use crate::view::{Found, View};
 
 /// Time between two looks where the kernel announces changes.
 const SAFETY_NET: Duration = Duration::from_secs(5);
@@ -21,29 +22,35 @@ const SAFETY_NET: Duration = Duration::from_secs(5);
 /// Time between two looks where it does not, and while a path is missing.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The addresses of interfaces, read whenever they may have changed.
+/// Least time between two looks: a router's table may change all the time, and an address and its route come one after the other.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// Interfaces and ways to servers, looked up whenever they may have changed.
 pub(crate) struct InterfaceWatch {
     notices: Notices,
     tick: Interval,
     /// A look that is under way, on a thread that may block.
-    look: Option<JoinHandle<io::Result<Vec<Found>>>>,
+    look: Option<JoinHandle<io::Result<View>>>,
     /// Whether another look is due.
     is_due: bool,
+    /// When it may begin.
+    not_before: Instant,
     found: Vec<Found>,
 }
 
-/// The addresses that a look has found.
+/// What a look has found.
 pub(crate) struct Look {
-    pub(crate) found: Vec<Found>,
-    /// Those that are gone since the last look, or whose interface has gone down.
+    pub(crate) view: View,
+    /// The addresses that are gone since the last look, or whose interface has gone down.
     pub(crate) lost: Vec<Found>,
 }
 
 impl InterfaceWatch {
     /// Must be called within a runtime.
     pub(crate) fn new() -> Self {
-        let tick = interval_at(Instant::now() + POLL, POLL);
-        Self { notices: Notices::new(), tick, look: None, is_due: true, found: Vec::new() }
+        let now = Instant::now();
+        let (notices, tick) = (Notices::new(), interval_at(now + POLL, POLL));
+        Self { notices, tick, look: None, is_due: true, not_before: now, found: Vec::new() }
     }
 
     /// Requests a look.
@@ -51,35 +58,49 @@ impl InterfaceWatch {
         self.is_due = true;
     }
 
-    /// The outcome of a look, empty without `listing`; wakes the task when there is another. The next look is
-    /// sooner if a path `is_missing`.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, listing: bool, is_missing: bool) -> Poll<Look> {
+    /// The outcome of a look for the ways `to` servers, empty without any; wakes the task when there is another. The next look
+    /// is sooner if a path `is_missing`.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: impl Fn() -> Vec<SocketAddr>,
+        is_missing: bool,
+    ) -> Poll<Look> {
         loop {
             self.is_due |= self.notices.poll(cx);
             self.is_due |= self.tick.poll_tick(cx).is_ready();
-            let found = match &mut self.look {
+            let view = match &mut self.look {
                 Some(look) => match Pin::new(look).poll(cx) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(found) => found.unwrap_or_else(|error| Err(io::Error::other(error))),
+                    Poll::Ready(view) => view.unwrap_or_else(|error| Err(io::Error::other(error))),
                 },
                 None if !self.is_due => return Poll::Pending,
+                None if Instant::now() < self.not_before => {
+                    self.tick.reset_at(self.not_before);
+                    match self.tick.poll_tick(cx) {
+                        Poll::Ready(_) => continue,
+                        Poll::Pending => return Poll::Pending,
+                    }
+                }
                 None => {
                     self.is_due = false;
-                    if listing {
-                        self.look = Some(spawn_blocking(interfaces::list));
+                    let to = to();
+                    if !to.is_empty() {
+                        self.look = Some(spawn_blocking(move || View::of_system(&to)));
                         continue;
                     }
-                    Ok(Vec::new())
+                    Ok(View::default())
                 }
             };
             self.look = None;
+            self.not_before = Instant::now() + SETTLE;
             let is_quiet = self.notices.are_announced() && !is_missing;
             self.tick.reset_after(if is_quiet { SAFETY_NET } else { POLL });
-            match found {
-                Ok(found) => {
-                    let mut lost = std::mem::replace(&mut self.found, found.clone());
-                    lost.retain(|before| before.is_running && !found.contains(before));
-                    return Poll::Ready(Look { found, lost });
+            match view {
+                Ok(view) => {
+                    let mut lost = std::mem::replace(&mut self.found, view.found.clone());
+                    lost.retain(|before| before.is_running && !view.found.contains(before));
+                    return Poll::Ready(Look { view, lost });
                 }
                 Err(error) => tracing::debug!(%error, "interfaces cannot be listed"),
             }
@@ -107,8 +128,9 @@ mod kernel {
     };
     use tokio::io::unix::AsyncFd;
 
-    /// Links, and addresses of either family (`RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR` of rtnetlink(7)).
-    const GROUPS: u32 = 0x1 | 0x10 | 0x100;
+    /// Links, and of either family addresses, routes and rules (`RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`,
+    /// `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`, `RTMGRP_IPV4_RULE` of rtnetlink(7), and `RTNLGRP_IPV6_RULE` as a bit).
+    const GROUPS: u32 = 0x1 | 0x10 | 0x100 | 0x40 | 0x400 | 0x80 | 0x4_0000;
 
     /// Notices of the kernel, where this process may receive them; Android does not permit it since version 11.
     pub(super) struct Notices(Option<AsyncFd<OwnedFd>>);

@@ -207,6 +207,10 @@ impl Far {
 
     /// A server there.
     fn listen(&self) -> (Endpoint, Identity) {
+        self.listen_on("0.0.0.0:0")
+    }
+
+    fn listen_on(&self, address: &'static str) -> (Endpoint, Identity) {
         let namespace = File::open(format!("/proc/{}/ns/net", self.id())).expect("is there");
         let runtime = Handle::current();
         let listening = thread::spawn(move || {
@@ -214,7 +218,7 @@ impl Far {
             let _inside = runtime.enter();
             let identity = Identity::self_signed("localhost").expect("is made");
             let tls = identity.server_tls().expect("is valid");
-            (Endpoint::listen("0.0.0.0:0", &tls, Config::default()).expect("a port is free"), identity)
+            (Endpoint::listen(address, &tls, Config::default()).expect("a port is free"), identity)
         });
         listening.join().expect("listens")
     }
@@ -225,6 +229,218 @@ impl Drop for Far {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A cable from an interface here to one in the other namespace, by its number: 10.9.N.2 here, with a route by way of 10.9.N.1.
+fn plug(far: &Far, name: &str, number: u8, to: &str) {
+    run(&format!("ip link add {name} type veth peer name far{number}"));
+    far.take(&format!("far{number}"), &format!("10.9.{number}.1/24"));
+    run(&format!("ip addr add 10.9.{number}.2/24 dev {name}"));
+    run(&format!("ip link set {name} up"));
+    run(&format!("ip route add {to} via 10.9.{number}.1 dev {name} metric {number}"));
+}
+
+/// A request to a server in the other namespace, at 10.9.0.1.
+fn request_to(endpoint: &Endpoint, identity: &Identity) -> Connect {
+    let server = std::net::SocketAddr::from((ip("10.9.0.1"), endpoint.local_addrs()[0].port()));
+    Connect::to(server).trust(Trust::Pinned(identity.fingerprint()))
+}
+
+/// How long it takes until the paths that are answered are those over the `expected` interfaces, by name.
+async fn answered(client: &Session, expected: &[&str]) -> Duration {
+    let begin = Instant::now();
+    loop {
+        let paths = client.path_stats();
+        let up = paths.iter().filter(|path| path.stats.state != PathState::Opening);
+        let mut up: Vec<&str> = up.filter_map(|path| path.interface.as_deref()).collect();
+        up.sort_unstable();
+        if up == expected {
+            println!("{expected:?} after {:?}", begin.elapsed());
+            return begin.elapsed();
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{paths:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// How long all usable paths may take, at most.
+const ALL_USABLE: Duration = Duration::from_secs(5);
+
+#[test]
+fn bridges_without_a_route_do_not_keep_modems_out() {
+    in_namespace("bridges_without_a_route_do_not_keep_modems_out", async || {
+        let far = Far::new();
+        far.run("ip addr add 10.9.0.1/32 dev lo");
+        far.run("ip link set lo up");
+        // More than a session may have paths, before the modems in the system's order.
+        for number in 0..9 {
+            run(&format!("ip link add br{number} type bridge"));
+            run(&format!("ip link add member{number} type veth peer name guest{number}"));
+            run(&format!("ip link set member{number} master br{number}"));
+            run(&format!("ip link set member{number} up"));
+            run(&format!("ip link set guest{number} up"));
+            run(&format!("ip addr add 172.{}.0.1/16 dev br{number}", 16 + number));
+            run(&format!("ip link set br{number} up"));
+        }
+        run("ip link add empty type veth peer name unplugged");
+        run("ip addr add 172.30.0.1/16 dev empty");
+        run("ip link set empty up");
+        plug(&far, "modem1", 1, "10.9.0.1");
+        let (endpoint, identity) = far.listen();
+        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = client.expect("connects");
+        assert_duration!(answered(&client, &["modem1"]).await < ALL_USABLE);
+        plug(&far, "modem2", 2, "10.9.0.1");
+        assert_duration!(answered(&client, &["modem1", "modem2"]).await < ALL_USABLE);
+        assert_eq!(client.path_stats().len(), 2, "nothing is sent over bridges");
+        let unused = client.unused_interfaces();
+        let why = |name: &str| unused.iter().find(|one| one.name == name).map(|one| one.why.as_str());
+        assert_eq!(why("br0"), Some("the kernel has no route to 10.9.0.1 over it"));
+        assert_eq!(why("empty"), Some("it is down, or has no carrier"));
+        assert_eq!(why("modem1"), None);
+    });
+}
+
+#[test]
+fn modems_without_an_answer_give_their_places_to_others() {
+    in_namespace("modems_without_an_answer_give_their_places_to_others", async || {
+        let far = Far::new();
+        far.run("ip addr add 10.9.0.1/32 dev lo");
+        far.run("ip link set lo up");
+        // Each has a route, and the first ones lead to no server.
+        for number in 1..=10 {
+            plug(&far, &format!("modem{number}"), number, "10.9.0.1");
+            if number <= 8 {
+                far.run(&format!("ip addr del 10.9.{number}.1/24 dev far{number}"));
+            }
+        }
+        let (endpoint, identity) = far.listen();
+        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = client.expect("connects");
+        let after = answered(&client, &["modem10", "modem9"]).await;
+        assert_duration!(after < 2 * ALL_USABLE, "{after:?}");
+    });
+}
+
+#[test]
+fn a_family_that_leads_nowhere_is_left_for_the_other() {
+    in_namespace("a_family_that_leads_nowhere_is_left_for_the_other", async || {
+        let far = Far::new();
+        far.run("ip addr add 10.9.0.1/32 dev lo");
+        far.run("ip addr add 2001:db8:f::1/128 dev lo nodad");
+        far.run("ip link set lo up");
+        for number in 1..=2 {
+            plug(&far, &format!("modem{number}"), number, "10.9.0.1");
+            run(&format!("ip addr add 2001:db8:{number}::2/64 dev modem{number} nodad"));
+            far.run(&format!("ip addr add 2001:db8:{number}::1/64 dev far{number} nodad"));
+            let via = format!("via 2001:db8:{number}::1 dev modem{number} metric {number}");
+            run(&format!("ip route add 2001:db8:f::1 {via}"));
+        }
+        // Packets leave over the second one's IPv6, and none comes back.
+        far.run("ip -6 route add blackhole 2001:db8:2::2/128");
+        let (endpoint, identity) = far.listen_on("[::]:0");
+        let port = endpoint.local_addrs()[0].port();
+        let addresses = ["2001:db8:f::1", "10.9.0.1"].map(|one| std::net::SocketAddr::new(ip(one), port));
+        let request = request_to(&endpoint, &identity).addresses(addresses);
+        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let after = answered(&client, &["modem1", "modem2"]).await;
+        assert_duration!(after < ALL_USABLE, "{after:?}");
+        let paths = client.path_stats();
+        let second = paths.iter().find(|path| path.interface.as_deref() == Some("modem2"));
+        assert!(second.is_some_and(|path| path.remote.is_ipv4()), "{paths:?}");
+    });
+}
+
+#[test]
+fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
+    in_namespace("a_deprecated_address_is_left_as_soon_as_the_kernel_does", async || {
+        let far = Far::new();
+        far.run("ip addr add 2001:db8:f::1/128 dev lo nodad");
+        far.run("ip link set lo up");
+        far.take("mast9", "fe80::1/64");
+        let renumbered = |prefix: &str| {
+            run(&format!("ip addr add {prefix}::2/64 dev radio9 nodad"));
+            far.run(&format!("ip addr add {prefix}::1/64 dev mast9 nodad"));
+        };
+        renumbered("2001:db8:1");
+        run("ip route add 2001:db8:f::1 via fe80::1 dev radio9");
+        let (endpoint, identity) = far.listen_on("[::]:0");
+        let server = std::net::SocketAddr::new(ip("2001:db8:f::1"), endpoint.local_addrs()[0].port());
+        let connect = || Connect::to(server).trust(Trust::Pinned(identity.fingerprint()));
+        let client = squall::connect(connect(), Config::default()).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        answered(&client, &["radio9"]).await;
+        assert_eq!(client.path_stats()[0].local.ip(), ip("2001:db8:1::2"));
+        renumbered("2001:db8:2");
+        // One of another scope, which reaches no server.
+        run("ip addr add fd00:9::2/64 dev radio9 nodad");
+        run("ip addr change 2001:db8:1::2/64 dev radio9 preferred_lft 0 valid_lft 7200");
+        far.run("ip addr del 2001:db8:1::1/64 dev mast9");
+        far.run("ip -6 route add blackhole 2001:db8:1::/64");
+        let begin = Instant::now();
+        client.send(Block::new("still there")).await.expect("is taken");
+        assert_eq!(next_block(&accepted).await.data, "still there");
+        assert_duration!(begin.elapsed() < ALL_USABLE, "{:?}", begin.elapsed());
+        let is_new = |path: &squall::PathInfo| path.local.ip() == ip("2001:db8:2::2");
+        assert!(client.path_stats().iter().any(is_new), "{:?}", client.path_stats());
+        let again = squall::connect(connect(), Config::default()).await.expect("connects");
+        assert!(again.path_stats().iter().all(is_new), "{:?}", again.path_stats());
+    });
+}
+
+#[test]
+fn what_reverse_path_filtering_drops_is_named() {
+    in_namespace("what_reverse_path_filtering_drops_is_named", async || {
+        let far = Far::new();
+        far.run("ip addr add 10.9.0.1/32 dev lo");
+        far.run("ip link set lo up");
+        plug(&far, "modem1", 1, "10.9.0.1");
+        plug(&far, "modem2", 2, "10.9.0.1");
+        for name in ["all", "modem1", "modem2"] {
+            fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "1").expect("can be set");
+        }
+        let (endpoint, identity) = far.listen();
+        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = client.expect("connects");
+        answered(&client, &["modem1"]).await;
+        let trouble = |name: &str| {
+            let paths = client.path_stats();
+            paths.into_iter().find(|path| path.interface.as_deref() == Some(name))?.trouble
+        };
+        while trouble("modem2").is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let words = "the kernel drops what arrives here from 10.9.0.1, as rp_filter is 1 and its route leads over modem1: \
+            sysctl -w net.ipv4.conf.modem2.rp_filter=2";
+        assert_eq!(trouble("modem2").as_deref(), Some(words));
+        assert_eq!(trouble("modem1"), None);
+        fs::write("/proc/sys/net/ipv4/conf/modem2/rp_filter", "2").expect("can be set");
+        answered(&client, &["modem1", "modem2"]).await;
+    });
+}
+
+#[test]
+fn a_route_that_comes_and_goes_takes_the_path_with_it() {
+    in_namespace("a_route_that_comes_and_goes_takes_the_path_with_it", async || {
+        let far = Far::new();
+        far.run("ip addr add 10.9.0.1/32 dev lo");
+        far.run("ip link set lo up");
+        plug(&far, "modem1", 1, "10.9.0.1");
+        plug(&far, "modem2", 2, "10.9.0.1");
+        let (endpoint, identity) = far.listen();
+        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = client.expect("connects");
+        answered(&client, &["modem1", "modem2"]).await;
+        run("ip route del 10.9.0.1 dev modem2");
+        answered(&client, &["modem1"]).await;
+        while client.path_stats().len() > 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // By a rule for its address.
+        run("ip route add 10.9.0.1 via 10.9.2.1 dev modem2 table 102");
+        run("ip rule add from 10.9.2.2 lookup 102");
+        answered(&client, &["modem1", "modem2"]).await;
+    });
 }
 
 /// The next time that a path comes up or goes down.
@@ -258,6 +474,7 @@ fn interfaces_that_appear_are_used_and_those_that_disappear_are_dropped() {
         for appears in ["ip addr add 10.9.8.2/24 dev modem9", "ip addr add 10.9.8.3/24 dev modem9"] {
             let begin = Instant::now();
             run(appears);
+            run("ip route add 10.9.9.1 via 10.9.8.1 dev modem9 metric 20");
             let event = up_or_down(&client).await;
             let after = begin.elapsed();
             println!("{appears}: {event:?} after {after:?}");

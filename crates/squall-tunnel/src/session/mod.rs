@@ -509,7 +509,9 @@ impl TunnelSession {
             let names = infos.iter().map(|info| (info.id, self.paths.name(info)));
             recorder.digest(&self.session, names, one_way);
         }
+        let unused = self.session.unused_interfaces();
         self.registered.update(|status| {
+            status.unused_interfaces = unused.into_iter().map(Into::into).collect();
             status.agreed = self.agreed;
             status.leaving = matches!(&self.role, Role::Entry { leaving, .. } if *leaving.borrow());
             status.queued_bytes = stats.queued_bytes;

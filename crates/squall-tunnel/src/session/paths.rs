@@ -32,9 +32,12 @@ const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 /// A path without an answer for this long is reported, once until it has had one.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
+/// The same, where the system says why none will come.
+const HOPELESS: Duration = Duration::from_secs(2);
+
 /// What to look at then.
-const WHY_UNANSWERED: &str = "likely reasons: no route over this interface, reverse-path filtering (rp_filter), a firewall, an MTU below \
-    1,228 bytes, or a network that drops packets marked with ECN";
+const WHY_UNANSWERED: &str = "likely reasons: a firewall, a gateway that does not answer, an MTU below 1,228 bytes, or a network that drops \
+    packets marked with ECN";
 
 /// Most paths whose answers are awaited: an interface that comes back with other addresses has another name each time.
 const MAX_AWAITED: usize = 64;
@@ -136,17 +139,25 @@ impl Paths {
         }
         for info in infos {
             let name = self.name(info);
-            if let Some(waited) = self.unanswered(&name, info.stats.state != PathState::Opening, now) {
+            let patience = if info.trouble.is_some() { HOPELESS } else { UNANSWERED };
+            let is_answered = info.stats.state != PathState::Opening;
+            if let Some(waited) = self.unanswered(&name, is_answered, patience, now) {
                 let (remote, seconds) = (info.remote, waited.as_secs());
-                let words =
-                    format!("{name} is not used: no answer from {remote} for {seconds} s; {WHY_UNANSWERED}");
+                let why = info.trouble.as_deref().unwrap_or(WHY_UNANSWERED);
+                let words = format!("{name} is not used: no answer from {remote} for {seconds} s; {why}");
                 journal.warn(Kind::Path, words);
             }
         }
     }
 
     /// How long a path has waited for its first answer, if that is to be reported.
-    fn unanswered(&mut self, name: &str, is_answered: bool, now: Instant) -> Option<Duration> {
+    fn unanswered(
+        &mut self,
+        name: &str,
+        is_answered: bool,
+        patience: Duration,
+        now: Instant,
+    ) -> Option<Duration> {
         if is_answered {
             self.awaited.remove(name);
             return None;
@@ -156,7 +167,7 @@ impl Paths {
         }
         let (since, is_reported) = self.awaited.entry(name.to_owned()).or_insert((now, false));
         let waited = now.saturating_duration_since(*since);
-        (waited >= UNANSWERED && !std::mem::replace(is_reported, true)).then_some(waited)
+        (waited >= patience && !std::mem::replace(is_reported, true)).then_some(waited)
     }
 
     /// Reports that another path carries most data than before, with the state of both.
@@ -276,6 +287,8 @@ fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> Path
         name,
         remote: info.remote.to_string(),
         state: stats.state.to_string(),
+        // What was answered all the same is no trouble.
+        trouble: info.trouble.clone().filter(|_| stats.state == PathState::Opening),
         metered: stats.metered,
         role: stats.role.to_string(),
         rate_limit_bps: stats.rate_limit,
@@ -312,15 +325,18 @@ mod tests {
     fn a_path_without_an_answer_is_reported_once_until_it_has_had_one() {
         let (mut paths, begin) = (Paths::new(true), Instant::now());
         let at = |seconds| begin + Duration::from_secs(seconds);
-        assert_eq!(paths.unanswered("wwan0", false, at(0)), None);
-        assert_eq!(paths.unanswered("wwan0", false, at(9)), None);
-        assert_eq!(paths.unanswered("wwan0", false, at(11)), Some(Duration::from_secs(11)));
-        assert_eq!(paths.unanswered("wwan0", false, at(60)), None, "a second time");
-        assert_eq!(paths.unanswered("wwan0", true, at(70)), None);
-        assert_eq!(paths.unanswered("wwan0", false, at(80)), None, "opened again");
-        assert_eq!(paths.unanswered("wwan0", false, at(90)), Some(Duration::from_secs(10)));
+        assert_eq!(paths.unanswered("wwan0", false, UNANSWERED, at(0)), None);
+        assert_eq!(paths.unanswered("wwan0", false, UNANSWERED, at(9)), None);
+        assert_eq!(paths.unanswered("wwan0", false, UNANSWERED, at(11)), Some(Duration::from_secs(11)));
+        assert_eq!(paths.unanswered("wwan0", false, UNANSWERED, at(60)), None, "a second time");
+        assert_eq!(paths.unanswered("wwan0", true, UNANSWERED, at(70)), None);
+        assert_eq!(paths.unanswered("wwan0", false, UNANSWERED, at(80)), None, "opened again");
+        assert_eq!(paths.unanswered("wwan0", false, UNANSWERED, at(90)), Some(Duration::from_secs(10)));
+        assert_eq!(paths.unanswered("wwan1", false, HOPELESS, at(0)), None);
+        let soon = Some(Duration::from_secs(2));
+        assert_eq!(paths.unanswered("wwan1", false, HOPELESS, at(2)), soon, "the system says why");
         for number in 0..1_000 {
-            paths.unanswered(&number.to_string(), false, at(90));
+            paths.unanswered(&number.to_string(), false, UNANSWERED, at(90));
         }
         assert!(paths.awaited.len() <= MAX_AWAITED);
     }
