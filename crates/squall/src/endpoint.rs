@@ -61,7 +61,11 @@ impl Endpoint {
         sockets.resize_with(workers::count_listening(&config)?, Sockets::default);
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
-            let bound = workers::listen(&mut sockets, addr);
+            let bound = workers::listen(&mut sockets, addr).or_else(|error| {
+                let other = error::without_ipv6(addr, &error).ok_or(error)?;
+                tracing::warn!("this machine has no IPv6: listening on {other} instead of {addr}");
+                workers::listen(&mut sockets, other)
+            });
             local.push(bound.map_err(|source| ListenError::Bind { addr, source })?);
         }
         if local.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
@@ -220,10 +220,32 @@ pub(crate) fn plain(error: &io::Error) -> String {
         io::ErrorKind::AddrNotAvailable => return "no interface has this address".into(),
         io::ErrorKind::PermissionDenied => return "permission denied".into(),
         io::ErrorKind::NotFound => return "no such file or directory".into(),
+        _ if is_without_family(error) => {
+            return "this machine does not have this version of IP: use an address of the other one".into();
+        }
         _ => {}
     }
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// What to listen on instead of `[::]`, which is all addresses, where the system has no IPv6.
+pub(crate) fn without_ipv6(addr: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
+    let is_all = addr.is_ipv6() && addr.ip().is_unspecified();
+    (is_all && is_without_family(error)).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, addr.port())))
+}
+
+/// Whether the system lacks a version of IP.
+fn is_without_family(error: &io::Error) -> bool {
+    /// `EAFNOSUPPORT`, for which there is no kind.
+    const NO_FAMILY: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
+        97
+    } else if cfg!(windows) {
+        10_047
+    } else {
+        47
+    };
+    error.raw_os_error() == Some(NO_FAMILY)
 }
 
 /// Whether sending failed since there is no way to the peer now: no route, interface or address. A system that is short of
