@@ -101,3 +101,50 @@ fn mistakes_in_the_call_have_a_code_of_their_own() {
         assert!(!said.is_empty(), "{call:?} says nothing");
     }
 }
+
+/// The program on a machine without IPv6, until it ends by itself or has run for two seconds; what it printed, and its code.
+#[cfg(target_os = "linux")]
+fn without_ipv6(args: &[&str]) -> Option<(String, Option<i32>)> {
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/without_ipv6.py");
+    let mut command = std::process::Command::new("timeout");
+    command.args(["--signal=TERM", "2", "python3"]).arg(script).arg(env!("CARGO_BIN_EXE_squall")).args(args);
+    let output = match command.env_remove("SQUALL_TOKEN").output() {
+        Ok(output) if matches!(output.status.code(), Some(77 | 127)) => {
+            squall_testing::skipped("python3, or its filter of system calls, is missing");
+            return None;
+        }
+        Ok(output) => output,
+        Err(error) => {
+            squall_testing::skipped(&format!("there is no timeout (coreutils): {error}"));
+            return None;
+        }
+    };
+    Some((String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code()))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn all_addresses_of_a_machine_without_ipv6_are_those_of_ipv4() {
+    let free =
+        UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port();
+    let flow = format!("cam=udp://[::]:{free}");
+    let all = ["tunnel", "--listen", "[::]:0", "--in", &flow, "--metrics", "[::]:0"];
+    let Some((said, code)) = without_ipv6(&all) else { return };
+    assert_eq!(code, Some(124), "it runs until it is ended: {said}");
+    for words in [
+        "listening on 0.0.0.0:".to_owned(),
+        "metrics on http://0.0.0.0:".to_owned(),
+        format!("[::]:{free}: this machine has no IPv6; datagrams enter at 0.0.0.0:{free}"),
+        "this machine has no IPv6: listening on 0.0.0.0:0 instead of [::]:0".to_owned(),
+    ] {
+        assert!(said.contains(&words), "{words} in {said}");
+    }
+    let refused = |args: &[&str]| without_ipv6(&[&["tunnel"], args].concat());
+    let flow = ["--listen", "0.0.0.0:0", "--in", "cam=udp://[::1]:5000"];
+    let expected = "flow 'cam': in udp://[::1]:5000: this machine has no IPv6: write an IPv4 address";
+    assert_eq!(refused(&flow), Some((format!("squall: {expected}\n"), Some(1))));
+    let exit = ["--listen", "[::1]:4433", "--out", "cam=udp://127.0.0.1:6000"];
+    let expected = "cannot listen on [::1]:4433: this machine does not have this version of IP: use an address of \
+                    the other one";
+    assert_eq!(refused(&exit), Some((format!("squall: {expected}\n"), Some(1))));
+}

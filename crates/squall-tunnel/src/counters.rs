@@ -100,17 +100,15 @@ pub(crate) struct FlowCounters {
 }
 
 impl FlowCounters {
-    /// The socket of the flow reports, with a datagram, how many have found no room since it was opened, modulo 2^32. Returns how
-    /// many that are, if they are the first.
-    pub(crate) fn overflowed(&self, count: u32) -> Option<u64> {
-        // A kernel that reports none gives 0.
-        if count == 0 {
-            return None;
-        }
-        let before = self.overflowed.load(Relaxed);
-        let more = count.wrapping_sub(before as u32);
-        self.overflowed.store(before + u64::from(more), Relaxed);
-        (before == 0).then_some(more.into())
+    /// This many more datagrams have found no room in the socket. Returns how many that are, if they are the first.
+    pub(crate) fn overflowed(&self, more: u32) -> Option<u64> {
+        let before = self.overflowed.fetch_add(more.into(), Relaxed);
+        (before == 0 && more > 0).then_some(more.into())
+    }
+
+    /// Datagrams that have arrived at the socket.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.datagrams_in.load(Relaxed) + self.foreign.load(Relaxed)
     }
 
     /// A block ended.

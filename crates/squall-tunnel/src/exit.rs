@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use squall::{Endpoint, Fingerprint, Identity, IdentityError, ServerTls, TlsError};
+use squall::{Endpoint, Fingerprint, Identity, IdentityError, ListenError, ServerTls, TlsError};
 
 use crate::{
     clock::lock,
@@ -17,6 +17,7 @@ use crate::{
     settings::session_config,
     shared::{Shared, UnauthenticatedSession},
     supervise,
+    wait::{POLL, Waiting, is_absent},
 };
 
 /// Timeout for the close of all sessions. An entry without another exit keeps trying, so that the endpoint is never idle.
@@ -51,7 +52,8 @@ pub(crate) fn read(listen: &ListenConfig) -> Result<Option<Renewal>, StartError>
 }
 
 impl Exit {
-    pub(crate) fn listen(listen: &ListenConfig, shared: &Arc<Shared>) -> Result<Self, StartError> {
+    /// Listens, as soon as the address is there.
+    pub(crate) async fn listen(listen: &ListenConfig, shared: &Arc<Shared>) -> Result<Self, StartError> {
         let address = listen.address.ip();
         let name = if address.is_unspecified() { "localhost".to_owned() } else { address.to_string() };
         let identity = match &listen.identity {
@@ -67,7 +69,16 @@ impl Exit {
                 weak.upgrade().and_then(|shared| squall::scheduler(&shared.config().scheduler).ok());
             current.map_or_else(|| first(), |factory| factory())
         });
-        let endpoint = Endpoint::listen(listen.address, &identity.server_tls()?, settings)?;
+        let (tls, mut waiting) = (identity.server_tls()?, Waiting::default());
+        let endpoint = loop {
+            match Endpoint::listen(listen.address, &tls, settings.clone()) {
+                Err(error) if matches!(&error, ListenError::Bind { source, .. } if is_absent(source)) => {
+                    waiting.report(&shared.journal, Kind::Session, format!("{error}; the exit waits for it"));
+                }
+                listening => break listening?,
+            }
+            tokio::time::sleep(POLL).await;
+        };
         let address = endpoint.local_addrs()[0];
         Ok(Self { endpoint, address, fingerprint: Mutex::new(identity.fingerprint()) })
     }

@@ -57,6 +57,7 @@ mod totals;
 mod tun;
 mod tun_inlet;
 mod tunnel;
+mod wait;
 mod web;
 mod why;
 

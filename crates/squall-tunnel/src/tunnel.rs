@@ -47,8 +47,11 @@ pub struct Tunnel {
 impl Tunnel {
     /// Opens the sockets of all flows, and starts to connect or to listen. Must be called inside a tokio runtime.
     ///
+    /// What this machine may have later is no error: flows and `metrics` wait for an address, an interface or a route while the rest
+    /// runs, and an exit returns once its address is there.
+    ///
     /// # Errors
-    /// If a socket or a certificate cannot be opened. An unreachable exit is no error: the entry retries.
+    /// If a socket or a certificate cannot be opened, as a port that is in use. An unreachable exit is no error: the entry retries.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let tun = Tun::open(&config)?;
         let shared = Arc::new(Shared::new(config, tun).map_err(ChangeError::State)?);
@@ -79,7 +82,7 @@ impl Tunnel {
                 (None, supervise::restarting(journal, "the entry", move || entry::run(shared.clone())))
             }
             Side::Listen(listen) => {
-                let exit = Exit::listen(listen, &shared)?;
+                let exit = Exit::listen(listen, &shared).await?;
                 let _ = shared.endpoint.set(exit.endpoint.clone());
                 let (shared, endpoint) = (shared.clone(), exit.endpoint.clone());
                 let run = move || exit::run(shared.clone(), endpoint.clone());
@@ -190,9 +193,9 @@ impl Tunnel {
         self.exit.as_ref().map(Exit::fingerprint)
     }
 
-    /// The address of `/metrics` and `/status`.
+    /// The address of `/metrics` and `/status`, once this machine has it.
     pub fn metrics(&self) -> Option<SocketAddr> {
-        self.web.as_ref().map(Web::address)
+        self.web.as_ref().and_then(Web::address)
     }
 
     /// Waits until the tunnel cannot continue, and returns the reason. The process should exit with a failure then, so that

@@ -61,12 +61,11 @@ impl Endpoint {
         sockets.resize_with(workers::count_listening(&config)?, Sockets::default);
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
-            let mut bound = workers::listen(&mut sockets, addr);
-            if addr.ip() == Ipv6Addr::UNSPECIFIED && bound.as_ref().is_err_and(error::is_without_family) {
-                let all = SocketAddr::from((Ipv4Addr::UNSPECIFIED, addr.port()));
-                tracing::warn!("this system has no IPv6: listening on {all} instead of {addr}");
-                bound = workers::listen(&mut sockets, all);
-            }
+            let bound = workers::listen(&mut sockets, addr).or_else(|error| {
+                let other = error::without_ipv6(addr, &error).ok_or(error)?;
+                tracing::warn!("this machine has no IPv6: listening on {other} instead of {addr}");
+                workers::listen(&mut sockets, other)
+            });
             local.push(bound.map_err(|source| ListenError::Bind { addr, source })?);
         }
         if local.is_empty() {

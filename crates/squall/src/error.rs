@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
@@ -220,6 +220,9 @@ pub(crate) fn plain(error: &io::Error) -> String {
         io::ErrorKind::AddrNotAvailable => return "no interface has this address".into(),
         io::ErrorKind::PermissionDenied => return "permission denied".into(),
         io::ErrorKind::NotFound => return "no such file or directory".into(),
+        _ if is_without_family(error) => {
+            return "this machine does not have this version of IP: use an address of the other one".into();
+        }
         _ => {}
     }
     let text = error.to_string();
@@ -234,11 +237,23 @@ fn why_unbound(addr: &SocketAddr, error: &io::Error) -> String {
     plain(error)
 }
 
+/// What to listen on instead of `[::]`, which is all addresses, where the system has no IPv6.
+pub(crate) fn without_ipv6(addr: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
+    let is_all = addr.is_ipv6() && addr.ip().is_unspecified();
+    (is_all && is_without_family(error)).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, addr.port())))
+}
+
 /// Whether the system has no sockets of that kind: IPv6 switched off at its start, netlink in a sandbox.
 pub(crate) fn is_without_family(error: &io::Error) -> bool {
-    /// `EAFNOSUPPORT` of Linux, for which there is no kind.
-    const NO_FAMILY: i32 = 97;
-    cfg!(any(target_os = "linux", target_os = "android")) && error.raw_os_error() == Some(NO_FAMILY)
+    /// `EAFNOSUPPORT`, for which there is no kind.
+    const NO_FAMILY: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
+        97
+    } else if cfg!(windows) {
+        10_047
+    } else {
+        47
+    };
+    error.raw_os_error() == Some(NO_FAMILY)
 }
 
 /// Whether sending failed since there is no way to the peer now: no route, interface or address. A system that is short of

@@ -150,10 +150,11 @@ pub(super) fn describe(config: &Config) -> String {
             End::In(_) => format!(", {}", flow.media.name()),
             End::Out(_) | End::TunIn | End::TunOut => String::new(),
         };
+        let over = flow.interface.as_ref().map_or_else(String::new, |name| format!(" over {name}"));
         let latency = flow.latency_or_default().as_millis();
         let _ = writeln!(
             text,
-            "flow {}: {}{more}, {latency} ms, priority {}",
+            "flow {}: {}{over}{more}, {latency} ms, priority {}",
             flow.name, flow.end, flow.priority
         );
     }

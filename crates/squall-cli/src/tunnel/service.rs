@@ -14,6 +14,10 @@ use super::options::Plan;
 /// Signals within this time of the first count as one: `timeout` and others send theirs to the process and to its group.
 const SAME: Duration = Duration::from_millis(500);
 
+/// While a tunnel starts, systemd is notified this often that it needs time, and how much at most.
+const START_NOTICE: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
+
 /// Runs until the program is stopped.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     let has_flows = !plan.config.flows.is_empty();
@@ -21,10 +25,16 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     // Signals first: they may arrive as soon as the tunnel reports that it is up.
     let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
     // To open a FIFO may block.
-    let started = tokio::spawn(Tunnel::start(plan.config));
-    let tunnel = tokio::select! {
-        started = started => started?.map_err(whole)?,
-        () = interrupts.next() => return Ok(()),
+    let mut started = tokio::spawn(Tunnel::start(plan.config));
+    let tunnel = loop {
+        tokio::select! {
+            started = &mut started => break started?.map_err(whole)?,
+            () = interrupts.next() => return Ok(()),
+            // An exit waits for its address as long as it takes.
+            () = tokio::time::sleep(START_NOTICE) => {
+                notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(START_LIMIT.as_micros() as u32)]);
+            }
+        }
     };
     announce(&tunnel, format, has_flows, token.as_ref().map(squall_tunnel::config::Token::reveal));
     notify(&[sd_notify::NotifyState::Ready]);

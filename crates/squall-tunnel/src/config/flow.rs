@@ -55,6 +55,11 @@ pub struct FlowConfig {
     pub name: String,
     /// The end on this machine.
     pub end: End,
+    /// The interface of a multicast group: where it is joined, or where datagrams leave for it. Default: the one to which the routes of
+    /// the system lead.
+    pub interface: Option<String>,
+    /// Time to live of datagrams that leave for a multicast group, the hop limit of IPv6: 1 to 255. Default: 1, the local network.
+    pub ttl: u8,
     /// Permitted senders; other datagrams are dropped and counted. Default: all at an `in` end; at an `out` end, where only that
     /// of a multicast group can have some, none.
     pub from: Option<Source>,
@@ -90,6 +95,8 @@ impl FlowConfig {
         Self {
             name: name.into(),
             end,
+            interface: None,
+            ttl: 1,
             from: None,
             media: Media::Udp,
             latency: None,
@@ -112,6 +119,23 @@ impl FlowConfig {
     /// Whether datagrams leave here for a multicast group.
     fn is_to_group(&self) -> bool {
         matches!(self.end, End::Out(target) if target.ip().is_multicast())
+    }
+
+    /// Whether one socket can be that of both.
+    pub(crate) fn has_socket_of(&self, other: &Self) -> bool {
+        self.end == other.end && self.interface == other.interface && self.ttl == other.ttl
+    }
+
+    /// Whether both cannot be bound at a time. Groups share a port, also one group on several interfaces.
+    fn clashes(&self, other: &Self) -> bool {
+        let (End::In(one), End::In(another)) = (self.end, other.end) else { return false };
+        match (one.ip().is_multicast(), another.ip().is_multicast()) {
+            (true, true) => {
+                let apart = self.interface.is_some() && other.interface.is_some();
+                one == another && !(apart && self.interface != other.interface)
+            }
+            _ => overlap(one, another),
+        }
     }
 
     /// The latency, or its default.
@@ -165,21 +189,15 @@ pub fn check_flows(flows: &[FlowConfig], most: usize) -> Result<(), (usize, Stri
         if before.iter().any(|other| other.name == flow.name) {
             return Err((index, format!("there is a flow '{}' already", flow.name)));
         }
-        let is_at = |other: &&FlowConfig| match (flow.end, other.end) {
-            (End::In(one), End::In(other)) => overlap(one, other),
-            _ => false,
-        };
-        if let Some(other) = before.iter().find(is_at) {
+        if let Some(other) = before.iter().find(|other| other.clashes(flow)) {
             let problem = format!("flow '{}' enters at the address of '{}'", flow.name, other.name);
-            return Err((
-                index,
-                match (flow.end, other.end) {
-                    (End::In(one), End::In(other)) if one != other => {
-                        format!("{problem}: {one} and {other} are one port of this machine")
-                    }
-                    _ => problem,
-                },
-            ));
+            let problem = match (flow.end, other.end) {
+                (End::In(one), End::In(other)) if one != other => {
+                    format!("{problem}: {one} and {other} are one port of this machine")
+                }
+                _ => problem,
+            };
+            return Err((index, problem));
         }
         if index == most {
             return Err((index, format!("more than {most} flows")));
@@ -209,6 +227,8 @@ pub(super) struct FlowTable {
     name: String,
     r#in: Option<Parsed<Address>>,
     out: Option<Parsed<Address>>,
+    interface: Option<String>,
+    ttl: Option<u8>,
     from: Option<Parsed<Source>>,
     media: Option<Media>,
     latency: Option<Span>,
@@ -254,10 +274,28 @@ impl FlowTable {
                 format!("unknown key '{key}' at this end: it belongs to the {end} end"),
             ));
         }
+        let is_group = matches!(default.end, End::In(at) | End::Out(at) if at.ip().is_multicast());
+        match (&self.interface, self.ttl) {
+            (Some(name), _) if name.is_empty() => {
+                return Err(Mistake::new("interface", "the name of an interface is empty"));
+            }
+            (Some(_), _) if !is_group => {
+                return Err(Mistake::new(
+                    "interface",
+                    "only a flow with a multicast address has an interface",
+                ));
+            }
+            (_, Some(_)) if !default.is_to_group() => {
+                return Err(Mistake::new("ttl", "only a flow that leaves for a multicast address has a ttl"));
+            }
+            _ => {}
+        }
         let latency = self.latency.map(Span::duration);
         let (max_frame, gap) =
             (self.max_frame.map(|size| size.bytes() as usize), self.gap.map(Span::duration));
         Ok(FlowConfig {
+            interface: self.interface,
+            ttl: bounded("ttl", self.ttl, 1..=255, default.ttl)?,
             from: self.from.map(|Parsed(source)| source),
             media: self.media.unwrap_or(default.media),
             latency: latency

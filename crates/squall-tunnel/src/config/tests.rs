@@ -662,3 +662,43 @@ fn tenants_do_not_enter_at_one_address_and_are_not_too_many() {
     let text = format!("[listen]\naddress = \"0.0.0.0:4433\"\n{}", many(MAX_TENANTS + 1));
     assert!(parse(&text).expect_err("are too many").ends_with("257 tenants; at most 256 are possible"));
 }
+
+#[test]
+fn the_interface_of_a_group_is_named() {
+    let flow = FlowConfig::parse("x=udp://239.1.1.1:5000,interface=eth1,ttl=8", false).expect("is right");
+    assert_eq!((flow.interface.as_deref(), flow.ttl), (Some("eth1"), 8));
+    let flow = FlowConfig::parse("x=udp://[ff15::1]:5000,interface=eth1", true).expect("is right");
+    assert_eq!((flow.interface.as_deref(), flow.ttl), (Some("eth1"), 1));
+    let refused = |text: &str, is_in| FlowConfig::parse(text, is_in).expect_err("is refused");
+    let unicast = "only a flow with a multicast address has an interface";
+    assert_eq!(refused("x=udp://192.0.2.1:5000,interface=eth1", false), unicast);
+    let ttl = "only a flow that leaves for a multicast address has a ttl";
+    assert_eq!(refused("x=udp://239.1.1.1:5000,ttl=3", true), ttl);
+    assert_eq!(refused("x=udp://192.0.2.1:5000,ttl=3", false), ttl);
+    assert_eq!(refused("x=udp://239.1.1.1:5000,ttl=0", false), "0 is not between 1 and 255");
+    assert_eq!(refused("x=udp://239.1.1.1:5000,interface=", true), "the name of an interface is empty");
+}
+
+#[test]
+fn flows_enter_at_different_sockets() {
+    for (one, other, clash) in [
+        ("127.0.0.1:5000", "127.0.0.1:5000", true),
+        ("127.0.0.1:5000", "127.0.0.1:5001", false),
+        ("127.0.0.1:5000", "127.0.0.2:5000", false),
+        ("127.0.0.1:5000", "0.0.0.0:5000", true),
+        ("[::]:5000", "127.0.0.1:5000", true),
+        ("[::1]:5000", "0.0.0.0:5000", false),
+        ("239.1.1.1:5000", "0.0.0.0:5000", true),
+        ("239.1.1.1:5000", "239.1.1.2:5000", false),
+        ("239.1.1.1:5000", "239.1.1.1:5000", true),
+        ("239.1.1.1:5000,interface=a", "239.1.1.1:5000", true),
+        ("239.1.1.1:5000,interface=a", "239.1.1.1:5000,interface=a", true),
+        ("239.1.1.1:5000,interface=a", "239.1.1.1:5000,interface=b", false),
+    ] {
+        let flow = |name: &str, end: &str| {
+            FlowConfig::parse(&format!("{name}=udp://{end}"), true).expect("is right")
+        };
+        let checked = check_flows(&[flow("a", one), flow("b", other)], MAX_FLOWS);
+        assert_eq!(checked.is_err(), clash, "{one} and {other}");
+    }
+}

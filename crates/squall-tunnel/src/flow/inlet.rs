@@ -1,16 +1,18 @@
 //! Reads the datagrams of a flow from its socket.
 
 use std::{
+    future::pending,
     io,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-use tokio::{net::UdpSocket, time::sleep_until};
+use tokio::time::sleep_until;
 
 use super::{
     Flow,
+    live::{FlowSocket, Opened},
     socket::{Arrival, granted, receive},
 };
 use crate::{
@@ -26,20 +28,29 @@ const BATCH: usize = 64;
 /// Largest datagram.
 const MAX_DATAGRAM: usize = 65_536;
 
-/// Runs until it is aborted, or the socket cannot be read.
+/// Runs until it is aborted, or the socket cannot be read. Then it is opened anew by the next run.
 pub(super) async fn run(
     flow: Arc<Flow>,
-    socket: Arc<UdpSocket>,
+    socket: Arc<FlowSocket>,
     journal: Arc<Journal>,
 ) -> Result<(), String> {
     let mut config = flow.config.subscribe();
     let mut gatherer = Gatherer::new(&config.borrow_and_update().clone());
     let mut buffer = vec![0; MAX_DATAGRAM];
+    let (mut sockets, mut keep) = (socket.subscribe(), std::pin::pin!(socket.keep(&flow, &journal)));
     loop {
+        let opened = sockets.borrow_and_update().clone();
+        let readable = async {
+            match &opened {
+                Some(opened) => opened.socket.readable().await.map(|()| opened),
+                None => pending().await,
+            }
+        };
         let ends_at = gatherer.poll_timeout().and_then(|at| flow.clock.instant(at));
         let due = ends_at.unwrap_or_else(Instant::now).into();
         tokio::select! {
             biased;
+            never = &mut keep => match never {},
             changed = config.changed() => {
                 if changed.is_err() {
                     return Ok(());
@@ -47,9 +58,14 @@ pub(super) async fn run(
                 gatherer.close(&mut |frame| flow.dispatch(frame));
                 gatherer = Gatherer::new(&config.borrow_and_update().clone());
             }
-            ready = socket.readable() => {
-                ready.map_err(|error| format!("its socket cannot be read: {error}"))?;
-                read_batch(&flow, &socket, &journal, &mut gatherer, &mut buffer);
+            // The next round reads the new one.
+            _ = sockets.changed() => {}
+            ready = readable => {
+                let read = ready.and_then(|opened| read_batch(&flow, opened, &journal, &mut gatherer, &mut buffer));
+                if let Err(error) = read {
+                    socket.close();
+                    return Err(format!("its socket cannot be read: {error}"));
+                }
             }
             () = sleep_until(due), if ends_at.is_some() => {
                 gatherer.handle_timeout(flow.clock.now(), &mut |frame| flow.dispatch(frame));
@@ -59,25 +75,33 @@ pub(super) async fn run(
 }
 
 /// Reads the datagrams that are there, and dispatches them together.
+///
+/// # Errors
+/// If every read fails.
 fn read_batch(
     flow: &Arc<Flow>,
-    socket: &UdpSocket,
+    opened: &Opened,
     journal: &Journal,
     gatherer: &mut Gatherer,
     buffer: &mut [u8],
-) {
-    let before = gatherer.media();
+) -> io::Result<()> {
+    let (before, mut failures) = (gatherer.media(), 0);
     for _ in 0..BATCH {
-        match receive(socket, buffer) {
+        match receive(&opened.socket, buffer) {
             Ok(Arrival { length, from, age, overflowed }) => {
-                if let Some(lost) = flow.counters.overflowed(overflowed) {
-                    report_overflow(flow, journal, lost, granted(socket));
+                if let Some(lost) = flow.counters.overflowed(opened.overflowed(overflowed)) {
+                    report_overflow(flow, journal, lost, granted(&opened.socket));
                 }
                 push(flow, gatherer, &buffer[..length], from, age);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             // An ICMP error for an earlier datagram: its target does not listen.
-            Err(_) => {}
+            Err(error) => {
+                failures += 1;
+                if failures == BATCH {
+                    return Err(error);
+                }
+            }
         }
     }
     gatherer.flush(&mut |frame| flow.dispatch(frame));
@@ -86,6 +110,7 @@ fn read_batch(
         flow.set_media(media);
         tracing::info!(flow = flow.config().name, media = media.name(), "the media of the flow is detected");
     }
+    Ok(())
 }
 
 /// Reports the first datagrams that were lost inside this machine. How many follow is in the status.

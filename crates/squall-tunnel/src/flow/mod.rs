@@ -1,6 +1,8 @@
 //! One end of a flow: its socket, which outlives sessions, and its queue into the current session.
 
 mod inlet;
+mod live;
+mod place;
 mod registry;
 mod socket;
 mod uplink;
@@ -17,13 +19,10 @@ use std::{
 
 use squall::{BlockOptions, Channel, Priority};
 use squall_units::Micros;
-use tokio::{
-    net::UdpSocket,
-    sync::{Notify, watch},
-};
+use tokio::sync::{Notify, watch};
 
 pub use self::registry::FlowError;
-use self::uplink::SendQueue;
+use self::{live::FlowSocket, uplink::SendQueue};
 pub(crate) use self::{
     registry::Registry,
     uplink::{SessionSender, Uplink},
@@ -33,6 +32,8 @@ use crate::{
     config::{End, FlowConfig, MAX_THEIR_LATENCY},
     counters::{Fate, FlowCounters},
     frame::Frame,
+    journal::{Journal, Kind},
+    limiter::Throttle,
     media::{Class, Media},
     reorder::{Absence, Rule},
     status::{FlowStatus, StoryStatus},
@@ -44,10 +45,13 @@ use crate::{
 /// Bytes of the headers of a datagram in UDP and IPv4.
 const UDP_HEADERS: usize = 28;
 
+/// Datagrams that the system refuses are reported at most once in this time.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Where datagrams enter and leave.
 #[derive(Clone, Debug)]
 enum Port {
-    Socket(Arc<UdpSocket>),
+    Socket(Arc<FlowSocket>),
     Tun(tun::Port),
 }
 
@@ -56,6 +60,7 @@ enum Port {
 pub(crate) struct Flow {
     config: watch::Sender<Arc<FlowConfig>>,
     clock: Clock,
+    journal: Arc<Journal>,
     port: Port,
     /// The tenant that its datagrams are counted for.
     tenant: Option<Arc<Tenant>>,
@@ -67,6 +72,8 @@ pub(crate) struct Flow {
     pending: AtomicUsize,
     queue: Mutex<SendQueue>,
     pub(crate) counters: FlowCounters,
+    /// Datagrams that the system refuses.
+    refusals: Throttle,
     /// Why its blocks took their way, if that can be read.
     reasons: Option<Arc<Reasons>>,
     /// When a datagram last entered or left.
@@ -81,6 +88,7 @@ impl Flow {
     fn new(
         config: FlowConfig,
         clock: Clock,
+        journal: Arc<Journal>,
         port: Port,
         explains: bool,
         tenant: Option<Arc<Tenant>>,
@@ -89,6 +97,7 @@ impl Flow {
         let flow = Self {
             config: watch::Sender::new(Arc::new(config)),
             clock,
+            journal,
             port,
             tenant,
             sender: Mutex::default(),
@@ -96,6 +105,7 @@ impl Flow {
             pending: AtomicUsize::new(0),
             queue: Mutex::default(),
             counters: FlowCounters::default(),
+            refusals: Throttle::new(REFUSAL_INTERVAL),
             reasons: explains.then(Arc::default),
             last_used: AtomicU64::new(clock.now()),
             idle: Notify::new(),
@@ -150,16 +160,31 @@ impl Flow {
         true
     }
 
-    fn write_to(&self, socket: &UdpSocket, datagram: &[u8]) -> Written {
+    fn write_to(&self, socket: &FlowSocket, datagram: &[u8]) -> Written {
         let target = match self.config.borrow().end {
             End::Out(target) => Some(target),
             _ => *lock(&self.sender),
         };
-        match target.map(|target| socket.try_send_to(datagram, target)) {
+        let Some(target) = target else { return Written::Refused };
+        match socket.send(datagram, target) {
             Some(Ok(_)) => Written::Yes,
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Written::Later,
-            Some(Err(_)) | None => Written::Refused,
+            Some(Err(error)) => {
+                // A target that does not listen may do so in a moment, and is no matter of this machine.
+                if error.kind() != io::ErrorKind::ConnectionRefused {
+                    self.report_refusal(&socket.refusal(target, &error));
+                }
+                Written::Refused
+            }
+            // Its task reports why.
+            None => Written::Refused,
         }
+    }
+
+    fn report_refusal(&self, words: &str) {
+        let Some(before) = self.refusals.count() else { return };
+        let others = if before == 0 { String::new() } else { format!("; {before} others before it") };
+        self.journal.warn(Kind::Flow, format!("flow '{}': {words}{others}", self.config().name));
     }
 
     /// Bytes of the headers of datagrams, which count like theirs: each costs as much as they, however short it is. Packets of a TUN
@@ -298,7 +323,6 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Journal;
 
     /// The `out` end of a flow.
     pub(super) fn out(flow: &str) -> Arc<Flow> {

@@ -2,13 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    io,
     sync::{Arc, Mutex},
 };
 
 use tokio::sync::watch;
 
-use super::{Flow, Port, inlet, socket};
+use super::{Flow, Port, inlet, live::FlowSocket};
 use crate::{
     clock::{Clock, lock},
     config::{End, FlowConfig},
@@ -16,6 +15,7 @@ use crate::{
     supervise::{self, Supervised},
     tenants::tenant::Tenant,
     tun::{self, Tun},
+    wait::problem,
 };
 
 /// All flows, by name.
@@ -38,13 +38,13 @@ struct Entry {
     inlet: Option<Supervised>,
 }
 
-/// A flow that cannot be opened.
+/// A flow that cannot be opened, and not because an address, an interface or a route is not there yet.
 #[derive(Debug, thiserror::Error)]
-#[error("flow '{name}': {end}: {source}")]
+#[error("flow '{name}': {end}: {problem}")]
 pub struct FlowError {
     name: String,
     end: End,
-    source: io::Error,
+    problem: String,
 }
 
 impl Registry {
@@ -52,7 +52,7 @@ impl Registry {
         Self { clock, journal, explains, tun, flows: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
-    /// Replaces the flows. Unchanged flows continue; a changed one gets a new socket only if its address changed. Returns
+    /// Replaces the flows. Unchanged flows continue; a changed one gets a new socket only if its address or interface changed. Returns
     /// a description of the changes. On failure nothing changes.
     /// The flows of tenants are counted by them.
     pub(crate) fn set(
@@ -63,12 +63,13 @@ impl Registry {
         let mut flows = lock(&self.flows);
         let mut opened = Vec::new();
         for config in wanted {
-            if flows.get(&config.name).is_none_or(|entry| entry.flow.config().end != config.end) {
+            if flows.get(&config.name).is_none_or(|entry| !entry.flow.config().has_socket_of(config)) {
                 // The address may belong to a flow that gives it up, whose socket is still bound to it.
                 let previous = flows.values().find(|entry| {
                     let before = entry.flow.config();
-                    let stays = wanted.iter().any(|one| one.name == before.name && one.end == before.end);
-                    matches!(config.end, End::In(_)) && before.end == config.end && !stays
+                    let stays =
+                        wanted.iter().any(|one| one.name == before.name && one.has_socket_of(&before));
+                    matches!(config.end, End::In(_)) && before.has_socket_of(config) && !stays
                 });
                 let port = previous.map(|entry| entry.flow.port.clone());
                 let tenant = config.tenant().and_then(tenant);
@@ -86,7 +87,7 @@ impl Registry {
         for config in wanted {
             let Some(entry) = flows.get(&config.name) else { continue };
             entry.inlet.iter().for_each(Supervised::retry);
-            if *entry.flow.config() != *config && entry.flow.config().end == config.end {
+            if *entry.flow.config() != *config && entry.flow.config().has_socket_of(config) {
                 entry.flow.config.send_replace(Arc::new(config.clone()));
                 entry.flow.set_media(config.media);
                 changed.push(config.name.clone());
@@ -160,17 +161,21 @@ impl Registry {
         port: Option<Port>,
         tenant: Option<Arc<Tenant>>,
     ) -> Result<Arc<Flow>, FlowError> {
-        let failed = |source| FlowError { name: config.name.clone(), end: config.end, source };
+        let failed = |problem| FlowError { name: config.name.clone(), end: config.end, problem };
         let open = || match (config.end, &self.tun) {
-            (End::In(address), _) => socket::open(address, true).map(|socket| Port::Socket(Arc::new(socket))),
-            (End::Out(address), _) => {
-                socket::open(address, false).map(|socket| Port::Socket(Arc::new(socket)))
+            (End::In(address) | End::Out(address), _) => {
+                let opened = FlowSocket::open(config, address, &self.journal);
+                opened.map_or_else(
+                    |error| Err(failed(problem(address, &error))),
+                    |socket| Ok(Port::Socket(Arc::new(socket))),
+                )
             }
             (_, Some(tun)) => Ok(Port::Tun(tun::Port::new(tun.clone(), &config.name))),
-            (_, None) => Err(io::ErrorKind::NotFound.into()),
+            (_, None) => Err(failed("there is no TUN device".to_owned())),
         };
-        let port = port.map_or_else(|| open().map_err(failed), Ok)?;
-        Ok(Arc::new(Flow::new(config.clone(), self.clock, port, self.explains, tenant)))
+        let port = port.map_or_else(open, Ok)?;
+        let journal = self.journal.clone();
+        Ok(Arc::new(Flow::new(config.clone(), self.clock, journal, port, self.explains, tenant)))
     }
 }
 

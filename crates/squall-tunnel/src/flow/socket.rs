@@ -6,45 +6,142 @@ use std::{
     time::Duration,
 };
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
+
+use crate::wait::instead;
 
 /// Bytes of the kernel's buffers: the datagrams of a large key frame arrive, or leave, all at once.
 const BUFFER: usize = 4 << 20;
 
-/// A socket for an end of a flow: bound to its address if datagrams enter here, or for sending to it.
-pub(super) fn open(address: SocketAddr, is_in: bool) -> io::Result<UdpSocket> {
+/// What the socket of a flow is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Purpose {
+    /// Where datagrams enter, or where they are sent to.
+    pub(super) address: SocketAddr,
+    pub(super) is_in: bool,
+    /// The interface that is configured for a group.
+    pub(super) interface: Option<String>,
+    pub(super) ttl: u8,
+}
+
+impl Purpose {
+    pub(super) fn is_group(&self) -> bool {
+        self.address.ip().is_multicast()
+    }
+}
+
+/// A socket for an end of a flow: bound to its address, and in its group on the interface of this index, if datagrams enter here;
+/// or for sending to it, to a group over that interface. Without an index the routes of the system decide where datagrams leave.
+pub(super) fn open(purpose: &Purpose, index: Option<u32>) -> io::Result<UdpSocket> {
+    let address = purpose.address;
+    match bound(purpose, address, index) {
+        Ok(socket) => Ok(socket),
+        Err(error) => {
+            let other = instead(address, &error).filter(|_| purpose.is_in).ok_or(error)?;
+            tracing::warn!("{address}: this machine has no IPv6; datagrams enter at {other}");
+            bound(purpose, other, index)
+        }
+    }
+}
+
+fn bound(purpose: &Purpose, address: SocketAddr, index: Option<u32>) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     // The kernel may grant less, which is no failure.
     let _ = socket.set_recv_buffer_size(BUFFER);
     let _ = socket.set_send_buffer_size(BUFFER);
     request_reports(&socket);
-    if is_in {
-        listen(&socket, address)?;
+    if purpose.is_in {
+        listen(&socket, purpose, address, index)?;
     } else {
         let any: IpAddr =
             if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         socket.bind(&SocketAddr::new(any, 0).into())?;
+        if purpose.is_group() {
+            send_over(&socket, purpose, index)?;
+        }
     }
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket.into())
 }
 
 /// Binds, and joins the group of a multicast address.
-fn listen(socket: &Socket, address: SocketAddr) -> io::Result<()> {
-    if address.ip().is_multicast() {
-        socket.set_reuse_address(true)?;
-    }
+fn listen(socket: &Socket, purpose: &Purpose, address: SocketAddr, index: Option<u32>) -> io::Result<()> {
     if address.is_ipv6() && address.ip().is_unspecified() {
         // Whatever the system's default is.
         socket.set_only_v6(false)?;
     }
-    socket.bind(&address.into())?;
-    match address.ip() {
-        IpAddr::V4(group) if group.is_multicast() => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(group) if group.is_multicast() => socket.join_multicast_v6(&group, 0),
-        _ => Ok(()),
+    if !purpose.is_group() {
+        return socket.bind(&address.into());
     }
+    socket.set_reuse_address(true)?;
+    if purpose.interface.is_some() {
+        only_joined(socket, address);
+    }
+    let index = index.unwrap_or(0);
+    match address {
+        SocketAddr::V4(v4) => {
+            socket.bind(&address.into())?;
+            socket.join_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(index))
+        }
+        SocketAddr::V6(mut v6) => {
+            // A group of one link is that of an interface; others are bound to all.
+            if index > 0 && is_of_link(*v6.ip()) {
+                v6.set_scope_id(index);
+            }
+            socket.bind(&v6.into())?;
+            socket.join_multicast_v6(v6.ip(), index)
+        }
+    }
+}
+
+/// Whether a group exists on every link anew: of interface-local or link-local scope (RFC 4291 section 2.7).
+fn is_of_link(group: Ipv6Addr) -> bool {
+    matches!(group.octets()[1] & 0xf, 1 | 2)
+}
+
+/// Leaves out datagrams of the group that arrive on other interfaces, where other sockets have joined it.
+#[cfg(target_os = "linux")]
+fn only_joined(socket: &Socket, address: SocketAddr) {
+    let set = if address.is_ipv4() {
+        socket.set_multicast_all_v4(false)
+    } else {
+        socket.set_multicast_all_v6(false)
+    };
+    if let Err(error) = set {
+        tracing::debug!(%error, "the kernel does not tell groups of interfaces apart");
+    }
+}
+
+/// Other systems do so on their own.
+#[cfg(not(target_os = "linux"))]
+fn only_joined(_: &Socket, _: SocketAddr) {}
+
+/// Sets how datagrams for a group leave.
+fn send_over(socket: &Socket, purpose: &Purpose, index: Option<u32>) -> io::Result<()> {
+    match (purpose.address, index) {
+        (SocketAddr::V4(_), index) => {
+            socket.set_multicast_ttl_v4(purpose.ttl.into())?;
+            index.map_or(Ok(()), |index| send_over_v4(socket, index))
+        }
+        (SocketAddr::V6(_), index) => {
+            socket.set_multicast_hops_v6(purpose.ttl.into())?;
+            index.map_or(Ok(()), |index| socket.set_multicast_if_v6(index))
+        }
+    }
+}
+
+/// By its index: two modems may have the same address.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn send_over_v4(socket: &Socket, index: u32) -> io::Result<()> {
+    let any = Ipv4Addr::UNSPECIFIED;
+    Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)
+}
+
+/// The systems of BSD and Windows take an index as an address in 0.0.0.0/8.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn send_over_v4(socket: &Socket, index: u32) -> io::Result<()> {
+    socket.set_multicast_if_v4(&Ipv4Addr::from_bits(index))
 }
 
 /// A datagram that was read.
@@ -130,6 +227,11 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
 mod tests {
     use super::*;
+
+    fn open(address: SocketAddr, is_in: bool) -> io::Result<UdpSocket> {
+        super::open(&Purpose { address, is_in, interface: None, ttl: 1 }, None)
+    }
+
     #[tokio::test]
     async fn addresses_overlap_where_the_system_refuses_one_of_two_sockets() {
         let all = ["127.0.0.1", "127.0.0.2", "0.0.0.0", "::", "::1", "::ffff:127.0.0.1"];
@@ -158,6 +260,19 @@ mod tests {
         assert_eq!(socket_address(&on_link.into()), Some(on_link));
         let v4: SocketAddr = "192.0.2.1:7000".parse().expect("an address");
         assert_eq!(socket_address(&v4.into()), Some(v4));
+    }
+
+    #[tokio::test]
+    async fn a_datagram_for_a_group_has_the_ttl_of_the_flow() {
+        for address in ["239.1.1.1:5000", "[ff15::1]:5000"] {
+            let address: SocketAddr = address.parse().expect("an address");
+            let socket = super::open(&Purpose { address, is_in: false, interface: None, ttl: 7 }, None);
+            let socket = socket.expect("is opened");
+            let options = SockRef::from(&socket);
+            let ttl =
+                if address.is_ipv4() { options.multicast_ttl_v4() } else { options.multicast_hops_v6() };
+            assert_eq!(ttl.expect("is known"), 7);
+        }
     }
 
     #[tokio::test]

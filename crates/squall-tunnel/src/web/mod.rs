@@ -19,19 +19,20 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Notify, Semaphore},
+    sync::{Notify, OnceCell, Semaphore},
 };
 
 use self::feed::{Feed, LISTENERS, Messages};
 use crate::{
     clock::lock,
     exits::host_name,
-    journal::Kind,
+    journal::{Journal, Kind},
     limiter::Places,
     metrics,
     shared::Shared,
     status::{Status, WhyStatus},
     supervise::{self, Supervised},
+    wait::{self, POLL, Waiting, is_absent},
 };
 
 /// Most connections at a time that do not listen to the feed. The newest one takes the place of the oldest: a probe of
@@ -55,7 +56,7 @@ const SEND_BUFFER: usize = 64 << 10;
 
 /// The status cannot be served.
 #[derive(Debug, thiserror::Error)]
-#[error("metrics: cannot listen on {address}: {source}")]
+#[error("metrics: cannot listen on {address}: {}", wait::problem(*.address, .source))]
 pub struct WebError {
     address: SocketAddr,
     source: io::Error,
@@ -64,25 +65,26 @@ pub struct WebError {
 /// The server of the status. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Web {
-    address: SocketAddr,
+    listener: Arc<OnceCell<TcpListener>>,
     _tasks: [Supervised; 2],
 }
 
 impl Web {
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Its address, once it listens.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.listener.get().and_then(|listener| listener.local_addr().ok())
     }
 }
 
-/// Serves `/metrics`, `/status` and the page.
+/// Serves `/metrics`, `/status` and the page, as soon as the address is there.
 pub(crate) async fn serve(address: SocketAddr, shared: Arc<Shared>) -> Result<Web, WebError> {
-    let failed = |source| WebError { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    if !is_private(address.ip()) {
-        tracing::warn!(%address, "metrics and status are open to other machines");
-    }
-    let (listener, journal, feed) = (Arc::new(listener), shared.journal.clone(), Arc::new(Feed::default()));
+    let listener = match bind(address).await {
+        Ok(listener) => Some(listener),
+        Err(error) if is_absent(&error) => None,
+        Err(source) => return Err(WebError { address, source }),
+    };
+    let listener = Arc::new(OnceCell::new_with(listener));
+    let (journal, feed) = (shared.journal.clone(), Arc::new(Feed::default()));
     let (of_feed, published) = (shared.clone(), feed.clone());
     let publish = move || {
         let (shared, feed) = (of_feed.clone(), published.clone());
@@ -92,12 +94,55 @@ pub(crate) async fn serve(address: SocketAddr, shared: Arc<Shared>) -> Result<We
         }
     };
     let server = Arc::new(Server { shared, feed });
-    let serve = move || accept(listener.clone(), server.clone());
+    let accepting = listener.clone();
+    let serve = move || {
+        let (listener, server) = (accepting.clone(), server.clone());
+        async move {
+            let journal = &server.shared.journal;
+            let listener = listener.get_or_init(|| bind_later(address, journal)).await;
+            accept(listener, server.clone()).await
+        }
+    };
     let tasks = [
         supervise::restarting(journal.clone(), "the status page", serve),
         supervise::restarting(journal, "the feed of the status page", publish),
     ];
-    Ok(Web { address, _tasks: tasks })
+    Ok(Web { listener, _tasks: tasks })
+}
+
+async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    let bound = match bound.as_ref().map_err(|error| wait::instead(address, error)) {
+        Err(Some(other)) => {
+            tracing::warn!("metrics: this machine has no IPv6, {other} is used instead of {address}");
+            TcpListener::bind(other).await
+        }
+        _ => bound,
+    }?;
+    let address = bound.local_addr()?;
+    if !is_private(address.ip()) {
+        tracing::warn!(%address, "metrics and status are open to other machines");
+    }
+    Ok(bound)
+}
+
+/// Listens once the address is there and free.
+async fn bind_later(address: SocketAddr, journal: &Journal) -> TcpListener {
+    let mut waiting = Waiting::default();
+    loop {
+        match bind(address).await {
+            Ok(listener) => {
+                journal.info(Kind::Task, format!("metrics and status on http://{address}/"));
+                return listener;
+            }
+            Err(error) => {
+                let words =
+                    format!("metrics: {address}: {}; they wait for it", wait::problem(address, &error));
+                waiting.report(journal, Kind::Task, words);
+            }
+        }
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// What all connections share.
@@ -110,7 +155,7 @@ fn is_private(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
-async fn accept(listener: Arc<TcpListener>, server: Arc<Server>) -> Result<(), String> {
+async fn accept(listener: &TcpListener, server: Arc<Server>) -> Result<(), String> {
     // And one that takes the place of another.
     let permits = Arc::new(Semaphore::new(CONNECTIONS + LISTENERS + 1));
     let places = Arc::new(Places::new(CONNECTIONS));

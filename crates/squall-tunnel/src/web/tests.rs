@@ -20,7 +20,10 @@ async fn a_listener_that_does_not_read_is_disconnected() {
     let server = server();
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.expect("is bound"));
     let address = listener.local_addr().expect("is bound");
-    let accepting = tokio::spawn(accept(listener, server.clone()));
+    let accepting = tokio::spawn({
+        let (listener, server) = (listener, server.clone());
+        async move { accept(&listener, server).await }
+    });
     let mut stream = TcpStream::connect(address).await.expect("connects");
     let _ = socket2::SockRef::from(&stream).set_recv_buffer_size(4096);
     stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("is sent");

@@ -1,0 +1,341 @@
+//! Sockets of flows while interfaces, addresses and routes come and go.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::{
+    fs::{self, File},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    os::fd::AsFd as _,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::*;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use squall_tunnel::{
+    Config, Tunnel,
+    config::{ConnectConfig, IdentityConfig, ListenConfig, Side, TrustConfig},
+};
+
+/// Set in the process that runs a test in a network namespace of its own.
+const INSIDE: &str = "SQUALL_TEST_NAMESPACE";
+
+/// Runs the test of this name in a network namespace where the default route leads over `modem9`, with a camera on another cable.
+fn in_namespace(name: &str, test: impl AsyncFn(Camera)) {
+    if std::env::var_os(INSIDE).is_some() {
+        run("ip link set lo up");
+        run("ip link add modem9 type veth peer name mast9");
+        run("ip link set mast9 up");
+        run("ip addr add 10.9.9.2/24 dev modem9");
+        run("ip link set modem9 up");
+        run("ip route add default via 10.9.9.1 dev modem9");
+        within(async || test(Camera::new()).await);
+        return;
+    }
+    let this = std::env::current_exe().expect("is known");
+    let mut inside = Command::new("unshare");
+    inside.args(["-r", "-n"]).arg(this).args(["--exact", name, "--nocapture"]);
+    let output = match inside.env(INSIDE, "1").output() {
+        Ok(output) => output,
+        Err(error) => return squall_testing::skipped(&format!("there is no unshare (util-linux): {error}")),
+    };
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    if text.contains("unshare failed") {
+        return squall_testing::skipped("network namespaces are not permitted here");
+    }
+    println!("{text}");
+    assert!(output.status.success() && text.contains("1 passed"), "{}", output.status);
+}
+
+fn run(command: &str) {
+    let mut words = command.split(' ');
+    let status =
+        Command::new(words.next().expect("a program")).args(words).status().expect("it can be started");
+    assert!(status.success(), "{command}");
+}
+
+/// A network namespace at the other end of the cable `lan9`.
+struct Camera(Child);
+
+impl Camera {
+    /// Without the cable.
+    fn new() -> Self {
+        let child = Command::new("unshare").args(["-n", "sleep", "300"]).spawn().expect("unshare starts");
+        let camera = Self(child);
+        let namespace = |id: &str| fs::read_link(format!("/proc/{id}/ns/net")).ok();
+        while namespace(&camera.id()).is_none_or(|other| Some(other) == namespace("self")) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        camera
+    }
+
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Connects the cable.
+    fn plug(&self) {
+        run("ip link add lan9 type veth peer name eth9");
+        run(&format!("ip link set eth9 netns {}", self.id()));
+        let inside = format!("nsenter -t {} -n", self.id());
+        run(&format!("{inside} ip addr add 192.168.9.9/24 dev eth9"));
+        run(&format!("{inside} ip -6 addr add fd09::9/64 dev eth9 nodad"));
+        run(&format!("{inside} ip link set eth9 up"));
+        run(&format!("{inside} ip route add 224.0.0.0/4 dev eth9"));
+        run("ip addr add 192.168.9.2/24 dev lan9");
+        run("ip -6 addr add fd09::2/64 dev lan9 nodad");
+        run("ip link set lan9 up");
+    }
+
+    /// A socket there.
+    fn socket(&self, address: SocketAddr) -> UdpSocket {
+        let namespace = File::open(format!("/proc/{}/ns/net", self.id())).expect("is there");
+        let bound = thread::spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("may move");
+            UdpSocket::bind(address)
+        });
+        bound.join().expect("ends").expect("is bound")
+    }
+
+    /// Sends to a group until something of it has come in at the flow, and returns its line of the log.
+    async fn reaches(&self, entry: &Tunnel, flow: usize, group: &str) {
+        let group: SocketAddr = group.parse().expect("is an address");
+        let any = if group.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let count = |entry: &Tunnel| entry.status().flows[flow].datagrams_in;
+        let (begin, before) = (Instant::now(), count(entry));
+        while count(entry) == before {
+            assert!(begin.elapsed() < PATIENCE, "nothing comes from {group}: {}", words(entry));
+            // The cable may be made anew meanwhile.
+            let _ = self.socket(any.parse().expect("is an address")).send_to(b"picture", group);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Drop for Camera {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An entry with these flows, whose exit is never reached.
+async fn entry(flows: &[&str]) -> Tunnel {
+    let to: SocketAddr = "127.0.0.1:9".parse().expect("is an address");
+    let connect = ConnectConfig {
+        interfaces: vec!["127.0.0.1".to_owned()],
+        ..ConnectConfig::new(vec![to.into()], TrustConfig::Insecure)
+    };
+    let flows = flows.iter().map(|flow| flow_in(flow)).collect();
+    Tunnel::start(Config { flows, ..Config::new(Side::Connect(connect), token()) }).await.expect("starts")
+}
+
+/// Waits for words in the log.
+async fn says(tunnel: &Tunnel, expected: &str) {
+    until(tunnel, expected, |status| status.events.iter().any(|event| event.words.contains(expected))).await;
+}
+
+#[test]
+fn a_group_is_joined_on_the_interface_that_is_named() {
+    in_namespace("a_group_is_joined_on_the_interface_that_is_named", async |camera| {
+        camera.plug();
+        let entry = entry(&[
+            "a=udp://239.1.1.1:5000,interface=lan9",
+            "b=udp://[ff15::1]:5000,interface=lan9",
+            "c=udp://[ff02::99]:5000,interface=lan9",
+            "d=udp://239.1.1.4:5000",
+        ])
+        .await;
+        camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+        camera.reaches(&entry, 1, "[ff15::1]:5000").await;
+        camera.reaches(&entry, 2, "[ff02::99]:5000").await;
+        // The system would take the modem, and the line says so.
+        says(&entry, "flow 'd': group 239.1.1.4 joined on modem9, to which the routes of the system lead")
+            .await;
+        says(&entry, "flow 'd': nothing has come to the group 239.1.1.4:5000 on modem9 for 10 s").await;
+        assert!(words(&entry).contains("interface in the flow names another: lan9"), "{}", words(&entry));
+        assert_eq!(entry.status().flows[3].datagrams_in, 0);
+        entry.stop().await;
+    });
+}
+
+#[test]
+fn a_group_is_joined_again_when_its_interface_returns_or_has_another_address() {
+    in_namespace(
+        "a_group_is_joined_again_when_its_interface_returns_or_has_another_address",
+        async |camera| {
+            let entry =
+                entry(&["a=udp://239.1.1.1:5000,interface=lan9", "b=udp://[ff02::99]:5000,interface=lan9"])
+                    .await;
+            says(&entry, "flow 'a': there is no interface 'lan9'; there are modem9; the flow waits for it")
+                .await;
+            camera.plug();
+            camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+            camera.reaches(&entry, 1, "[ff02::99]:5000").await;
+            for _ in 0..2 {
+                run("ip link del lan9");
+                camera.plug();
+                camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+                camera.reaches(&entry, 1, "[ff02::99]:5000").await;
+            }
+            let joined = |tunnel: &Tunnel| words(tunnel).matches("group 239.1.1.1 joined on lan9").count();
+            let before = joined(&entry);
+            run("ip addr add 192.168.9.3/24 dev lan9");
+            run("ip addr del 192.168.9.2/24 dev lan9");
+            let begin = Instant::now();
+            while joined(&entry) == before {
+                assert!(begin.elapsed() < PATIENCE, "not joined again: {}", words(&entry));
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+            assert_eq!(entry.status().task_failures, 0);
+            entry.stop().await;
+        },
+    );
+}
+
+#[test]
+fn a_group_without_a_name_follows_the_routes_while_nothing_comes() {
+    in_namespace("a_group_without_a_name_follows_the_routes_while_nothing_comes", async |camera| {
+        run("ip route del default");
+        let (other, local) = (free_port(), UdpSocket::bind("127.0.0.1:0").expect("is bound"));
+        let entry = entry(&["a=udp://239.1.1.1:5000", &format!("b=udp://127.0.0.1:{other}")]).await;
+        says(&entry, "flow 'a': there is no route to the group 239.1.1.1").await;
+        local.send_to(b"x", ("127.0.0.1", other)).expect("is sent");
+        until(&entry, "another flow", |status| status.flows[1].datagrams_in == 1).await;
+        // The modem comes first.
+        run("ip route add default via 10.9.9.1 dev modem9");
+        says(&entry, "group 239.1.1.1 joined on modem9").await;
+        camera.plug();
+        run("ip route add 239.0.0.0/8 dev lan9");
+        camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+        // Another way to the network does not take the source away.
+        run("ip route del 239.0.0.0/8 dev lan9");
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(3) {
+            camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+        }
+        run("ip route del default");
+        camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+        run("ip link del lan9");
+        camera.plug();
+        run("ip route add 239.0.0.0/8 dev lan9");
+        camera.reaches(&entry, 0, "239.1.1.1:5000").await;
+        entry.stop().await;
+    });
+}
+
+#[test]
+fn datagrams_leave_for_a_group_over_the_interface_that_is_named_and_otherwise_one_line_says_why_not() {
+    let name =
+        "datagrams_leave_for_a_group_over_the_interface_that_is_named_and_otherwise_one_line_says_why_not";
+    in_namespace(name, async |camera| {
+        run("ip route del default");
+        camera.plug();
+        let receiver = camera.socket("0.0.0.0:6000".parse().expect("is an address"));
+        receiver
+            .join_multicast_v4(&Ipv4Addr::new(239, 2, 2, 2), &Ipv4Addr::new(192, 168, 9, 9))
+            .expect("joins");
+        receiver.set_read_timeout(Some(PATIENCE)).expect("is set");
+        let (port, other) = (free_port(), free_port());
+        let flows = ["a=udp://239.2.2.2:6000,interface=lan9", "b=udp://239.3.3.3:6000"].map(flow_out);
+        let exit = Tunnel::start(exit_config(0, None, flows.into())).await.expect("starts");
+        let flows = [format!("a=udp://127.0.0.1:{port}"), format!("b=udp://127.0.0.1:{other}")];
+        let flows = flows.iter().map(|flow| flow_in(flow)).collect();
+        let entry = Tunnel::start(entry_config(&exit, flows)).await.expect("starts");
+        attached(&entry).await;
+        attached(&exit).await;
+        let source = UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        let arrives = || {
+            source.send_to(b"picture", ("127.0.0.1", port)).expect("is sent");
+            let mut buffer = [0; 100];
+            let (length, from) = receiver.recv_from(&mut buffer).expect("arrives");
+            assert_eq!(
+                (&buffer[..length], from.ip().to_string()),
+                (&b"picture"[..], "192.168.9.2".to_owned())
+            );
+        };
+        arrives();
+        for _ in 0..20 {
+            source.send_to(b"picture", ("127.0.0.1", other)).expect("is sent");
+        }
+        until(&exit, "refused", |status| status.flows[1].unwritten == 20).await;
+        let lines = words(&exit);
+        assert_eq!(lines.matches("datagrams do not leave").count(), 1, "{lines}");
+        let line = "flow 'b': datagrams do not leave for 239.3.3.3:6000: Network is unreachable (os error 101); \
+                    no route leads to the group: set interface in the flow, or add a route";
+        assert!(lines.contains(line), "{lines}");
+        // The cable is another one afterwards.
+        run("ip link del lan9");
+        says(&exit, "flow 'a': there is no interface 'lan9'").await;
+        camera.plug();
+        let receiver = camera.socket("0.0.0.0:6001".parse().expect("is an address"));
+        drop(receiver);
+        let again = camera.socket("239.2.2.2:6000".parse().expect("is an address"));
+        again.join_multicast_v4(&Ipv4Addr::new(239, 2, 2, 2), &Ipv4Addr::new(192, 168, 9, 9)).expect("joins");
+        again.set_read_timeout(Some(Duration::from_millis(100))).expect("is set");
+        let begin = Instant::now();
+        while again.recv(&mut [0; 100]).is_err() {
+            assert!(begin.elapsed() < PATIENCE, "nothing arrives: {}", words(&exit));
+            source.send_to(b"picture", ("127.0.0.1", port)).expect("is sent");
+        }
+        entry.stop().await;
+        exit.stop().await;
+    });
+}
+
+#[test]
+fn addresses_that_are_not_there_yet_are_waited_for() {
+    in_namespace("addresses_that_are_not_there_yet_are_waited_for", async |_| {
+        let listen: SocketAddr = "10.9.8.1:4433".parse().expect("is an address");
+        let flows = vec![flow_in("a=udp://10.9.8.1:5000"), flow_in("b=udp://127.0.0.1:5000")];
+        let side = Side::Listen(ListenConfig::new(listen, IdentityConfig::Fresh));
+        let metrics = Some("10.9.8.1:9464".parse().expect("is an address"));
+        let config = Config { flows, metrics, ..Config::new(side, token()) };
+        let mut start = tokio::spawn(Tunnel::start(config));
+        let early = tokio::time::timeout(Duration::from_secs(2), &mut start).await;
+        assert!(early.is_err(), "it listens nowhere");
+        run("ip addr add 10.9.8.1/32 dev lo");
+        let exit =
+            tokio::time::timeout(PATIENCE, start).await.expect("in time").expect("ends").expect("starts");
+        assert_eq!(exit.listening(), Some(listen));
+        let begin = Instant::now();
+        let source = UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        let mut there = (false, false);
+        while there != (true, true) {
+            assert!(begin.elapsed() < PATIENCE, "{there:?}: {}", words(&exit));
+            let _ = source.send_to(b"x", "10.9.8.1:5000");
+            there = (exit.status().flows[0].datagrams_in > 0, exit.metrics() == metrics);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let lines = words(&exit);
+        for line in [
+            "flow 'a': 10.9.8.1:5000: no interface has this address; the flow waits for it",
+            "metrics: 10.9.8.1:9464: no interface has this address; they wait for it",
+            "cannot listen on 10.9.8.1:4433: no interface has this address; the exit waits for it",
+        ] {
+            assert_eq!(lines.matches(line).count(), 1, "{line} in {lines}");
+        }
+        exit.stop().await;
+    });
+}
+
+#[test]
+fn a_port_in_use_is_an_error_at_once() {
+    within(async || {
+        let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+        let (udp, tcp) = (udp.expect("is bound"), tcp.expect("is bound"));
+        let udp_at = udp.local_addr().expect("is bound");
+        let config = |flow: &str| exit_config(0, None, vec![flow_in(flow)]);
+        let error = Tunnel::start(config(&format!("x=udp://{udp_at}"))).await.expect_err("is in use");
+        assert_eq!(error.to_string(), format!("flow 'x': in udp://{udp_at}: address in use"));
+        let metrics = tcp.local_addr().expect("is bound");
+        let other =
+            Config { metrics: Some(metrics), ..config(&format!("x=udp://127.0.0.1:{}", free_port())) };
+        let error = Tunnel::start(other).await.expect_err("is in use");
+        assert_eq!(error.to_string(), format!("metrics: cannot listen on {metrics}: address in use"));
+    });
+}
