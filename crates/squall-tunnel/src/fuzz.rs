@@ -14,7 +14,7 @@ use crate::{
     control::Message,
     frame::{self, FrameReader},
     gather::Gatherer,
-    media::{Cut, Cutter},
+    media::{Cut, Cutter, samples},
 };
 
 /// Any bytes as a message of channel 0: what is read is written the same again.
@@ -97,8 +97,20 @@ static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
 /// says whether what is there is handed over. All leave in frames, in their order and unchanged.
 pub fn media(input: &[u8]) {
     let Some((choice, mut rest)) = input.split_first() else { return };
-    let mut gatherer = Gatherer::new(&FLOWS[usize::from(*choice) % FLOWS.len()]);
-    let (mut now, mut sent, mut came): (Micros, Vec<Vec<u8>>, Vec<Vec<u8>>) = (0, Vec::new(), Vec::new());
+    let mut datagrams = Vec::new();
+    while let Some((&[high, low, after], more)) = rest.split_first_chunk::<3>() {
+        let length = usize::from(u16::from_be_bytes([high, low]) % 1_600).min(more.len());
+        let (datagram, more) = more.split_at(length);
+        datagrams.push((after, datagram.to_vec()));
+        rest = more;
+    }
+    carry(usize::from(*choice) % FLOWS.len(), &datagrams);
+}
+
+/// Carries datagrams in a flow of a kind, each after a time that also says whether what is there is handed over.
+fn carry(flow: usize, datagrams: &[(u8, Vec<u8>)]) {
+    let mut gatherer = Gatherer::new(&FLOWS[flow]);
+    let (mut now, mut came): (Micros, Vec<Vec<u8>>) = (0, Vec::new());
     let mut reader = FrameReader::default();
     let mut out = |frame: frame::Frame| {
         if frame.begins {
@@ -113,20 +125,81 @@ pub fn media(input: &[u8]) {
             at = record.next;
         }
     };
-    while let Some((&[high, low, after], more)) = rest.split_first_chunk::<3>() {
-        let length = usize::from(u16::from_be_bytes([high, low]) % 1_600).min(more.len());
-        let (datagram, more) = more.split_at(length);
-        now += Micros::from(after) * 100;
+    for (after, datagram) in datagrams {
+        now += Micros::from(*after) * 100;
         gatherer.handle_timeout(now, &mut out);
         gatherer.push(now, datagram, &mut out);
         if after % 2 == 0 {
             gatherer.flush(&mut out);
         }
-        sent.push(datagram.to_vec());
-        rest = more;
     }
     gatherer.close(&mut out);
-    assert!(sent == came, "datagrams are lost, changed or out of order");
+    let sent = datagrams.iter().map(|(_, datagram)| datagram);
+    assert!(sent.eq(&came), "datagrams are lost, changed or out of order");
+}
+
+/// A transport stream with right tables that datagrams cut anywhere: each packet is read once, and what leaves is what entered.
+///
+/// The first byte chooses what stands between packets, a byte for each datagram how long it is, and the rest is in the packets.
+pub fn ts_cut(input: &[u8]) {
+    let mut input = Input(input);
+    let behind = vec![0; [0, 4, 16][usize::from(input.byte() % 3)]];
+    let sizes: Vec<usize> = (0..=input.byte() % 32).map(|_| 1 + usize::from(input.byte()) * 6).collect();
+    let mut packets = vec![samples::packet(0, true, &[&[0], &program()[..]].concat())];
+    let map = samples::section(2, &[0xe1, 1, 0xf0, 0, 0x02, 0xe1, 1, 0xf0, 0]);
+    packets.push(samples::packet(MAP, true, &[&[0], &map[..]].concat()));
+    for _ in 0..40 {
+        let head = input.byte();
+        let length = usize::from(input.byte()).min(184);
+        let mut body = input.take(length);
+        // No byte that looks like the first of a packet.
+        body.iter_mut().filter(|byte| **byte == 0x47).for_each(|byte| *byte = 0);
+        packets.push(samples::packet([VIDEO, 0x102][usize::from(head & 1)], head & 2 != 0, &body));
+    }
+    packets
+        .iter_mut()
+        .flat_map(|packet| &mut packet[1..])
+        .filter(|byte| **byte == 0x47)
+        .for_each(|byte| *byte = 0);
+    let stream: Vec<u8> = packets.iter().flat_map(|packet| [&packet[..], &behind].concat()).collect();
+    let (mut datagrams, mut at) = (Vec::new(), 0);
+    for size in sizes.iter().cycle() {
+        let end = stream.len().min(at + size);
+        datagrams.push((*size as u8, stream[at..end].to_vec()));
+        at = end;
+        if at == stream.len() {
+            break;
+        }
+    }
+    let found = samples::packets_in(datagrams.iter().map(|(_, datagram)| &datagram[..]));
+    assert!(found == packets, "{} packets of {} are read", found.len(), packets.len());
+    let flow = Media::ALL.iter().position(|(_, media)| *media == Media::Ts).expect("is one of them");
+    carry(flow, &datagrams);
+}
+
+/// Sections of tables back to back, behind the end of an earlier one, and with tables of others between: each is read once.
+///
+/// The first byte says how much of an earlier section there is; two bytes for each section how long it is and of which table.
+pub fn sections(input: &[u8]) {
+    let mut input = Input(input);
+    let before = vec![1; usize::from(input.byte() % 183)];
+    let (mut sections, mut expected) = (Vec::new(), Vec::new());
+    while !input.0.is_empty() && expected.len() < 64 {
+        let (head, length) = (input.byte(), usize::from(input.byte()) * 4 % 1_013);
+        let body = input.take(length);
+        let number = expected.len() as u8;
+        if head & 3 == 0 {
+            sections.push(samples::section_of(0xc0, 1, [0, 0], true, &body));
+            continue;
+        }
+        sections.push(samples::section_of(2, 1, [number, 255], head & 3 != 1, &body));
+        if head & 3 != 1 {
+            expected.push((number, body));
+        }
+    }
+    let listed: Vec<&[u8]> = sections.iter().map(Vec::as_slice).collect();
+    let found = samples::sections_in(2, &samples::packed(MAP, &before, &listed));
+    assert!(found == expected, "{} sections of {} are read", found.len(), expected.len());
 }
 
 /// PID of the program map, and of video.
@@ -140,7 +213,6 @@ const VIDEO: u16 = 0x101;
 pub fn ts(input: &[u8]) {
     let mut input = Input(input);
     let mut cutter = Cutter::new(Media::Ts);
-    let program = section(0, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8]);
     let mut map = vec![0xe0 | (VIDEO >> 8) as u8, VIDEO as u8, 0xf0, 0];
     let kind = [0x02, 0x1b, 0x24, 0x10][usize::from(input.byte() & 3)];
     map.extend([kind, 0xe0 | (VIDEO >> 8) as u8, VIDEO as u8, 0xf0, 0]);
@@ -149,20 +221,20 @@ pub fn ts(input: &[u8]) {
         map.extend([0x03, 0xe1, 2 + n, 0xf0, descriptor as u8]);
         map.extend(std::iter::repeat_n(n, descriptor));
     }
-    let map = section(2, &map);
-    for (pid, table) in [(0, program), (MAP, map)] {
+    let map = samples::section(2, &map);
+    for (pid, table) in [(0, program()), (MAP, map)] {
         for packet in split(pid, &table, &mut input) {
             cutter.cut(&packet);
         }
     }
-    let start = cutter.cut(&packet(VIDEO, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0]));
+    let start = cutter.cut(&samples::packet(VIDEO, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0]));
     assert!(!start.apart && start.starts, "the video of right tables is not found: {start:?}");
     while !input.0.is_empty() {
         let head = [input.byte(), input.byte(), input.byte()];
         let pid = [0, MAP, VIDEO, u16::from(head[1])][usize::from(head[0] & 3)];
         let (body, rest) = input.0.split_at(usize::from(head[2]).min(184).min(input.0.len()));
         input.0 = rest;
-        let mut packet = packet(pid, head[0] & 0x40 != 0, body);
+        let mut packet = samples::packet(pid, head[0] & 0x40 != 0, body);
         if head[0] & 0x20 != 0 {
             // With an adaptation field of whatever is there.
             packet[3] |= 0x20;
@@ -172,13 +244,9 @@ pub fn ts(input: &[u8]) {
     }
 }
 
-/// A section with its length and check sum, which the parser does not verify.
-fn section(id: u8, body: &[u8]) -> Vec<u8> {
-    let length = body.len() + 9;
-    let mut section = vec![id, 0xb0 | (length >> 8) as u8, length as u8, 0, 1, 0xc1, 0, 0];
-    section.extend(body);
-    section.extend([0; 4]);
-    section
+/// The table that names [`MAP`].
+fn program() -> Vec<u8> {
+    samples::section(0, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8])
 }
 
 /// The packets of a section, each with as much of it as the input says, behind an adaptation field.
@@ -188,23 +256,12 @@ fn split(pid: u16, section: &[u8], input: &mut Input<'_>) -> Vec<Vec<u8>> {
         let room = if first { 182 } else { 183 };
         let (part, after) = rest.split_at((1 + usize::from(input.byte())).min(room).min(rest.len()));
         let pointer: &[u8] = if first { &[0] } else { &[] };
-        packets.push(packet(pid, first, &[pointer, part].concat()));
+        let mut packet = samples::packet(pid, first, &[pointer, part].concat());
+        packet[3] |= packets.len() as u8 & 0x0f;
+        packets.push(packet);
         (rest, first) = (after, false);
     }
     packets
-}
-
-/// A packet whose payload is filled up in front, with an adaptation field.
-fn packet(pid: u16, starts: bool, payload: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x47, u8::from(starts) << 6 | (pid >> 8) as u8 & 0x1f, pid as u8, 0x10];
-    let spare = 184 - payload.len();
-    if spare > 0 {
-        packet[3] |= 0x20;
-        packet.push(spare as u8 - 1);
-        packet.extend([0].into_iter().chain([0xff; 182]).take(spare - 1));
-    }
-    packet.extend(payload);
-    packet
 }
 
 /// Any text as a configuration: an error names its place in one line.
@@ -246,7 +303,9 @@ mod tests {
         replay("rpc", super::rpc);
         replay("tenants", super::tenants);
         replay("media", super::media);
+        replay("sections", super::sections);
         replay("ts", super::ts);
+        replay("ts_cut", super::ts_cut);
         replay("tunnel_toml", super::tunnel_toml);
     }
 }

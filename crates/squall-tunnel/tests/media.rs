@@ -274,6 +274,19 @@ fn a_transport_stream_of_h264_and_of_h265() {
     });
 }
 
+/// ffmpeg's own size of datagrams, 1,472 bytes, is not a multiple of any packet.
+#[test]
+fn a_transport_stream_as_ffmpeg_sends_it() {
+    within(async || {
+        for (name, mode) in [("ts188", "0"), ("ts192", "1")] {
+            let Some(clip) = Clip::make(name, "clip.ts", X264) else { return };
+            let send = ["-map", "0:v", "-c", "copy", "-f", "mpegts", "-mpegts_m2ts_mode", mode];
+            let status = play(&clip.file, "ts", &send, |port| format!("udp://127.0.0.1:{port}")).await;
+            assert_eq!(classes(&status), by_type(&clip), "{name}: {:?}", status.flows[0].sent);
+        }
+    });
+}
+
 #[test]
 fn a_transport_stream_in_rtp_with_sound() {
     within(async || {

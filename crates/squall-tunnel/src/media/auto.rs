@@ -2,7 +2,7 @@
 
 use rtp_types::RtpPacket;
 
-use super::{class::Media, packet::is_ts, rtp};
+use super::{align::is_ts, class::Media, rtp};
 
 /// Datagrams after which an undetected flow counts as plain datagrams.
 const MAX_DATAGRAMS: u32 = 64;

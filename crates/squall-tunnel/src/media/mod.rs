@@ -1,15 +1,21 @@
 //! Finds the frames that datagrams belong to, and their classes.
 
+mod align;
 mod annexb;
 mod auto;
 mod av1;
 mod chain;
 mod class;
+mod formats;
 mod h264;
 mod h265;
 mod packet;
+mod pictures;
 mod psi;
 mod rtp;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod samples;
+mod sections;
 mod ts;
 mod vp8;
 mod vp9;
@@ -122,12 +128,8 @@ mod tests {
         }
     }
 
-    /// A packet with a table (ISO 13818-1 §2.4.4) on this PID: for the first program, a map on PID 0x100.
+    /// A packet with a table: for the first program, a map on PID 0x100.
     fn table(pid: u16, id: u8, body: &[u8]) -> Vec<u8> {
-        let mut packet = vec![0x47, 0x40 | (pid >> 8) as u8, pid as u8, 0x10, 0];
-        packet.extend([id, 0xb0, body.len() as u8 + 9, 0, 1, 0xc1, 0, 0]);
-        packet.extend(body);
-        packet.resize(188, 0xff);
-        packet
+        samples::alone(pid, 0, &[&samples::section(id, body)]).remove(0)
     }
 }

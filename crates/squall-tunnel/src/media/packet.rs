@@ -7,40 +7,71 @@ pub(super) const LENGTH: usize = 188;
 pub(super) const NULL_PID: u16 = 0x1fff;
 
 /// First byte of each packet.
-const SYNC: u8 = 0x47;
+pub(super) const SYNC: u8 = 0x47;
 
-/// A packet.
+/// A packet, or the beginning of one whose rest comes with the next datagram.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet<'a>(&'a [u8; LENGTH]);
+pub(super) struct Packet<'a> {
+    bytes: &'a [u8],
+    /// Bytes at the front that were there when its beginning was read.
+    read: usize,
+}
 
 impl<'a> Packet<'a> {
-    /// The packet in these bytes, if they are one.
-    pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
-        let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
-        (bytes[0] == SYNC).then_some(Self(bytes))
+    /// Bytes that show the packet id, and whether decoding can begin here.
+    pub(super) const HEAD: usize = 6;
+
+    /// The packet in these bytes, if they are one or its beginning. Some of them may have been read.
+    pub(super) fn new(bytes: &'a [u8], read: usize) -> Option<Self> {
+        let is_packet = bytes.first() == Some(&SYNC) && (Self::HEAD..=LENGTH).contains(&bytes.len());
+        is_packet.then_some(Self { bytes, read: if read < Self::HEAD { 0 } else { read } })
+    }
+
+    /// As much of it as is there.
+    pub(super) fn bytes(self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Packet id.
     pub(super) fn pid(self) -> u16 {
-        u16::from_be_bytes([self.0[1] & 0x1f, self.0[2]])
+        u16::from_be_bytes([self.bytes[1] & 0x1f, self.bytes[2]])
+    }
+
+    /// Whether nothing of it was read before.
+    pub(super) fn is_new(self) -> bool {
+        self.read == 0
+    }
+
+    /// Whether all of it is there.
+    pub(super) fn is_complete(self) -> bool {
+        self.bytes.len() == LENGTH
     }
 
     /// Whether a PES packet or a section begins in it.
     pub(super) fn is_unit_start(self) -> bool {
-        self.0[1] & 0x40 != 0
+        self.bytes[1] & 0x40 != 0
     }
 
-    /// The adaptation field behind its length, if there is one (§2.4.3.4).
-    pub(super) fn adaptation_field(self) -> Option<&'a [u8]> {
-        let has_field = self.0[3] & 0x20 != 0;
-        has_field.then(|| self.0.get(5..5 + usize::from(self.0[4]))).flatten()
+    /// Whether it has a payload.
+    pub(super) fn has_payload(self) -> bool {
+        self.bytes[3] & 0x10 != 0 && self.content() < LENGTH
     }
 
-    /// The payload, if there is any.
-    pub(super) fn payload(self) -> Option<&'a [u8]> {
-        let start = if self.0[3] & 0x20 != 0 { 5 + usize::from(self.0[4]) } else { 4 };
-        let payload = self.0.get(start..).filter(|payload| !payload.is_empty());
-        payload.filter(|_| self.0[3] & 0x10 != 0)
+    /// The payload, as much of it as is there.
+    pub(super) fn payload(self) -> &'a [u8] {
+        if self.has_payload() { self.bytes.get(self.content()..).unwrap_or_default() } else { &[] }
+    }
+
+    /// What it adds to the elementary stream, and was not read before.
+    pub(super) fn elementary(self) -> &'a [u8] {
+        let mut from = self.content();
+        if self.is_unit_start() {
+            // The header of a PES packet has its length in the ninth byte (§2.4.3.6).
+            let Some(length) = self.payload().get(8) else { return &[] };
+            from += 9 + usize::from(*length);
+        }
+        let rest = self.bytes.get(from.max(self.read)..);
+        rest.filter(|_| self.has_payload()).unwrap_or_default()
     }
 
     /// Whether decoding can begin here.
@@ -48,10 +79,10 @@ impl<'a> Packet<'a> {
         self.adaptation_field().and_then(|field| field.first()).is_some_and(|flags| flags & 0x40 != 0)
     }
 
-    /// Whether the adaptation field is longer than its content, as in the last packet of a PES packet: the next one begins
-    /// in a packet of its own (§2.4.3.3, §2.4.3.5).
+    /// Whether the adaptation field of a complete packet is longer than its content, as in the last packet of a PES packet:
+    /// the next one begins in a packet of its own (§2.4.3.3, §2.4.3.5).
     pub(super) fn is_stuffed(self) -> bool {
-        let Some(field) = self.adaptation_field() else { return false };
+        let Some(field) = self.adaptation_field().filter(|_| self.is_complete()) else { return false };
         // A field without flags is one byte of stuffing.
         let Some(flags) = field.first() else { return true };
         // Clock references of six bytes, the splice countdown; private data and extensions have a length.
@@ -64,11 +95,16 @@ impl<'a> Packet<'a> {
         }
         field.len() > used
     }
-}
 
-/// Whether bytes consist of packets.
-pub(super) fn is_ts(bytes: &[u8]) -> bool {
-    !bytes.is_empty()
-        && bytes.len().is_multiple_of(LENGTH)
-        && bytes.chunks_exact(LENGTH).all(|packet| packet[0] == SYNC)
+    /// Where the payload begins.
+    fn content(self) -> usize {
+        if self.bytes[3] & 0x20 != 0 { 5 + usize::from(self.bytes[4]) } else { 4 }
+    }
+
+    /// The adaptation field behind its length, if there is one (§2.4.3.4), as much of it as is there.
+    fn adaptation_field(self) -> Option<&'a [u8]> {
+        let end = self.content();
+        let has_field = self.bytes[3] & 0x20 != 0 && end <= LENGTH;
+        has_field.then(|| &self.bytes[5..end.min(self.bytes.len())])
+    }
 }

@@ -1,11 +1,16 @@
-//! The video in a transport stream, by its program tables (ISO 13818-1 §2.4.4).
+//! The programs of a transport stream, by its tables (ISO 13818-1 §2.4.4).
 
-use std::ops::RangeInclusive;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
-use super::{annexb::Codec, packet::Packet};
-
-/// Longest section in bytes (§2.4.4.3, §2.4.4.8: a section length of at most 1021).
-const MAX_SECTION: usize = 1024;
+use super::{
+    annexb::Codec,
+    formats::{self, Kind},
+    packet::{NULL_PID, Packet},
+    sections::{Section, Sections},
+};
 
 /// Packets with names of stations, programme guides and the time of day (ETSI EN 300 468 §5.1.3).
 const SERVICE_INFORMATION: RangeInclusive<u16> = 0x10..=0x1f;
@@ -15,63 +20,225 @@ const PAT: u8 = 0;
 const PMT: u8 = 2;
 const PAT_PID: u16 = 0;
 
-/// The streams of the first program.
-#[derive(Debug, Default)]
-pub(super) struct Psi {
-    pat: Section,
-    pmt: Section,
-    pmt_pid: Option<u16>,
-    streams: Option<Streams>,
+/// Programs whose maps are read.
+const MAX_PROGRAMS: usize = 256;
+
+/// Sections of a map that are kept: it should have one (§2.4.4.9).
+const MAX_MAP_SECTIONS: u8 = 4;
+
+/// Streams of sound of all programs that are kept.
+const MAX_SOUNDS: usize = 1_024;
+
+/// Packets with video of other programs after which that of the chosen one has ended.
+const MAX_OTHERS: u32 = 10_000;
+
+/// What a packet has to do with the video.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It may be lost without harm: it is empty, repeats a table, or no decoder needs it.
+    Spare,
+    /// It brings something new of the tables.
+    Table,
+    Video(Codec),
+    Sound,
+    Unknown,
 }
 
-/// The content of the first program's map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Streams {
-    /// Packet id and codec of the first video stream.
-    pub(super) video: Option<(u16, Codec)>,
+/// The programs and their streams.
+#[derive(Debug)]
+pub(super) struct Psi {
+    programs: Table<Vec<Program>>,
+    /// The map of each program that has one.
+    maps: BTreeMap<Program, Table<Streams>>,
+    /// What the tables are read from, by PID.
+    sections: BTreeMap<u16, Sections>,
+    /// What is known of PIDs by the tables.
+    kinds: BTreeMap<u16, Kind>,
+    /// The program whose video is read, and its PID.
+    chosen: Option<(Program, u16)>,
+    /// Packets with video of other programs since the latest of that one.
+    others: u32,
+}
+
+/// A program: its number, and the PID of its map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Program {
+    number: u16,
+    map: u16,
+}
+
+/// The streams in a section of a map.
+#[derive(Debug, Default)]
+struct Streams {
+    /// The first video, and the first that may be something else.
+    certain: Option<(u16, Codec)>,
+    possible: Option<(u16, Codec)>,
+    sounds: Vec<u16>,
+}
+
+/// The sections of a table by number, each with its check sum.
+#[derive(Debug)]
+struct Table<T>(BTreeMap<u8, (u32, T)>);
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Table<T> {
+    /// Takes a section. Returns whether it changes the table. Until all sections of another version are there, those of the one
+    /// before count.
+    fn take(&mut self, section: &Section<'_>, read: impl FnOnce(&[u8]) -> T) -> bool {
+        self.0.retain(|number, _| *number <= section.last);
+        if self.0.get(&section.number).is_some_and(|(sum, _)| *sum == section.sum) {
+            return false;
+        }
+        self.0.insert(section.number, (section.sum, read(section.body)));
+        true
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &T> {
+        self.0.values().map(|(_, part)| part)
+    }
+}
+
+impl Default for Psi {
+    fn default() -> Self {
+        Self {
+            programs: Table::default(),
+            maps: BTreeMap::new(),
+            sections: BTreeMap::from([(PAT_PID, Sections::new(PAT))]),
+            kinds: BTreeMap::new(),
+            chosen: None,
+            others: 0,
+        }
+    }
 }
 
 impl Psi {
-    /// The streams, once they are known.
-    pub(super) fn streams(&self) -> Option<Streams> {
-        self.streams
+    /// Whether the map of a program is known.
+    pub(super) fn has_map(&self) -> bool {
+        !self.maps.is_empty()
     }
 
-    /// Reads a packet; only those of the tables matter. Returns whether it may be lost without harm: it repeats a table, or
-    /// no decoder needs it.
-    pub(super) fn feed(&mut self, packet: Packet<'_>) -> bool {
+    /// Whether a program has video.
+    pub(super) fn has_video(&self) -> bool {
+        self.kinds.values().any(|kind| matches!(kind, Kind::Video(_)))
+    }
+
+    /// Whether video of a program has come.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.chosen.is_some()
+    }
+
+    /// Reads a packet; of the tables, only complete ones.
+    pub(super) fn read(&mut self, packet: Packet<'_>) -> Role {
         let pid = packet.pid();
-        if pid == PAT_PID {
-            let Some((table, changed)) = self.pat.feed(packet, PAT) else { return false };
-            if changed {
-                self.pmt_pid = first_program(table);
+        if pid == NULL_PID || !packet.has_payload() {
+            // Without a payload, it carries a clock reference as in streams of a constant rate.
+            return Role::Spare;
+        }
+        if let Some(sections) = self.sections.get_mut(&pid) {
+            let mut changed = false;
+            if packet.is_complete() {
+                let (programs, maps) = (&mut self.programs, &mut self.maps);
+                sections.feed(packet, |section| {
+                    changed |= match pid {
+                        PAT_PID => programs.take(&section, entries),
+                        _ => take_map(programs, maps, pid, &section),
+                    };
+                });
             }
-            return !changed;
+            if changed {
+                self.follow();
+            }
+            return if changed { Role::Table } else { Role::Spare };
         }
-        if Some(pid) == self.pmt_pid {
-            let Some((table, changed)) = self.pmt.feed(packet, PMT) else { return false };
-            self.streams = Some(Streams { video: first_video(table) });
-            return !changed;
+        match self.kinds.get(&pid).copied() {
+            Some(Kind::Video(codec)) if self.choose(pid) => Role::Video(codec),
+            Some(Kind::Sound) => Role::Sound,
+            None if SERVICE_INFORMATION.contains(&pid) => Role::Spare,
+            _ => Role::Unknown,
         }
-        SERVICE_INFORMATION.contains(&pid)
+    }
+
+    /// Whether the video of this PID is the one that is read: that of the first program whose video comes.
+    fn choose(&mut self, pid: u16) -> bool {
+        if self.chosen.is_none() || self.others > MAX_OTHERS {
+            let owner = self.maps.iter().find(|(_, map)| video(map).is_some_and(|(video, _)| video == pid));
+            self.chosen = owner.map(|(program, _)| (*program, pid));
+        }
+        let is_chosen = self.chosen.is_some_and(|(_, chosen)| chosen == pid);
+        self.others = if is_chosen { 0 } else { self.others + 1 };
+        is_chosen
+    }
+
+    /// After a change of the tables: which maps are read, and of which streams.
+    fn follow(&mut self) {
+        let listed: BTreeSet<Program> = self.programs.parts().flatten().copied().take(MAX_PROGRAMS).collect();
+        self.maps.retain(|program, _| listed.contains(program));
+        let pids: BTreeSet<u16> = listed.iter().map(|program| program.map).collect();
+        self.sections.retain(|pid, _| *pid == PAT_PID || pids.contains(pid));
+        for pid in pids {
+            self.sections.entry(pid).or_insert_with(|| Sections::new(PMT));
+        }
+        let sounds = self.maps.values().flat_map(Table::parts).flat_map(|streams| &streams.sounds);
+        self.kinds = sounds.take(MAX_SOUNDS).map(|pid| (*pid, Kind::Sound)).collect();
+        let videos = self.maps.values().filter_map(video);
+        self.kinds.extend(videos.map(|(pid, codec)| (pid, Kind::Video(codec))));
+        // Its program goes on with another PID, or another program is chosen.
+        self.chosen =
+            self.chosen.and_then(|(program, _)| Some((program, video(self.maps.get(&program)?)?.0)));
     }
 }
 
-/// The packet id of the first program's map (§2.4.4.3): entries of a program number, 0 for the network, and a packet id.
-fn first_program(table: &[u8]) -> Option<u16> {
-    table.chunks_exact(4).find(|entry| entry[..2] != [0, 0]).map(|entry| number(entry[2], entry[3], 0x1f))
+/// Takes a section of the map of a program that this PID carries maps of.
+fn take_map(
+    programs: &Table<Vec<Program>>,
+    maps: &mut BTreeMap<Program, Table<Streams>>,
+    pid: u16,
+    section: &Section<'_>,
+) -> bool {
+    let program = Program { number: section.subject, map: pid };
+    let is_listed = programs.parts().flatten().take(MAX_PROGRAMS).any(|listed| *listed == program);
+    is_listed
+        && section.number < MAX_MAP_SECTIONS
+        && maps.entry(program).or_default().take(section, |body| streams(body).unwrap_or_default())
 }
 
-/// The first video stream of a map (§2.4.4.8). Descriptors stand in front of the streams, and behind each of them.
-fn first_video(table: &[u8]) -> Option<(u16, Codec)> {
-    let mut rest = table.get(4 + usize::from(number(*table.get(2)?, *table.get(3)?, 0x0f))..)?;
-    while let Some((&[kind, pid_high, pid_low, length_high, length_low], after)) = rest.split_first_chunk() {
-        if let Some(codec) = codec(kind) {
-            return Some((number(pid_high, pid_low, 0x1f), codec));
+/// A program's first video; one that may be something else only if there is no other.
+fn video(map: &Table<Streams>) -> Option<(u16, Codec)> {
+    map.parts().find_map(|part| part.certain).or_else(|| map.parts().find_map(|part| part.possible))
+}
+
+/// The programs of a section (§2.4.4.3): entries of a number, 0 for the network, and the PID of a map.
+fn entries(body: &[u8]) -> Vec<Program> {
+    let entry = |entry: &[u8]| Program {
+        number: number(entry[0], entry[1], 0xff),
+        map: number(entry[2], entry[3], 0x1f),
+    };
+    let programs = body.chunks_exact(4).map(entry);
+    programs.filter(|program| program.number != 0 && program.map != PAT_PID).take(MAX_PROGRAMS).collect()
+}
+
+/// The video and sound of a map (§2.4.4.9). Descriptors stand in front of the streams, and behind each of them.
+fn streams(body: &[u8]) -> Option<Streams> {
+    let (&[_, _, high, low], rest) = body.split_first_chunk()?;
+    let (program, mut rest) = rest.split_at_checked(number(high, low, 0x0f).into())?;
+    let mut streams = Streams::default();
+    while let Some((&[kind, pid_high, pid_low, high, low], after)) = rest.split_first_chunk() {
+        let Some((stream, after)) = after.split_at_checked(number(high, low, 0x0f).into()) else { break };
+        let pid = number(pid_high, pid_low, 0x1f);
+        match formats::kind(kind, program, stream) {
+            Some((Kind::Video(codec), true)) => streams.certain = streams.certain.or(Some((pid, codec))),
+            Some((Kind::Video(codec), false)) => streams.possible = streams.possible.or(Some((pid, codec))),
+            Some((Kind::Sound, _)) => streams.sounds.push(pid),
+            None => {}
         }
-        rest = after.get(usize::from(number(length_high, length_low, 0x0f))..)?;
+        rest = after;
     }
-    None
+    Some(streams)
 }
 
 /// A number of two bytes, of the first of which these bits count.
@@ -79,123 +246,45 @@ fn number(high: u8, low: u8, mask: u8) -> u16 {
     u16::from_be_bytes([high & mask, low])
 }
 
-/// The codec of a stream type, if it is video (Table 2-34).
-fn codec(kind: u8) -> Option<Codec> {
-    match kind {
-        0x01 | 0x02 => Some(Codec::Mpeg2),
-        0x1b => Some(Codec::H264),
-        0x24 => Some(Codec::H265),
-        // MPEG-4 part 2, AVS, JPEG 2000, VVC, VC-1.
-        0x10 | 0x21 | 0x33 | 0x42 | 0xea => Some(Codec::Other),
-        _ => None,
-    }
-}
-
-/// A section that is spread over several packets.
-#[derive(Debug, Default)]
-struct Section {
-    bytes: Vec<u8>,
-    /// The previous complete one.
-    previous: Vec<u8>,
-}
-
-impl Section {
-    /// Adds a packet. Returns the body of a section that is complete now, and current; and whether it has changed.
-    fn feed(&mut self, packet: Packet<'_>, table: u8) -> Option<(&[u8], bool)> {
-        let mut payload = packet.payload()?;
-        if packet.is_unit_start() {
-            let pointer = usize::from(*payload.first()?);
-            payload = payload.get(1 + pointer..)?;
-            self.bytes.clear();
-        } else if self.bytes.is_empty() {
-            return None;
-        }
-        let room = MAX_SECTION - self.bytes.len();
-        self.bytes.extend_from_slice(&payload[..payload.len().min(room)]);
-        let &[id, high, low] = self.bytes.first_chunk::<3>()?;
-        let end = 3 + (usize::from(high & 0x0f) << 8 | usize::from(low));
-        let whole = self.bytes.get(..end)?;
-        // Behind the length: five bytes of header, with a bit for "current"; at the end a checksum of four.
-        let body = whole.get(8..end.checked_sub(4)?)?;
-        if id != table || whole[5] & 1 == 0 {
-            return None;
-        }
-        let changed = self.previous != whole;
-        if changed {
-            self.previous = whole.to_vec();
-        }
-        Some((body, changed))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::samples::*, *};
 
     const MAP: u16 = 0x100;
-
-    /// A section with a right length and its check sum, which is not looked at.
-    fn section(id: u8, current: bool, body: &[u8]) -> Vec<u8> {
-        let length = body.len() + 9;
-        let mut section =
-            vec![id, 0xb0 | (length >> 8) as u8, length as u8, 0, 1, 0xc0 | u8::from(current), 0, 0];
-        section.extend(body);
-        section.extend([0; 4]);
-        section
-    }
+    const VIDEO: u16 = 0x101;
 
     /// The table that names [`MAP`].
     fn programs() -> Vec<u8> {
-        section(PAT, true, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8])
+        section(PAT, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8])
     }
 
-    /// A map of one H.264 stream on PID 0x101, and that many bytes of sound streams with descriptors of this size.
+    /// A map of one H.264 stream, and that many of sound with descriptors of this size.
     fn map(sounds: usize, descriptor: usize) -> Vec<u8> {
         let mut body = vec![0xe1, 1, 0xf0, 0, 0x1b, 0xe1, 1, 0xf0, 0];
         for n in 0..sounds {
             body.extend([0x03, 0xe1, 2 + n as u8, 0xf0, descriptor as u8]);
             body.extend(vec![0; descriptor]);
         }
-        section(PMT, true, &body)
+        section(PMT, &body)
     }
 
-    /// Packets of this PID, the first with the beginning of the section up to `first` bytes of it.
-    fn packets(pid: u16, section: &[u8], first: usize) -> Vec<Vec<u8>> {
+    /// Packets of this PID, the first with the beginning of the section up to `first` bytes of it, each filled up in front.
+    fn split(pid: u16, section: &[u8], first: usize) -> Vec<Vec<u8>> {
         let (begin, rest) = section.split_at(first.min(183).min(section.len()));
-        let mut all = vec![packet(pid, true, &[&[0], begin].concat(), rest.is_empty())];
-        all.extend(rest.chunks(184).map(|part| packet(pid, false, part, part.len() + 184 > rest.len())));
+        let mut all = vec![packet(pid, true, &[&[0], begin].concat())];
+        all.extend(rest.chunks(184).map(|part| packet(pid, false, part)));
+        (0..).zip(&mut all).for_each(|(n, packet)| packet[3] |= n & 0x0f);
         all
     }
 
-    /// A packet with this payload; what is left of it is an adaptation field, or behind the last of a section 0xff.
-    fn packet(pid: u16, starts: bool, payload: &[u8], last: bool) -> Vec<u8> {
-        let mut packet = vec![0x47, u8::from(starts) << 6 | (pid >> 8) as u8, pid as u8, 0x10];
-        let spare = 184 - payload.len();
-        if !last && spare > 0 {
-            packet[3] |= 0x20;
-            packet.push(spare as u8 - 1);
-            packet.extend([0].iter().chain(&[0xff; 182]).take(spare - 1));
-        }
-        packet.extend(payload);
-        packet.resize(188, 0xff);
-        packet
+    fn feed(psi: &mut Psi, packets: &[Vec<u8>]) -> Vec<Role> {
+        packets.iter().filter_map(|packet| Some(psi.read(Packet::new(packet, 0)?))).collect()
     }
 
-    fn feed(psi: &mut Psi, packets: &[Vec<u8>]) {
-        for packet in packets {
-            psi.feed(Packet::new(packet).expect("has a sync byte"));
-        }
-    }
-
-    #[test]
-    fn a_section_that_ends_in_the_middle_of_its_check_sum_waits_for_the_rest() {
-        for end in 184..=188 {
-            let section = section(PAT, true, &[0; 176][..end - 12]);
-            assert_eq!(section.len(), end);
-            feed(&mut Psi::default(), &packets(0, &section, 183)[..1]);
-        }
+    fn role(psi: &mut Psi, pid: u16) -> Role {
+        feed(psi, &[packet(pid, true, &[0; 184])])[0]
     }
 
     /// The map of a stream with one video and 15 sound tracks that name their language has 186 bytes.
@@ -205,12 +294,70 @@ mod tests {
             let section = map(sounds, descriptor);
             for first in 1..=section.len().min(183) {
                 let mut psi = Psi::default();
-                feed(&mut psi, &packets(0, &programs(), 183));
-                feed(&mut psi, &packets(MAP, &section, first));
-                let video = psi.streams().and_then(|streams| streams.video);
-                assert_eq!(video, Some((0x101, Codec::H264)), "{} bytes at {first}", section.len());
+                feed(&mut psi, &split(0, &programs(), 183));
+                feed(&mut psi, &split(MAP, &section, first));
+                assert_eq!(
+                    role(&mut psi, VIDEO),
+                    Role::Video(Codec::H264),
+                    "{} bytes at {first}",
+                    section.len()
+                );
+                let sound = if sounds == 0 { Role::Unknown } else { Role::Sound };
+                assert_eq!(role(&mut psi, 0x102), sound);
             }
         }
+    }
+
+    #[test]
+    fn only_what_changes_of_tables_is_needed() {
+        let mut psi = Psi::default();
+        let packets = [split(0, &programs(), 183), split(MAP, &map(1, 5), 183)].concat();
+        assert_eq!(feed(&mut psi, &packets), [Role::Table; 2]);
+        assert_eq!(feed(&mut psi, &packets), [Role::Spare; 2]);
+        assert_eq!(feed(&mut psi, &split(MAP, &map(2, 5), 183)), [Role::Table]);
+        let others = [NULL_PID, 0x11, 0x300].map(|pid| role(&mut psi, pid));
+        assert_eq!(others, [Role::Spare, Role::Spare, Role::Unknown]);
+    }
+
+    #[test]
+    fn a_list_of_another_version_counts_section_by_section() {
+        let list = |number, maps: &[u16]| {
+            let entry = |map: &u16| [0, *map as u8, 0xe1, *map as u8];
+            section_of(PAT, 1, [number, 1], true, &maps.iter().flat_map(entry).collect::<Vec<_>>())
+        };
+        let mut psi = Psi::default();
+        feed(&mut psi, &alone(0, 0, &[&list(0, &[1]), &list(1, &[2])]));
+        let map = |number| {
+            section_of(PMT, number, [0, 0], true, &[0xe1, 1, 0xf0, 0, 0x1b, 0xe0, number as u8, 0xf0, 0])
+        };
+        feed(&mut psi, &[alone(0x101, 0, &[&map(1)]), alone(0x102, 0, &[&map(2)])].concat());
+        assert_eq!(role(&mut psi, 2), Role::Video(Codec::H264));
+        // The program of the second section goes on when the first one changes.
+        feed(&mut psi, &alone(0, 0, &[&list(0, &[7])]));
+        assert_eq!((role(&mut psi, 2), role(&mut psi, 1)), (Role::Video(Codec::H264), Role::Unknown));
+        // It is no program any more.
+        feed(&mut psi, &alone(0, 0, &[&list(1, &[8])]));
+        assert_eq!(role(&mut psi, 2), Role::Unknown);
+        assert_eq!(psi.sections.keys().copied().collect::<Vec<_>>(), [0, 0x107, 0x108]);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut psi = Psi::default();
+        for number in 0..=255 {
+            let entry =
+                |n: u16| [(u16::from(number) << 8 | n).to_be_bytes(), (0xe000 | n).to_be_bytes()].concat();
+            let body: Vec<u8> = (1..=250).flat_map(entry).collect();
+            feed(&mut psi, &alone(0, 0, &[&section_of(PAT, 1, [number, 255], true, &body)]));
+        }
+        let streams: Vec<u8> = (0..200u8).flat_map(|n| [0x03, 0xe2, n, 0xf0, 0]).collect();
+        let body = [&[0xe1, 1, 0xf0, 0], &streams[..]].concat();
+        for (number, part) in (0..60).flat_map(|number| (0..9).map(move |part| (number, part))) {
+            feed(&mut psi, &alone(number, 0, &[&section_of(PMT, number, [part, 9], true, &body)]));
+        }
+        assert!(psi.maps.len() <= MAX_PROGRAMS && psi.sections.len() <= MAX_PROGRAMS + 1);
+        assert!(psi.maps.values().all(|map| map.0.len() == usize::from(MAX_MAP_SECTIONS)));
+        assert_eq!((psi.maps.len(), psi.kinds.len()), (59, 200));
     }
 
     proptest! {
@@ -218,40 +365,16 @@ mod tests {
         #[test]
         fn no_table_is_too_strange(
             on_map in any::<bool>(),
-            length in 0..1100usize,
-            body in prop::collection::vec(any::<u8>(), 0..1100),
+            body in prop::collection::vec(any::<u8>(), 0..1_012),
             first in 1..184usize,
             kept in 0..8usize,
         ) {
             let mut psi = Psi::default();
-            feed(&mut psi, &packets(0, &programs(), 183));
+            feed(&mut psi, &split(0, &programs(), 183));
             let (pid, id) = if on_map { (MAP, PMT) } else { (0, PAT) };
-            let mut section = section(id, true, &body);
-            (section[1], section[2]) = (0xb0 | (length >> 8) as u8 & 0x0f, length as u8);
-            let packets = packets(pid, &section, first);
+            let packets = split(pid, &section(id, &body), first);
             feed(&mut psi, &packets[..kept.min(packets.len())]);
             feed(&mut psi, &packets);
-        }
-
-        /// Whatever is in packets of tables.
-        #[test]
-        fn no_packet_of_tables_is_too_strange(
-            bytes in prop::collection::vec((any::<bool>(), any::<bool>(), prop::collection::vec(any::<u8>(), 188)), 0..12),
-        ) {
-            let mut psi = Psi::default();
-            feed(&mut psi, &packets(0, &programs(), 183));
-            for (on_map, is_table, mut packet) in bytes {
-                let pid = if on_map { MAP } else { 0 };
-                (packet[0], packet[1], packet[2]) = (0x47, packet[1] & 0xe0 | (pid >> 8) as u8, pid as u8);
-                if is_table {
-                    packet[3] &= 0xdf;
-                    packet[4] = 0;
-                    packet[5] = if on_map { PMT } else { PAT };
-                    packet[6] &= 0x03;
-                    packet[10] |= 1;
-                }
-                feed(&mut psi, &[packet]);
-            }
         }
     }
 }

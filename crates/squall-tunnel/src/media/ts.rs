@@ -1,112 +1,221 @@
 //! Frames in MPEG-TS (ISO 13818-1): by the starts of video PES packets.
 
+use std::mem;
+
 use rtp_types::RtpPacket;
 
 use super::{
+    align::{self, Aligner},
     annexb::{Codec, Scan},
     class::{Class, Cut},
-    packet::{self, NULL_PID, Packet, is_ts},
-    psi::Psi,
+    packet::Packet,
+    pictures::Pictures,
+    psi::{Psi, Role},
+    rtp::{self, MP2T},
 };
 
-/// Finds frames in datagrams that consist of packets.
+/// Finds frames in datagrams with packets.
 #[derive(Debug)]
 pub(crate) struct TsCutter {
+    aligner: Aligner,
+    /// Whether the packets are in RTP.
+    in_rtp: bool,
     psi: Psi,
     scan: Scan,
+    pictures: Pictures,
     /// Class of the open frame.
     frame: Option<Class>,
+    /// Whether decoding could begin with the open frame, by the flag of its first packet.
+    random_access: bool,
+    /// The open frame began in a datagram that belongs to the one before it.
+    begun: bool,
+    /// The latest packet of video.
+    latest: Vec<u8>,
+}
+
+/// The reason why no frames are found in a transport stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoVideo {
+    #[error(
+        "no packets of MPEG-TS, with a byte 0x47 every 188, 192 or 204 bytes; `media` has to name what is sent"
+    )]
+    Packets,
+    #[error("MPEG-TS without program tables; the encoder has to repeat PAT and PMT, as each 100 ms")]
+    Tables,
+    #[error("no program has video of a format that is recognised (docs/tunnel.md, Transport streams)")]
+    Format,
+    #[error("the program map names video, and no packet with its PID comes")]
+    Silent,
 }
 
 impl Default for TsCutter {
     fn default() -> Self {
-        Self { psi: Psi::default(), scan: Scan::new(Codec::Other), frame: None }
+        Self {
+            aligner: Aligner::default(),
+            in_rtp: false,
+            psi: Psi::default(),
+            scan: Scan::new(Codec::Other),
+            pictures: Pictures::default(),
+            frame: None,
+            random_access: false,
+            begun: false,
+            latest: Vec::new(),
+        }
     }
 }
 
 /// The content of the packets of a datagram.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Content {
+    packets: bool,
     starts: bool,
-    /// Class of the previous frame, if video of it precedes a start.
+    /// The highest class of frames that end here, if another one starts behind them.
     tail: Option<Class>,
     video: bool,
     /// Whether the last video ends a PES packet.
     ends: bool,
-    /// Packets that are neither video nor dispensable.
-    other: bool,
+    /// Packets of sound, of tables that have changed, and of what is unknown.
+    sound: bool,
+    tables: bool,
+    unknown: bool,
 }
 
 impl TsCutter {
     pub(super) fn cut(&mut self, datagram: &[u8]) -> Cut {
-        if is_ts(datagram) {
+        if self.in_rtp && rtp::is_rtcp(datagram) {
+            return Cut::aside();
+        }
+        let Ok(packet) = RtpPacket::parse(datagram) else {
+            self.in_rtp = false;
             return self.cut_packets(datagram);
-        }
-        match RtpPacket::parse(datagram) {
-            Ok(packet) if is_ts(packet.payload()) => self.cut_packets(packet.payload()),
-            _ => Cut::aside(),
-        }
+        };
+        let payload = packet.payload();
+        let fits = |bytes: &[u8]| self.aligner.continues(bytes) || align::is_whole(bytes);
+        self.in_rtp = match (fits(datagram), fits(payload)) {
+            (true, true) => self.in_rtp,
+            (false, false) => {
+                // The type alone is no proof: a datagram that is cut anywhere may begin like this by chance.
+                packet.payload_type() == MP2T
+                    && (align::find(payload).is_some() || align::find(datagram).is_none())
+            }
+            (_, in_rtp) => in_rtp,
+        };
+        self.cut_packets(if self.in_rtp { payload } else { datagram })
     }
 
     /// Reads the packets of a datagram.
     pub(super) fn cut_packets(&mut self, packets: &[u8]) -> Cut {
         let mut seen = Content::default();
-        for packet in packets.chunks_exact(packet::LENGTH) {
-            match Packet::new(packet) {
-                Some(packet) => self.read(packet, &mut seen),
-                None => seen.other = true,
-            }
+        let mut aligner = mem::take(&mut self.aligner);
+        aligner.feed(packets, |packet| self.read(packet, &mut seen));
+        self.aligner = aligner;
+        if !seen.packets {
+            return Cut::aside();
         }
-        let Some(streams) = self.psi.streams() else { return Cut::apart(Class::Data) };
-        if streams.video.is_none() {
-            return Cut::apart(if seen.other { Class::Audio } else { Class::Data });
+        if seen.video {
+            return self.cut_video(&seen);
         }
-        if !seen.video {
-            // Usually sound; null packets belong to the open frame.
-            return if seen.other { Cut::apart(Class::Audio) } else { Cut::aside() };
+        if self.finds_no_video() == Some(NoVideo::Tables) {
+            return Cut::apart(Class::Data);
         }
+        // What is unknown is not preferred to what is known.
+        let classes =
+            [(seen.sound, Class::Audio), (seen.tables, Class::Data), (seen.unknown, Class::Reference)];
+        match classes.into_iter().find(|(is_there, _)| *is_there) {
+            Some((_, class)) => Cut::apart(class),
+            None if self.psi.has_video() => Cut::aside(),
+            None => Cut::apart(Class::Data),
+        }
+    }
+
+    /// Why no frames are found at the moment, if none are.
+    pub(crate) fn finds_no_video(&self) -> Option<NoVideo> {
+        let reasons = [
+            (!self.aligner.is_aligned(), NoVideo::Packets),
+            (!self.psi.has_map(), NoVideo::Tables),
+            (!self.psi.has_video(), NoVideo::Format),
+            (!self.psi.is_chosen(), NoVideo::Silent),
+        ];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
+    }
+
+    /// The place of a datagram with video.
+    fn cut_video(&mut self, seen: &Content) -> Cut {
+        let starts = mem::take(&mut self.begun);
         // The rest of the datagram is needed, whatever the class of the frame.
-        let others = (seen.other || seen.tail.is_some_and(|tail| tail > Class::Disposable))
-            .then_some(Class::Reference);
-        Cut { starts: seen.starts, ends: seen.ends, class: self.frame.max(others), ..Cut::default() }
+        let others = (seen.sound || seen.tables || seen.unknown).then_some(Class::Reference);
+        if seen.starts && seen.tail > Some(self.frame.unwrap_or(Class::Reference)) {
+            // The datagram goes with the more important one of two frames, and the other begins with the next datagram.
+            self.begun = true;
+            return Cut { starts, ends: true, class: seen.tail.max(others), ..Cut::default() };
+        }
+        let tail = seen.tail.filter(|tail| seen.starts && *tail > Class::Disposable);
+        Cut {
+            starts: starts || seen.starts,
+            ends: seen.ends,
+            class: self.frame.max(others).max(tail),
+            ..Cut::default()
+        }
     }
 
     fn read(&mut self, packet: Packet<'_>, seen: &mut Content) {
-        let pid = packet.pid();
-        if pid == NULL_PID {
+        seen.packets = true;
+        match self.psi.read(packet) {
+            Role::Video(codec) => self.read_video(packet, codec, seen),
+            Role::Sound => seen.sound = true,
+            Role::Table => seen.tables = true,
+            Role::Unknown => seen.unknown = true,
+            Role::Spare => {}
+        }
+    }
+
+    fn read_video(&mut self, packet: Packet<'_>, codec: Codec, seen: &mut Content) {
+        if self.latest.starts_with(packet.bytes()) {
+            // A packet may be sent twice (§2.4.3.3).
             return;
         }
-        let spare = self.psi.feed(packet);
-        let video = self.psi.streams().and_then(|streams| streams.video);
-        let Some((_, codec)) = video.filter(|(video, _)| *video == pid) else {
-            seen.other |= !spare;
-            return;
-        };
+        self.latest.clear();
+        if packet.is_complete() {
+            self.latest.extend_from_slice(packet.bytes());
+        }
         seen.video = true;
         if self.scan.codec() != codec {
             self.scan = Scan::new(codec);
         }
-        let mut payload = packet.payload().unwrap_or_default();
-        if packet.is_unit_start() {
-            if seen.starts {
-                // A whole frame was in this datagram.
-                seen.tail = seen.tail.max(Some(self.frame.unwrap_or(Class::Reference)));
-            }
-            seen.starts = true;
-            self.scan.restart();
-            self.frame = packet.is_random_access().then_some(Class::Key);
-            payload = elementary(payload);
+        if packet.is_unit_start() && packet.is_new() {
+            // A stream that sets the flag with each frame does not show which ones are key pictures.
+            let before = mem::replace(&mut self.random_access, packet.is_random_access());
+            self.begin((self.random_access && !before).then_some(Class::Key), seen);
+            self.pictures.restart();
+        } else if packet.is_new() && self.pictures.is_too_long() {
+            self.begin(None, seen);
         } else if !seen.starts {
             seen.tail = seen.tail.max(Some(self.frame.unwrap_or(Class::Reference)));
         }
         seen.ends = packet.is_stuffed();
-        self.scan.feed(payload);
-        self.frame = self.frame.max(self.scan.class());
+        let mut bytes = packet.elementary();
+        loop {
+            let rest = bytes;
+            let begin = self.pictures.next(codec, &mut bytes);
+            self.scan.feed(&rest[..rest.len() - bytes.len()]);
+            self.frame = self.frame.max(self.scan.class());
+            let Some(begin) = begin else { return };
+            self.begin(None, seen);
+            self.scan.feed(&begin);
+        }
+    }
+
+    /// A frame begins, of this class at least.
+    fn begin(&mut self, class: Option<Class>, seen: &mut Content) {
+        if seen.starts {
+            // A whole frame was in this datagram.
+            seen.tail = seen.tail.max(Some(self.frame.unwrap_or(Class::Reference)));
+        }
+        seen.starts = true;
+        self.scan.restart();
+        self.frame = class;
     }
 }
 
-/// The payload of a PES packet that begins here (§2.4.3.6).
-fn elementary(pes: &[u8]) -> &[u8] {
-    let header = pes.get(8).map_or(pes.len(), |length| 9 + usize::from(*length));
-    pes.get(header..).unwrap_or_default()
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! The pictures of a PES packet that has more than one: some multiplexers put a second's worth, or a whole film, in one.
+
+use super::annexb::Codec;
+
+/// Pictures that begin in a PES packet before each further one is a frame: the two fields of a frame are two.
+const FIELDS: u32 = 2;
+
+/// Packets of the largest picture. Of a codec that is not parsed, what comes behind that in a PES packet is another one.
+const MAX_PACKETS: u32 = 1 << 15;
+
+/// A start code in front of three bytes.
+const START: u64 = 0x0000_0100_0000;
+const START_MASK: u64 = 0xffff_ff00_0000;
+
+/// A start code with the first bytes of its unit.
+pub(super) type Begin = [u8; 6];
+
+/// Counts the pictures of a PES packet.
+#[derive(Debug, Default)]
+pub(super) struct Pictures {
+    /// The latest bytes.
+    latest: u64,
+    /// Whether a slice of the picture was there.
+    slices: bool,
+    count: u32,
+    packets: u32,
+}
+
+impl Pictures {
+    /// A PES packet begins.
+    pub(super) fn restart(&mut self) {
+        *self = Self { count: 1, ..Self::default() };
+    }
+
+    /// The next packet. Returns whether another picture has to be in it.
+    pub(super) fn is_too_long(&mut self) -> bool {
+        self.packets += 1;
+        let is_too_long = self.packets > MAX_PACKETS;
+        if is_too_long {
+            self.packets = 0;
+        }
+        is_too_long
+    }
+
+    /// Reads up to the beginning of the next picture that is a frame, which it returns.
+    pub(super) fn next(&mut self, codec: Codec, bytes: &mut &[u8]) -> Option<Begin> {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            *bytes = rest;
+            self.latest = self.latest << 8 | u64::from(byte);
+            if self.latest & START_MASK != START {
+                continue;
+            }
+            let [_, _, begin @ ..] = self.latest.to_be_bytes();
+            if self.begins(codec, begin) {
+                self.count += 1;
+                if self.count > FIELDS {
+                    self.packets = 0;
+                    return Some(begin);
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a unit is the first one of a picture behind another one (H.264 §7.4.1.2.3, H.265 §7.4.2.4.4, H.262 §6.2.3).
+    fn begins(&mut self, codec: Codec, [_, _, _, head, first, second]: Begin) -> bool {
+        let (is_slice, is_first) = match codec {
+            Codec::Mpeg2 => (matches!(head, 0x01..=0xaf), matches!(head, 0x00 | 0xb3 | 0xb8)),
+            // A slice begins a picture if its first macroblock has number 0, which is one bit.
+            Codec::H264 => match head & 0x1f {
+                1 | 2 | 5 => (true, first & 0x80 != 0),
+                kind => (false, matches!(kind, 6..=9)),
+            },
+            Codec::H265 => match head >> 1 & 0x3f {
+                0..=31 => (true, second & 0x80 != 0),
+                kind => (false, matches!(kind, 32..=35 | 39)),
+            },
+            Codec::Other => (false, false),
+        };
+        let begins = is_first && self.slices;
+        self.slices = is_slice || self.slices && !begins;
+        begins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many frames further units begin, wherever they are cut.
+    fn count(codec: Codec, units: &[&[u8]]) -> usize {
+        let bytes: Vec<u8> = units.iter().flat_map(|unit| [&[0, 0, 1], *unit, &[7; 9]].concat()).collect();
+        let counts = (0..bytes.len()).map(|cut| {
+            let mut pictures = Pictures::default();
+            pictures.restart();
+            let mut found = 0;
+            for mut part in [&bytes[..cut], &bytes[cut..]] {
+                while let Some(begin) = pictures.next(codec, &mut part) {
+                    assert_eq!(begin[..3], [0, 0, 1]);
+                    found += 1;
+                }
+            }
+            found
+        });
+        let counts: Vec<usize> = counts.collect();
+        assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+        counts[0]
+    }
+
+    #[test]
+    fn the_third_picture_of_a_pes_packet_is_a_frame() {
+        let mpeg2: [&[u8]; 3] = [&[0xb3, 1, 1], &[0x00, 1, 1], &[0x01, 1, 1]];
+        let h264: [&[u8]; 4] = [&[0x09, 0xf0, 1], &[0x67, 1, 1], &[0x65, 0x88, 1], &[0x65, 0x08, 1]];
+        let h265: [&[u8]; 3] = [&[35 << 1, 1, 1], &[19 << 1, 1, 0x80], &[19 << 1, 1, 0x08]];
+        for pictures in 1..6 {
+            let expected = pictures - 2_usize.min(pictures);
+            assert_eq!(count(Codec::Mpeg2, &mpeg2.repeat(pictures)), expected);
+            assert_eq!(count(Codec::H264, &h264.repeat(pictures)), expected);
+            assert_eq!(count(Codec::H264, &h264[2..].repeat(pictures)), expected, "without delimiters");
+            assert_eq!(count(Codec::H265, &h265.repeat(pictures)), expected);
+            assert_eq!(count(Codec::H265, &h265[1..].repeat(pictures)), expected, "without delimiters");
+            assert_eq!(count(Codec::Other, &h265.repeat(pictures)), 0);
+        }
+    }
+}
