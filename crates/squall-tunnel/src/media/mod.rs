@@ -3,11 +3,14 @@
 mod annexb;
 mod auto;
 mod av1;
+mod bits;
 mod chain;
 mod class;
+mod descriptor;
 mod h264;
 mod h265;
 mod packet;
+mod picture;
 mod psi;
 mod rtp;
 mod ts;
