@@ -4,10 +4,18 @@
 //! missing one is an *orphan*. A delivered block is *held* as long as one that it needs is open: its own dependants
 //! become orphans with it. What is kept of blocks that ended is bounded. The oldest of them are forgotten first, and
 //! count as delivered from then on.
+//!
+//! That a decoder shows nothing after a missing picture is a guess, which nothing corrects in a stream without further
+//! key pictures. So it ends: blocks that were handed over [`REFRESH`] after the first missing one do not need it, however
+//! many orphans between them are missing too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{BlockId, BlockMeta};
+use crate::{BlockId, BlockMeta, Micros};
+
+/// Time after which a decoder shows pictures again, in microseconds: the distance of key pictures that live services require
+/// (HLS Authoring Specification for Apple Devices §1.10), and a usual period of intra refresh.
+const REFRESH: Micros = 2_000_000;
 
 /// Most missing blocks that are remembered.
 const MISSING: usize = 4_096;
@@ -25,19 +33,31 @@ pub(crate) struct Dependencies {
     /// Each open block behind each block that it needs.
     edges: BTreeSet<(BlockId, BlockId)>,
     held: BTreeSet<BlockId>,
-    missing: BTreeSet<BlockId>,
+    /// When the first missing block was handed over through which it is missing, once that is known.
+    missing: BTreeMap<BlockId, Option<Micros>>,
+    /// By channel, the latest block that needs others and was no orphan when it began.
+    sound: BTreeMap<u16, BlockId>,
 }
 
 #[derive(Debug)]
 struct Open {
     needs: [Option<BlockId>; 2],
-    orphan: bool,
+    submitted: Micros,
+    channel: u16,
+    /// When the first missing block was handed over through which it is an orphan.
+    orphan: Option<Micros>,
 }
 
 impl Dependencies {
     /// Whether this block is unfinished and needs, directly or not, one that is missing.
     pub(crate) fn is_orphan(&self, id: BlockId) -> bool {
-        self.open.get(&id).is_some_and(|open| open.orphan)
+        self.open.get(&id).is_some_and(|open| open.orphan.is_some())
+    }
+
+    /// Whether a block that is no orphan, though it needs others, came after it on its channel.
+    pub(crate) fn is_superseded(&self, id: BlockId) -> bool {
+        let channel = self.open.get(&id).map(|open| open.channel);
+        channel.and_then(|channel| self.sound.get(&channel)).is_some_and(|sound| *sound > id)
     }
 
     /// Open blocks that need this one directly, oldest first.
@@ -47,17 +67,37 @@ impl Dependencies {
 
     /// A block begins. What it needs is older.
     pub(crate) fn add(&mut self, meta: &BlockMeta) {
-        let needs = meta.needs.map(|need| need.filter(|need| *need < meta.id));
-        self.edges.extend(needs.iter().flatten().map(|need| (*need, meta.id)));
-        let orphan = needs.iter().flatten().any(|need| self.missing.contains(need) || self.is_orphan(*need));
-        self.open.insert(meta.id, Open { needs, orphan });
+        let (id, submitted, channel) = (meta.id, meta.submitted, meta.channel);
+        let mut needs = meta.needs.map(|need| need.filter(|need| *need < id));
+        let needs_others = needs != [None; 2];
+        let mut orphan = None;
+        for need in &mut needs {
+            let since = need.and_then(|need| self.broken_since(need, submitted));
+            if since.is_some_and(|since| is_over(since, submitted)) {
+                *need = None;
+            } else {
+                orphan = orphan.max(since);
+            }
+        }
+        self.edges.extend(needs.iter().flatten().map(|need| (*need, id)));
+        if needs_others && orphan.is_none() {
+            self.sound.insert(channel, id);
+        }
+        self.open.insert(id, Open { needs, submitted, channel, orphan });
+    }
+
+    /// When the first missing block was handed over through which this one is missing or an orphan, if it is; `now` if
+    /// that is not known.
+    fn broken_since(&mut self, id: BlockId, now: Micros) -> Option<Micros> {
+        let orphan = self.open.get(&id).and_then(|open| open.orphan);
+        orphan.or_else(|| self.missing.get_mut(&id).map(|since| *since.get_or_insert(now)))
     }
 
     /// A block ended, and the receiver has it.
     pub(crate) fn deliver(&mut self, id: BlockId) {
-        if self.is_orphan(id) {
+        if let Some(since) = self.open.get(&id).and_then(|open| open.orphan) {
             self.forget(id);
-            self.remember(id);
+            self.remember(id, Some(since));
         } else if self.is_certain(id) {
             self.release(id);
         } else if self.open.contains_key(&id) {
@@ -72,19 +112,41 @@ impl Dependencies {
 
     /// A block ended, and the receiver does not have it.
     pub(crate) fn miss(&mut self, id: BlockId) {
+        if self.missing.contains_key(&id) {
+            return;
+        }
+        let mut since = self.open.get(&id).map(|open| open.orphan.unwrap_or(open.submitted));
         let mut missing = vec![id];
         self.forget(id);
-        self.remember(id);
         while let Some(needed) = missing.pop() {
             for id in self.dependants(needed).collect::<Vec<_>>() {
-                let Some(open) = self.open.get_mut(&id).filter(|open| !open.orphan) else { continue };
-                open.orphan = true;
+                let Some(open) = self.open.get_mut(&id).filter(|open| open.orphan.is_none()) else {
+                    continue;
+                };
+                let since = *since.get_or_insert(open.submitted);
+                if is_over(since, open.submitted) {
+                    self.part(id, needed);
+                    continue;
+                }
+                open.orphan = Some(since);
                 missing.push(id);
                 if self.held.contains(&id) {
                     self.forget(id);
-                    self.remember(id);
+                    self.remember(id, Some(since));
                 }
             }
+        }
+        self.remember(id, since);
+    }
+
+    /// A block is of use without one that it needed.
+    fn part(&mut self, id: BlockId, needed: BlockId) {
+        self.edges.remove(&(needed, id));
+        if let Some(open) = self.open.get_mut(&id) {
+            open.needs = open.needs.map(|need| need.filter(|need| *need != needed));
+        }
+        if self.held.contains(&id) && self.is_certain(id) {
+            self.release(id);
         }
     }
 
@@ -111,13 +173,20 @@ impl Dependencies {
         }
     }
 
-    fn remember(&mut self, id: BlockId) {
-        self.missing.insert(id);
-        let is_far = |oldest: &BlockId| oldest.0.saturating_add(REACH) < id.0;
-        while self.missing.len() > MISSING || self.missing.first().is_some_and(is_far) {
+    fn remember(&mut self, id: BlockId, since: Option<Micros>) {
+        self.missing.insert(id, since);
+        let is_far = |oldest: BlockId| oldest.0.saturating_add(REACH) < id.0;
+        while self.missing.len() > MISSING
+            || self.missing.first_key_value().is_some_and(|(id, _)| is_far(*id))
+        {
             self.missing.pop_first();
         }
     }
+}
+
+/// Whether what was handed over at `submitted` is of use whatever has been missing since that time.
+fn is_over(since: Micros, submitted: Micros) -> bool {
+    submitted >= since.saturating_add(REFRESH)
 }
 
 #[cfg(test)]
@@ -136,6 +205,13 @@ mod tests {
         let mut dependencies = Dependencies::default();
         (0..length).for_each(|id| add(&mut dependencies, id, [id.checked_sub(1), None]));
         dependencies
+    }
+
+    /// Adds a picture at so many ms, on channel 0, that needs the one before.
+    fn picture(dependencies: &mut Dependencies, id: u64, ms: u64) {
+        let needs = [id.checked_sub(1).map(BlockId), None];
+        let submitted = 1_000 * ms;
+        dependencies.add(&BlockMeta { needs, submitted, ..BlockMeta::new(BlockId(id), 1) });
     }
 
     fn orphans(dependencies: &Dependencies) -> Vec<u64> {
@@ -165,6 +241,73 @@ mod tests {
         let mut found = chain(4);
         [1, 2, 0].into_iter().for_each(|id| found.deliver(BlockId(id)));
         assert_eq!((orphans(&found), found.held.len(), found.open.len()), (vec![], 0, 1));
+    }
+
+    #[test]
+    fn orphans_make_no_orphans_without_end_delivered_or_not() {
+        for delivered in [true, false] {
+            let mut dependencies = Dependencies::default();
+            for id in 0..100 {
+                picture(&mut dependencies, id, 100 * id);
+                assert_eq!(dependencies.is_orphan(BlockId(id)), (11..30).contains(&id), "{id} {delivered}");
+                if id != 10 && (delivered || !dependencies.is_orphan(BlockId(id))) {
+                    dependencies.deliver(BlockId(id));
+                } else {
+                    dependencies.miss(BlockId(id));
+                    dependencies.miss(BlockId(id));
+                }
+            }
+            assert!(dependencies.open.is_empty() && dependencies.edges.is_empty());
+        }
+    }
+
+    #[test]
+    fn pictures_that_each_need_the_only_key_picture_are_of_use_again() {
+        let mut dependencies = Dependencies::default();
+        // It ended before it was added, so the time is that of the first picture that needs it.
+        dependencies.miss(BlockId(0));
+        for id in 1..50 {
+            let (needs, submitted) = ([Some(BlockId(0)), None], 100_000 * id);
+            dependencies.add(&BlockMeta { needs, submitted, ..BlockMeta::new(BlockId(id), 1) });
+            assert_eq!(dependencies.is_orphan(BlockId(id)), id <= 20, "{id}");
+        }
+    }
+
+    #[test]
+    fn what_waits_longer_than_a_refresh_is_of_use_without_what_it_needed() {
+        let mut dependencies = Dependencies::default();
+        [(0, 0), (1, 1_000), (2, 2_000), (3, 3_000)]
+            .into_iter()
+            .for_each(|(id, ms)| picture(&mut dependencies, id, ms));
+        dependencies.deliver(BlockId(2));
+        assert_eq!(dependencies.held.len(), 1);
+        dependencies.miss(BlockId(0));
+        assert_eq!(
+            (orphans(&dependencies), dependencies.held.len()),
+            (vec![1], 0),
+            "2 does not need 1 any more"
+        );
+        dependencies.miss(BlockId(1));
+        assert_eq!(orphans(&dependencies), []);
+        dependencies.deliver(BlockId(3));
+        assert!(dependencies.open.is_empty() && dependencies.edges.is_empty());
+    }
+
+    #[test]
+    fn orphans_are_superseded_once_another_chain_of_their_channel_holds() {
+        let mut dependencies = chain(3);
+        dependencies.miss(BlockId(1));
+        let add = |dependencies: &mut Dependencies, id, needs: Option<u64>, channel| {
+            let needs = [needs.map(BlockId), None];
+            dependencies.add(&BlockMeta { needs, channel, ..BlockMeta::new(BlockId(id), 1) });
+        };
+        add(&mut dependencies, 3, Some(2), 0);
+        // Sound without a chain, another channel, a key picture.
+        add(&mut dependencies, 4, None, 0);
+        add(&mut dependencies, 5, Some(4), 1);
+        assert_eq!([2, 3].map(|id| dependencies.is_superseded(BlockId(id))), [false, false]);
+        add(&mut dependencies, 6, Some(4), 0);
+        assert_eq!([2, 3].map(|id| dependencies.is_superseded(BlockId(id))), [true, true]);
     }
 
     #[test]

@@ -158,9 +158,16 @@ impl BlockQueue {
     /// Whether a block that this one needs, directly or through others, ended undelivered: it expired or was lost,
     /// cancelled or refused. The receiver can make no use of this block then, even if it arrives. False of blocks that
     /// are not unfinished. What ended with bytes in flight counts as undelivered when one of them is lost. Of blocks that
-    /// ended, the latest few thousand are remembered. O(log blocks).
+    /// ended, the latest few thousand are remembered. A block that was handed over 2 s after the first one of its chain that
+    /// ended undelivered is no orphan any more: decoders show pictures again without a key picture. O(log blocks).
     pub fn is_orphan(&self, id: BlockId) -> bool {
         self.blocks.contains_key(&id) && self.dependencies.is_orphan(id)
+    }
+
+    /// Whether its flow has begun a chain after it: a block of its channel that needs others came later, and was no orphan. An
+    /// orphan that is not superseded is all that its flow has. O(log blocks).
+    pub fn is_superseded(&self, id: BlockId) -> bool {
+        self.dependencies.is_superseded(id)
     }
 
     /// Unfinished blocks that need this one directly, oldest first.

@@ -35,7 +35,7 @@ fn or_none(known: &[String]) -> String {
 #[non_exhaustive]
 pub enum ListenError {
     /// The address could not be bound.
-    #[error("cannot listen on {addr}: {}", why_unbound(.addr, .source))]
+    #[error("cannot listen on {addr}: {}", plain(.source))]
     Bind {
         /// Which address.
         addr: SocketAddr,
@@ -227,14 +227,6 @@ pub(crate) fn plain(error: &io::Error) -> String {
     }
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-/// Why an address cannot be listened on.
-fn why_unbound(addr: &SocketAddr, error: &io::Error) -> String {
-    if addr.is_ipv6() && is_without_family(error) {
-        return "this system has no IPv6: give an IPv4 address, 0.0.0.0 for all".into();
-    }
-    plain(error)
 }
 
 /// What to listen on instead of `[::]`, which is all addresses, where the system has no IPv6.

@@ -561,6 +561,28 @@ fn what_is_due_first_goes_first_on_a_metered_path_too() {
 }
 
 #[test]
+fn useless_data_takes_a_metered_path_as_other_data_if_it_is_all_that_its_flow_has() {
+    let sent_on_metered = |goes_on: bool, by: u64| {
+        let mut two = stage("", &[20, 20]);
+        two.path(1).metered = true;
+        let lost = two.hand_over(due_in(50, 1));
+        let orphan = two.hand_over(Wanted { needs: [Some(lost), None], ..due_in(by, 36) });
+        two.remove(lost);
+        if goes_on {
+            let key = two.hand_over(due_in(by, 1));
+            two.hand_over(Wanted { needs: [Some(key), None], ..due_in(by, 1) });
+        }
+        let sent = two.send_all();
+        assert_eq!(sent.iter().filter(|packet| packet.block == orphan).count(), 36);
+        sent.iter().filter(|packet| packet.path == 1).count()
+    };
+    // Behind 20 packets in flight on the first path, 16 arrive after 26 ms.
+    assert_eq!(sent_on_metered(false, 200), 0, "in time without it");
+    assert!(sent_on_metered(false, 40) >= 4, "late without it");
+    assert_eq!(sent_on_metered(true, 40), 0, "pictures that are of use have come since");
+}
+
+#[test]
 fn a_price_buys_time() {
     assert_eq!(metered("(price=20)", due_in(200, 40)), [20]);
     assert_eq!(metered("(price=21)", due_in(200, 40)), [0]);

@@ -76,6 +76,35 @@ fn blocks_need_what_the_pictures_show() {
 }
 
 #[test]
+fn a_refresh_begins_a_group() {
+    use Depends::{Key, Reference};
+    let mut datagrams = [frame(0, 1, 100, IDR), frame(1, 1, 200, P)].concat();
+    // A recovery point, with parameter sets and a slice of a P picture.
+    datagrams
+        .extend([&[0x67, 1][..], &[0x68, 1], &[6, 6, 1, 0x24, 0x80]].map(|unit| packet(false, 2, 300, unit)));
+    datagrams.push(packet(true, 5, 300, &[P, 0x9a]));
+    datagrams.extend(frame(6, 1, 400, P));
+    assert_eq!(needs(&mut Gatherer::new(&flow(Media::H264)), &datagrams), [Key, Reference, Key, Reference]);
+}
+
+#[test]
+fn neither_markers_on_each_packet_nor_padding_make_frames() {
+    use Depends::{Key, Nothing, Reference};
+    let marked = |mut datagrams: Vec<Vec<u8>>| {
+        datagrams.iter_mut().for_each(|datagram| datagram[1] |= 0x80);
+        datagrams
+    };
+    let datagrams = [frame(0, 3, 100, IDR), frame(3, 3, 200, P), frame(6, 3, 300, P)].map(marked).concat();
+    let needed = needs(&mut Gatherer::new(&flow(Media::H264)), &datagrams);
+    assert_eq!(needed, [Key, Reference, Reference, Reference, Reference], "three blocks until that shows");
+    let mut padding = packet(false, 3, 100, &[4; 4]);
+    padding[0] |= 0x20;
+    let datagrams = [frame(0, 3, 100, IDR), vec![padding; 2], frame(5, 3, 200, P)].concat();
+    let needed = needs(&mut Gatherer::new(&flow(Media::H264)), &datagrams);
+    assert_eq!(needed, [Key, Nothing, Nothing, Reference]);
+}
+
+#[test]
 fn a_frame_without_its_last_packet_leaves_when_nothing_more_comes() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();

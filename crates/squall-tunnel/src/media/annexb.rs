@@ -1,6 +1,12 @@
 //! The class of a picture in a byte stream, from its first NAL units or start codes.
 
-use super::{class::Class, h264, h265::Layers};
+use std::ops::Range;
+
+use super::{
+    class::Class,
+    h264, h265,
+    picture::{Pictures, Unit},
+};
 
 /// Bytes of a picture that are searched for its first slice.
 const MAX_SCAN: usize = 8192;
@@ -20,7 +26,9 @@ pub(super) enum Codec {
 #[derive(Debug)]
 pub(super) struct Scan {
     codec: Codec,
-    layers: Layers,
+    h264: h264::Stream,
+    h265: h265::Stream,
+    mpeg2: Pictures,
     begin: Vec<u8>,
     /// The bytes before this are searched.
     looked: usize,
@@ -30,7 +38,16 @@ pub(super) struct Scan {
 
 impl Scan {
     pub(super) fn new(codec: Codec) -> Self {
-        Self { codec, layers: Layers::default(), begin: Vec::new(), looked: 0, found: None, over: true }
+        Self {
+            codec,
+            h264: h264::Stream::default(),
+            h265: h265::Stream::default(),
+            mpeg2: Pictures::default(),
+            begin: Vec::new(),
+            looked: 0,
+            found: None,
+            over: true,
+        }
     }
 
     pub(super) fn codec(&self) -> Codec {
@@ -40,6 +57,9 @@ impl Scan {
     /// A picture begins.
     pub(super) fn restart(&mut self) {
         self.begin.clear();
+        self.h264.begin();
+        self.h265.begin();
+        self.mpeg2.begin();
         (self.looked, self.found, self.over) = (0, None, self.codec == Codec::Other);
     }
 
@@ -50,20 +70,24 @@ impl Scan {
         }
         let room = MAX_SCAN - self.begin.len();
         self.begin.extend_from_slice(&piece[..piece.len().min(room)]);
+        let is_full = self.begin.len() >= MAX_SCAN;
         while let Some(at) = start_code(&self.begin[self.looked..]) {
-            let unit = self.looked + at + 3;
-            // As much of parameter sets as declares the layers.
-            let Some(bytes) = self.begin.get(unit..unit + 4) else { break };
-            let bytes: [u8; 4] = [bytes[0], bytes[1], bytes[2], bytes[3]];
-            self.looked = unit;
-            if self.is_slice(bytes) {
+            let start = self.looked + at + 3;
+            let unit = &self.begin[start..];
+            let end = start_code(unit);
+            if end.is_none() && !is_full && !self.is_enough(unit) {
+                break;
+            }
+            let end = end.map_or(self.begin.len(), |end| start + end);
+            self.looked = start;
+            if self.is_slice(start..end) {
                 self.over = true;
                 return;
             }
         }
         // A start code may lie across two pieces.
         self.looked = self.looked.max(self.begin.len().saturating_sub(6).min(self.pending()));
-        self.over = self.begin.len() >= MAX_SCAN;
+        self.over = is_full;
     }
 
     /// The class of the picture, once known.
@@ -76,22 +100,42 @@ impl Scan {
         start_code(&self.begin[self.looked..]).map_or(self.begin.len(), |at| self.looked + at)
     }
 
+    /// Whether so much of a unit shows its class. Messages are read to their end.
+    fn is_enough(&self, unit: &[u8]) -> bool {
+        let Some(header) = unit.first() else { return false };
+        match self.codec {
+            Codec::H264 => unit.len() >= 4 && !h264::is_sei(*header),
+            Codec::H265 => unit.len() >= 6 && !h265::is_sei(*header),
+            Codec::Mpeg2 | Codec::Other => unit.len() >= 4,
+        }
+    }
+
     /// Reads a unit. Returns whether it is a slice, behind which the class does not change.
-    fn is_slice(&mut self, unit: [u8; 4]) -> bool {
+    fn is_slice(&mut self, unit: Range<usize>) -> bool {
+        let unit = &self.begin[unit];
+        let Some(header) = unit.first() else { return false };
         let (class, slice) = match self.codec {
-            Codec::H264 => (h264::of_nal(unit[0]), matches!(unit[0] & 0x1f, 1..=5)),
-            Codec::H265 => (self.layers.of_nal(&unit), unit[0] >> 1 & 0x3f < 32),
-            // A sequence header; a picture header with its coding type: 1 for I, 2 for P, 3 for B (H.262 §6.3.9).
-            Codec::Mpeg2 => match (unit[0], unit[2] >> 3 & 0x07) {
-                (0xb3, _) => (Some(Class::Key), false),
-                (0x00, 3) => (Some(Class::Disposable), true),
-                (0x00, _) => (Some(Class::Reference), true),
-                _ => (None, false),
-            },
+            Codec::H264 => (self.h264.of_nal(unit), h264::is_slice(*header)),
+            Codec::H265 => (self.h265.of_nal(unit), h265::is_slice(*header)),
+            Codec::Mpeg2 => {
+                let unit = mpeg2(unit);
+                (unit.and_then(|unit| self.mpeg2.class_of(unit)), matches!(unit, Some(Unit::Slice(_))))
+            }
             Codec::Other => (None, true),
         };
         self.found = self.found.max(class);
         slice
+    }
+}
+
+/// A sequence header, or a picture header with its coding type: 1 for I, 2 for P, 3 for B (H.262 §6.2.2.1, §6.3.9).
+fn mpeg2(unit: &[u8]) -> Option<Unit> {
+    match (unit.first()?, unit.get(2).map(|byte| byte >> 3 & 0x07)) {
+        (0xb3, _) => Some(Unit::Parameters),
+        (0x00, Some(1)) => Some(Unit::Slice(Class::Key)),
+        (0x00, Some(3)) => Some(Unit::Slice(Class::Disposable)),
+        (0x00, Some(_)) => Some(Unit::Slice(Class::Reference)),
+        _ => None,
     }
 }
 
@@ -106,6 +150,9 @@ mod tests {
     use super::*;
 
     const IDR: &[u8] = &[0, 0, 0, 1, 9, 0xf0, 0, 0, 0, 1, 0x67, 1, 2, 3, 0, 0, 1, 0x65, 1, 2, 3, 4];
+    /// A P picture behind a user message that looks like a recovery point, and one.
+    const GRADUAL: &[u8] = &[0, 0, 1, 6, 5, 3, 6, 1, 0x80, 6, 1, 0x24, 0x80, 0, 0, 0, 1, 0x41, 0x9a, 3, 4];
+    const I: &[u8] = &[0, 0, 1, 9, 0x10, 0, 0, 1, 0x61, 0x88, 3, 4, 5];
     const B: &[u8] = &[0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 6, 5, 4, 3, 0, 0, 1, 0x01, 1, 2, 3, 4];
 
     fn scan(codec: Codec, pieces: &[&[u8]]) -> Option<Class> {
@@ -125,13 +172,38 @@ mod tests {
         let of_type = |kind: u8| [0, 0, 1, 0, 0, kind << 3, 0, 0];
         assert_eq!(scan(Codec::Mpeg2, &[&of_type(3)]), Some(Class::Disposable));
         assert_eq!(scan(Codec::Mpeg2, &[&of_type(2)]), Some(Class::Reference));
+        assert_eq!(scan(Codec::Mpeg2, &[&of_type(1)]), Some(Class::Key), "without a sequence header");
         assert_eq!(scan(Codec::Mpeg2, &[&[0, 0, 1, 0xb3, 0, 0, 0, 0], &of_type(1)]), Some(Class::Key));
+        let hevc = |kind: u8, begin: u8| [0, 0, 1, kind << 1, 1, begin, 0x80, 0xff, 0xff];
+        assert_eq!(scan(Codec::H265, &[&hevc(1, 0b1101_1000)]), Some(Class::Key), "I");
+        assert_eq!(scan(Codec::H265, &[&hevc(1, 0b1101_0000)]), Some(Class::Reference), "P");
+    }
+
+    #[test]
+    fn parameters_before_each_picture_are_no_sign_of_a_key_picture() {
+        let mut scan = Scan::new(Codec::H264);
+        let mut class = |slice: u8| {
+            scan.restart();
+            scan.feed(&[0, 0, 1, 0x67, 1, 2, 3, 0, 0, 1, 0x68, 1, 2, 3, 0, 0, 1, slice, 0x9a, 1, 1]);
+            scan.class()
+        };
+        let classes = [0x65, 0x41, 0x41, 0x65, 0x41].map(&mut class);
+        use Class::{Key, Reference};
+        assert_eq!(classes, [Key, Key, Reference, Key, Reference].map(Some), "all but the first one");
+    }
+
+    #[test]
+    fn long_messages_end_the_search_without_harm() {
+        let message = [&[0, 0, 1, 6, 5][..], &[0xff; 40], &[1], &vec![7; MAX_SCAN]].concat();
+        assert_eq!(scan(Codec::H264, &message.chunks(184).collect::<Vec<_>>()), None);
     }
 
     proptest! {
         #[test]
         fn it_does_not_matter_where_a_picture_is_cut(at in 0..22usize, other in 0..22usize) {
-            for (picture, class) in [(IDR, Class::Key), (B, Class::Disposable)] {
+            for (picture, class) in
+                [(IDR, Class::Key), (I, Class::Key), (GRADUAL, Class::Key), (B, Class::Disposable)]
+             {
                 let (low, high) = (at.min(other).min(picture.len()), at.max(other).min(picture.len()));
                 let pieces = [&picture[..low], &picture[low..high], &picture[high..]];
                 prop_assert_eq!(scan(Codec::H264, &pieces), Some(class));

@@ -1,34 +1,63 @@
 //! AV1 in RTP ("RTP Payload Format For AV1", AOMedia, v1.0.0): the class of a packet's temporal unit.
 //!
-//! Whether a frame is disposable is coded deep in its header, or in an RTP header extension that a session description
-//! declares; so no frame counts as disposable.
+//! Whether a frame is disposable is coded deep in its header. So a frame counts as disposable only if a dependency
+//! descriptor, an RTP header extension, shows it.
 
-use super::class::Class;
+use rtp_types::RtpPacket;
 
-/// Class of a packet's payload (§4.4 aggregation header).
-pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
-    let (head, mut rest) = payload.split_first()?;
-    // N: a coded video sequence begins.
-    if head & 0x08 != 0 {
-        return Some(Class::Key);
-    }
-    let (continues, count) = (head & 0x80 != 0, usize::from(head >> 4 & 0x03));
-    let mut class = None;
-    for index in 1_usize.. {
-        if rest.is_empty() || count != 0 && index > count {
-            break;
-        }
-        // All elements have a length, but for the last one if the header counts them.
-        let element = if count != 0 && index == count { std::mem::take(&mut rest) } else { take(&mut rest)? };
-        if !(continues && index == 1) {
-            class = class.max(of_obu(element));
-        }
-    }
-    class.or(Some(Class::Reference))
+use super::{
+    class::Class,
+    descriptor::Descriptors,
+    picture::{Pictures, Unit},
+};
+
+/// The temporal units of a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    pictures: Pictures,
+    descriptors: Descriptors,
 }
 
-/// Class of an open bitstream unit (AV1 §5.3.2 header, §5.9.2 frame header).
-fn of_obu(obu: &[u8]) -> Option<Class> {
+impl Stream {
+    /// A temporal unit begins.
+    pub(super) fn begin(&mut self) {
+        self.pictures.begin();
+    }
+
+    /// Class of a packet.
+    pub(super) fn of_packet(&mut self, packet: &RtpPacket<'_>) -> Option<Class> {
+        let class = self.of_payload(packet.payload());
+        let is_disposable = self.descriptors.is_disposable(packet, class == Some(Class::Key));
+        class.map(|class| if class == Class::Reference && is_disposable { Class::Disposable } else { class })
+    }
+
+    /// Class of a packet's payload (§4.4 aggregation header).
+    fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
+        let (head, mut rest) = payload.split_first()?;
+        // N: a coded video sequence begins.
+        if head & 0x08 != 0 {
+            self.pictures.class_of(Unit::Parameters);
+            return self.pictures.class_of(Unit::Slice(Class::Key));
+        }
+        let (continues, count) = (head & 0x80 != 0, usize::from(head >> 4 & 0x03));
+        let mut class = None;
+        for index in 1_usize.. {
+            if rest.is_empty() || count != 0 && index > count {
+                break;
+            }
+            // All elements have a length, but for the last one if the header counts them.
+            let element =
+                if count != 0 && index == count { std::mem::take(&mut rest) } else { take(&mut rest)? };
+            if !(continues && index == 1) {
+                class = class.max(unit(element).and_then(|unit| self.pictures.class_of(unit)));
+            }
+        }
+        class.or(Some(Class::Reference))
+    }
+}
+
+/// What an open bitstream unit is part of (AV1 §5.3.2 header, §5.9.2 frame header).
+fn unit(obu: &[u8]) -> Option<Unit> {
     let head = *obu.first()?;
     let (kind, extension, sized) = (head >> 3 & 0x0f, head & 0x04 != 0, head & 0x02 != 0);
     let mut body = obu.get(if extension { 2 } else { 1 }..)?;
@@ -37,9 +66,12 @@ fn of_obu(obu: &[u8]) -> Option<Class> {
     }
     match kind {
         // A sequence header.
-        1 => Some(Class::Key),
-        // A frame header, or a frame: show_existing_frame 0, frame_type 0.
-        3 | 6 => Some(if body.first()? & 0xe0 == 0 { Class::Key } else { Class::Reference }),
+        1 => Some(Unit::Parameters),
+        // A frame header, or a frame: show_existing_frame 0, and frame_type 0 (key) or 2 (intra only).
+        3 | 6 => Some(Unit::Slice(match body.first()? >> 5 {
+            0 | 2 => Class::Key,
+            _ => Class::Reference,
+        })),
         _ => None,
     }
 }
@@ -78,6 +110,10 @@ mod tests {
             // One element, a frame: of type key, of type inter.
             (&[0x10, 0x30, 0x10], Some(Class::Key)),
             (&[0x10, 0x30, 0x30], Some(Class::Reference)),
+            // Of type intra only, of type switch; a key frame that is shown again.
+            (&[0x10, 0x30, 0x50], Some(Class::Key)),
+            (&[0x10, 0x30, 0x70], Some(Class::Reference)),
+            (&[0x10, 0x18, 0x80], Some(Class::Reference)),
             // Two elements: a sequence header with its length, a frame without.
             (&[0x20, 2, 0x08, 0, 0x30, 0x30], Some(Class::Key)),
             // Not counted: each has a length.
@@ -90,9 +126,20 @@ mod tests {
         ];
         // More empty elements than a byte can count.
         let many = [0; 300];
-        assert_eq!(of_payload(&many), Some(Class::Reference));
+        assert_eq!(Stream::default().of_payload(&many), Some(Class::Reference));
         for (payload, class) in cases {
-            assert_eq!(of_payload(payload), *class, "{payload:02x?}");
+            assert_eq!(Stream::default().of_payload(payload), *class, "{payload:02x?}");
         }
+    }
+
+    #[test]
+    fn sequence_headers_with_each_frame_are_no_sign_of_a_key_frame() {
+        let mut stream = Stream::default();
+        let mut class = |frame_type: u8| {
+            stream.begin();
+            stream.of_payload(&[0x20, 2, 0x08, 0, 0x30, frame_type << 5])
+        };
+        use Class::{Key, Reference};
+        assert_eq!([0, 1, 1, 0, 1].map(&mut class), [Key, Key, Reference, Key, Reference].map(Some));
     }
 }

@@ -1,11 +1,25 @@
 //! H.265 in RTP (RFC 7798): the class of a picture from the NAL units of a packet.
 
-use super::class::Class;
+use super::{
+    bits::Bits,
+    class::Class,
+    picture::{Pictures, Unit, recovery_point},
+};
 
-/// The highest temporal layer of a stream, once parameter sets declared it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Layers {
+/// The pictures of a stream, and what its parameter sets declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stream {
+    pictures: Pictures,
+    /// The highest temporal layer, once known.
     highest: Option<u8>,
+    /// By PPS, the bits that slices reserve before their type.
+    reserved_bits: [u8; 64],
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self { pictures: Pictures::default(), highest: None, reserved_bits: [0; 64] }
+    }
 }
 
 /// Header of a NAL unit (H.265 §7.3.1.2): type, and temporal layer.
@@ -13,35 +27,86 @@ fn header(bytes: [u8; 2]) -> (u8, u8) {
     (bytes[0] >> 1 & 0x3f, (bytes[1] & 0x07).saturating_sub(1))
 }
 
-impl Layers {
-    /// Class of a NAL unit, by its type and temporal layer (H.265 Table 7-1). The parameter sets are read.
-    pub(super) fn of_nal(&mut self, unit: &[u8]) -> Option<Class> {
-        let (&bytes, begin) = unit.split_first_chunk::<2>()?;
+/// Whether a payload begins with the first slice of a picture.
+pub(super) fn begins_picture(payload: &[u8]) -> bool {
+    let Some((&bytes, rest)) = payload.split_first_chunk::<2>() else { return false };
+    let (kind, slice) = match (header(bytes).0, rest) {
+        (49, [kind, slice @ ..]) if kind & 0x80 != 0 => (kind & 0x3f, slice),
+        (kind, slice) => (kind, slice),
+    };
+    kind < 32 && slice.first().is_some_and(|byte| byte & 0x80 != 0)
+}
+
+/// Whether a NAL unit is a slice, by the first byte of its header.
+pub(super) fn is_slice(header: u8) -> bool {
+    header >> 1 & 0x3f < 32
+}
+
+/// Whether a NAL unit has SEI messages that precede a picture, by the first byte of its header.
+pub(super) fn is_sei(header: u8) -> bool {
+    header >> 1 & 0x3f == 39
+}
+
+impl Stream {
+    /// A picture begins.
+    pub(super) fn begin(&mut self) {
+        self.pictures.begin();
+    }
+
+    /// Class of the picture, as far as a NAL unit shows it. The parameter sets are read. The beginning of a slice is enough.
+    pub(super) fn of_nal(&mut self, nal: &[u8]) -> Option<Class> {
+        let (&bytes, begin) = nal.split_first_chunk::<2>()?;
         let (kind, layer) = header(bytes);
         match kind {
             // sps_max_sub_layers_minus1 (§7.3.2.2.1), behind four bits.
             33 => self.highest = begin.first().map(|byte| byte >> 1 & 0x07).or(self.highest),
             // vps_max_sub_layers_minus1 (§7.3.2.1), behind four bits, two flags and six bits.
             32 => self.highest = begin.get(1).map(|byte| byte >> 1 & 0x07).or(self.highest),
+            34 => _ = self.read_pps(begin),
             _ => {}
         }
-        self.of_type(kind, layer)
+        self.of_type(kind, layer, begin)
     }
 
-    fn of_type(self, kind: u8, layer: u8) -> Option<Class> {
-        match kind {
+    /// Reads the begin of a PPS (§7.3.2.3.1).
+    fn read_pps(&mut self, begin: &[u8]) -> Option<()> {
+        let mut bits = Bits::new(begin);
+        let id = bits.exp_golomb()?;
+        let _sps = bits.exp_golomb()?;
+        // dependent_slice_segments_enabled_flag, output_flag_present_flag.
+        bits.number(2)?;
+        *self.reserved_bits.get_mut(id as usize)? = bits.number(3)? as u8;
+        Some(())
+    }
+
+    /// Class of the picture, by a NAL unit of this type. Of later parts of a unit `begin` is empty.
+    fn of_type(&mut self, kind: u8, layer: u8, begin: &[u8]) -> Option<Class> {
+        let unit = match kind {
             // Sub-layer non-reference pictures (even numbers): those of their own layer do not need them, and
             // there are others only above.
             0..=15 if kind & 1 == 0 && self.highest.is_some_and(|highest| layer >= highest) => {
-                Some(Class::Disposable)
+                Unit::Slice(Class::Disposable)
             }
-            0..=15 => Some(Class::Reference),
-            // IRAP pictures, parameter sets.
-            16..=23 | 32..=34 => Some(Class::Key),
+            0..=9 if layer == 0 && self.begins_intra(begin) == Some(true) => Unit::Slice(Class::Key),
+            // IRAP pictures.
+            16..=23 => Unit::Slice(Class::Key),
+            32..=34 => Unit::Parameters,
             // Delimiters, ends, filler, SEI.
-            35..=40 => None,
-            _ => Some(Class::Reference),
-        }
+            35..=38 | 40 => return None,
+            39 => recovery_point(begin)?,
+            _ => Unit::Slice(Class::Reference),
+        };
+        self.pictures.class_of(unit)
+    }
+
+    /// Whether a picture begins with this slice, and with intra blocks alone (§7.3.6.1, Table 7-7): the picture is intra, or,
+    /// where slices are refreshed in turn, the refresh begins with it.
+    fn begins_intra(&self, slice: &[u8]) -> Option<bool> {
+        let mut bits = Bits::new(slice);
+        let is_first = bits.flag()?;
+        let reserved = self.reserved_bits.get(bits.exp_golomb()? as usize)?;
+        bits.number((*reserved).into())?;
+        Some(is_first && bits.exp_golomb()? == 2)
     }
 
     /// Class of a packet's payload (RFC 7798 §4.4). Decoding order numbers, which only a session description
@@ -53,9 +118,13 @@ impl Layers {
             // Aggregation packet (§4.4.2).
             48 => self.of_units(rest),
             // Fragmentation unit (§4.4.3): the type is in its own header.
-            49 => self.of_type(rest.first()? & 0x3f, layer),
+            49 => {
+                let (kind, begin) = rest.split_first()?;
+                let begin = if kind & 0x80 != 0 { begin } else { &[] };
+                self.of_type(kind & 0x3f, layer, begin)
+            }
             // PACI (§4.4.4): the type of what it carries, behind one bit.
-            50 => self.of_type(rest.first()? >> 1 & 0x3f, layer),
+            50 => self.of_type(rest.first()? >> 1 & 0x3f, layer, &[]),
             _ => self.of_nal(payload),
         }
     }
@@ -82,29 +151,50 @@ mod tests {
 
     #[test]
     fn only_the_highest_layer_is_disposable_and_only_when_it_is_known() {
-        let mut layers = Layers::default();
-        assert_eq!(layers.of_payload(&unit(0, 1, &[0])), Some(Class::Reference), "no parameter sets yet");
-        assert_eq!(layers.of_payload(&unit(33, 0, &[0x03])), Some(Class::Key));
-        assert_eq!(layers.of_payload(&unit(0, 0, &[0])), Some(Class::Reference), "a layer above may need it");
-        assert_eq!(layers.of_payload(&unit(0, 1, &[0])), Some(Class::Disposable));
-        assert_eq!(layers.of_payload(&unit(1, 1, &[0])), Some(Class::Reference));
-        assert_eq!(layers.of_payload(&unit(8, 1, &[0])), Some(Class::Disposable), "RASL_N");
-        assert_eq!(layers.of_payload(&unit(19, 0, &[0])), Some(Class::Key));
-        assert_eq!(layers.of_payload(&unit(21, 0, &[0])), Some(Class::Key));
-        assert_eq!(layers.of_payload(&unit(39, 0, &[0])), None);
+        let mut stream = Stream::default();
+        assert_eq!(stream.of_payload(&unit(0, 1, &[0])), Some(Class::Reference), "no parameter sets yet");
+        stream.begin();
+        assert_eq!(stream.of_payload(&unit(33, 0, &[0x03])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(19, 0, &[0])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(0, 0, &[0])), Some(Class::Reference), "a layer above may need it");
+        assert_eq!(stream.of_payload(&unit(0, 1, &[0])), Some(Class::Disposable));
+        assert_eq!(stream.of_payload(&unit(1, 1, &[0])), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&unit(8, 1, &[0])), Some(Class::Disposable), "RASL_N");
+        assert_eq!(stream.of_payload(&unit(21, 0, &[0])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(39, 0, &[0])), None);
+    }
+
+    #[test]
+    fn intra_pictures_and_recovery_points_are_key() {
+        let mut stream = Stream::default();
+        // The first slice, of PPS 0, of type I (2); of type P (1); the same bits in a later slice; on a layer above.
+        assert_eq!(stream.of_payload(&unit(1, 0, &[0b1101_1000])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(1, 0, &[0b1101_0000])), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&unit(1, 0, &[0b0101_1000])), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&unit(1, 1, &[0b1101_1000])), Some(Class::Reference));
+        // PPS 1 reserves a bit, which precedes the type.
+        assert_eq!(stream.of_payload(&unit(34, 0, &[0b0101_0000, 0b1000_0000])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(1, 0, &[0b1010_0010])), Some(Class::Reference), "P");
+        assert_eq!(stream.of_payload(&unit(1, 0, &[0b1010_0011])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(1, 0, &[0b1101_1000])), Some(Class::Key), "PPS 0 reserves none");
+        // Only the first part of a unit begins it.
+        assert_eq!(stream.of_payload(&unit(49, 0, &[0x81, 0b1101_1000])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(49, 0, &[0x01, 0b1101_1000])), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&unit(39, 0, &[6, 1, 0x50, 0x80])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(40, 0, &[6, 1, 0x50, 0x80])), None, "none for a suffix");
     }
 
     #[test]
     fn aggregates_and_fragments_are_looked_into() {
-        let mut layers = Layers::default();
+        let mut stream = Stream::default();
         let sps = unit(33, 0, &[0x01]);
         let aggregate = [&unit(48, 0, &[])[..], &[0, sps.len() as u8], &sps].concat();
-        assert_eq!(layers.of_payload(&aggregate), Some(Class::Key));
+        assert_eq!(stream.of_payload(&aggregate), Some(Class::Key));
         // The middle of a non-reference picture, of an IDR picture.
-        assert_eq!(layers.of_payload(&unit(49, 0, &[0x00, 1])), Some(Class::Disposable));
-        assert_eq!(layers.of_payload(&unit(49, 0, &[0x93, 1])), Some(Class::Key));
-        assert_eq!(layers.of_payload(&unit(50, 0, &[19 << 1])), Some(Class::Key));
-        assert_eq!(layers.of_payload(&unit(49, 0, &[])), None);
-        assert_eq!(layers.of_payload(&[0x26]), None);
+        assert_eq!(stream.of_payload(&unit(49, 0, &[0x00, 1])), Some(Class::Disposable));
+        assert_eq!(stream.of_payload(&unit(49, 0, &[0x93, 1])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(50, 0, &[19 << 1])), Some(Class::Key));
+        assert_eq!(stream.of_payload(&unit(49, 0, &[])), None);
+        assert_eq!(stream.of_payload(&[0x26]), None);
     }
 }

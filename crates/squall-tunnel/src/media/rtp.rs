@@ -5,8 +5,7 @@ use rtp_types::RtpPacket;
 use super::{
     av1,
     class::{Class, Cut, Media},
-    h264,
-    h265::Layers,
+    h264, h265,
     ts::TsCutter,
     vp8,
     vp9::Structure,
@@ -19,13 +18,18 @@ pub(super) const MP2T: u8 = 33;
 #[derive(Debug)]
 pub(crate) struct RtpCutter {
     media: Media,
-    /// Source and timestamp of the open frame.
+    /// Source and timestamp of the latest frame, and the markers in it.
     frame: Option<(u32, u32)>,
+    markers: u32,
+    /// Whether the frame before had several markers: then they end its parts.
+    marks_parts: bool,
     /// The source of the latest frame, and the one before that.
     sources: [Option<u32>; 2],
     mixed: bool,
-    layers: Layers,
+    h264: h264::Stream,
+    h265: h265::Stream,
     structure: Structure,
+    av1: av1::Stream,
     ts: Option<Box<TsCutter>>,
 }
 
@@ -34,10 +38,14 @@ impl RtpCutter {
         Self {
             media,
             frame: None,
+            markers: 0,
+            marks_parts: false,
             sources: [None; 2],
             mixed: false,
-            layers: Layers::default(),
+            h264: h264::Stream::default(),
+            h265: h265::Stream::default(),
             structure: Structure::default(),
+            av1: av1::Stream::default(),
             ts: (media == Media::Rtp).then(Box::default),
         }
     }
@@ -65,25 +73,48 @@ impl RtpCutter {
             return Cut::apart(Class::Audio);
         }
         let frame = (packet.ssrc(), packet.timestamp());
-        let starts = self.frame != Some(frame);
+        let is_same = self.frame == Some(frame);
+        if packet.payload().is_empty() {
+            // Padding, as congestion control sends behind a frame.
+            let is_open = is_same && self.markers == 0;
+            return if is_open { Cut::aside() } else { Cut::apart(Class::Disposable) };
+        }
         let [latest, before] = self.sources;
         if latest != Some(frame.0) {
             // A source that has ended does not come back.
             self.mixed |= before == Some(frame.0);
             self.sources = [Some(frame.0), latest];
         }
-        let ends = packet.marker_bit();
-        self.frame = (!ends).then_some(frame);
-        Cut { starts, ends, class: self.class_of(packet.payload()), ..Cut::default() }
+        let starts = !is_same || self.markers > 0 && self.begins_picture(packet.payload());
+        if starts {
+            (self.frame, self.marks_parts, self.markers) = (Some(frame), self.markers > 1, 0);
+            self.h264.begin();
+            self.h265.begin();
+            self.av1.begin();
+        }
+        let marker = packet.marker_bit();
+        self.markers = self.markers.saturating_add(marker.into());
+        Cut { starts, ends: marker && !self.marks_parts, class: self.class_of(&packet), ..Cut::default() }
     }
 
-    fn class_of(&mut self, payload: &[u8]) -> Option<Class> {
+    /// Whether another picture begins with a payload behind a marker, though its timestamp is the same. Some encoders mark
+    /// each NAL unit. Of unknown codecs a timestamp has one picture.
+    fn begins_picture(&self, payload: &[u8]) -> bool {
         match self.media {
-            Media::H264 => h264::of_payload(payload),
-            Media::H265 => self.layers.of_payload(payload),
-            Media::Vp8 => vp8::of_payload(payload),
-            Media::Vp9 => self.structure.of_payload(payload),
-            Media::Av1 => av1::of_payload(payload),
+            Media::H264 => h264::begins_picture(payload),
+            Media::H265 => h265::begins_picture(payload),
+            Media::Rtp => false,
+            _ => true,
+        }
+    }
+
+    fn class_of(&mut self, packet: &RtpPacket<'_>) -> Option<Class> {
+        match self.media {
+            Media::H264 => self.h264.of_payload(packet.payload()),
+            Media::H265 => self.h265.of_payload(packet.payload()),
+            Media::Vp8 => vp8::of_payload(packet.payload()),
+            Media::Vp9 => self.structure.of_payload(packet.payload()),
+            Media::Av1 => self.av1.of_packet(packet),
             _ => None,
         }
     }
@@ -124,6 +155,57 @@ pub(super) mod tests {
         assert_eq!(cutter.cut(&packet(96, false, 3, 200, b)), cut(true, false, Some(Class::Disposable)));
         // The packet with the marker is lost.
         assert_eq!(cutter.cut(&packet(96, true, 5, 300, idr)), cut(true, true, key));
+    }
+
+    #[test]
+    fn markers_on_each_unit_end_no_frame_once_that_shows() {
+        let units: [&[u8]; 3] = [&[0x7c, 0x81, 0x9a, 1], &[0x7c, 0x41, 1], &[0x41, 0x42, 1]];
+        for codec in [Media::H264, Media::H265, Media::Rtp, Media::Vp8] {
+            let mut cutter = RtpCutter::new(codec);
+            let mut cuts = Vec::new();
+            for (sequence, unit) in (0..12).zip(units.iter().cycle()) {
+                let cut = cutter.cut(&packet(96, true, sequence, u32::from(sequence / 3), unit));
+                cuts.push((cut.starts, cut.ends));
+            }
+            let (first, later) = cuts.split_at(3);
+            if codec == Media::Vp8 {
+                assert!(cuts.iter().all(|cut| *cut == (true, true)), "no NAL units");
+            } else {
+                assert_eq!(first, [(true, true), (false, true), (false, true)]);
+                assert_eq!(later, [(true, false), (false, false), (false, false)].repeat(3));
+            }
+        }
+    }
+
+    #[test]
+    fn pictures_of_one_timestamp_begin_with_their_first_slices() {
+        let mut h264 = RtpCutter::new(Media::H264);
+        for sequence in [0, 2, 4, 6] {
+            // An IDR picture, and others behind it, of two slices.
+            let (header, class) = if sequence == 0 { (0x65, Class::Key) } else { (0x41, Class::Reference) };
+            let first = h264.cut(&packet(96, false, sequence, 5, &[header, 0x98]));
+            assert_eq!(first, cut(true, false, Some(class)), "{sequence}");
+            let second = h264.cut(&packet(96, true, sequence + 1, 5, &[0x41, 0x42]));
+            assert_eq!(second, cut(false, true, Some(Class::Reference)), "{sequence}");
+        }
+    }
+
+    #[test]
+    fn padding_opens_no_frame() {
+        let padding = |sequence, timestamp| {
+            let mut padding = packet(96, false, sequence, timestamp, &[0, 0, 0, 4]);
+            padding[0] |= 0x20;
+            padding
+        };
+        let slice: &[u8] = &[0x41, 0x9a];
+        let reference = Some(Class::Reference);
+        let mut cutter = RtpCutter::new(Media::H264);
+        assert_eq!(cutter.cut(&padding(0, 7)), Cut::apart(Class::Disposable), "before the first frame");
+        assert_eq!(cutter.cut(&packet(96, false, 1, 7, slice)), cut(true, false, reference));
+        assert_eq!(cutter.cut(&padding(2, 7)), Cut::aside(), "within a frame");
+        assert_eq!(cutter.cut(&packet(96, true, 3, 7, &[0x41, 0x42])), cut(false, true, reference));
+        assert_eq!(cutter.cut(&padding(4, 7)), Cut::apart(Class::Disposable));
+        assert_eq!(cutter.cut(&packet(96, true, 5, 8, slice)), cut(true, true, reference));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! VP9 in RTP (RFC 9628): the class of a picture from a payload descriptor.
 
-use super::class::Class;
+use super::{bits::Bits, class::Class};
 
 /// The highest temporal layer of a stream, if no picture refers to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Structure {
         Some(match (descriptor.inter, temporal) {
             // Some senders never set P: the header of the frame is more reliable, where it can be read.
             (false, _) if !descriptor.begins => return None,
-            (false, _) if is_key(frame) == Some(false) => Class::Reference,
+            (false, _) if is_intra(frame) == Some(false) => Class::Reference,
             (false, _) => Class::Key,
             (true, Some(layer)) if self.top == Some(layer) && layer > 0 => Class::Disposable,
             (true, _) => Class::Reference,
@@ -70,16 +70,27 @@ fn read(input: &mut &[u8]) -> Option<Descriptor> {
     Some(Descriptor { inter, begins: has(0x08), layer, structure })
 }
 
-/// Whether a frame is key, by its uncompressed header (VP9 bitstream §6.2): a marker of two bits, two of the profile and
-/// one more in profile 3, `show_existing_frame`, and `frame_type`, 0 for key. `None` if it is no such header.
-fn is_key(frame: &[u8]) -> Option<bool> {
-    let first = *frame.first()?;
-    if first >> 6 != 2 {
+/// Whether a frame is key or intra, by its uncompressed header (VP9 bitstream §6.2): a marker, the profile, in profile 3 a
+/// bit more, `show_existing_frame`, `frame_type`, 0 for key, `show_frame`, `error_resilient_mode`, and of frames that are not
+/// shown `intra_only`. `None` if it is no such header.
+fn is_intra(frame: &[u8]) -> Option<bool> {
+    let mut bits = Bits::new(frame);
+    let (marker, profile) = (bits.number(2)?, bits.number(2)?);
+    if marker != 2 {
         return None;
     }
-    let shift = if first >> 4 & 3 == 3 { 1 } else { 2 };
-    let (shows_existing, inter) = (first >> (shift + 1) & 1, first >> shift & 1);
-    Some(shows_existing == 0 && inter == 0)
+    if profile == 3 {
+        bits.flag()?;
+    }
+    if bits.flag()? {
+        return Some(false);
+    }
+    if !bits.flag()? {
+        return Some(true);
+    }
+    let is_shown = bits.flag()?;
+    bits.flag()?;
+    Some(!is_shown && bits.flag().unwrap_or(false))
 }
 
 /// Reads a scalability structure (RFC 9628 §4.2.1).
@@ -137,6 +148,10 @@ mod tests {
         assert_eq!(stream.of_payload(&[0x0c, 0x82]), Some(Class::Key));
         assert_eq!(stream.of_payload(&[0x0c, 0x86]), Some(Class::Reference));
         assert_eq!(stream.of_payload(&[0x04, 0x86]), None);
+        // Frames that are not shown: intra only, and not; intra only in profile 3.
+        assert_eq!(stream.of_payload(&[0x0c, 0x84, 0x80]), Some(Class::Key));
+        assert_eq!(stream.of_payload(&[0x0c, 0x84, 0x00]), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&[0x0c, 0xb2, 0x40]), Some(Class::Key));
         assert_eq!(stream.of_payload(&[0xcc, 5, 0]), Some(Class::Reference));
         assert_eq!(stream.of_payload(&[0xcc, 0x85]), None);
         assert_eq!(stream.of_payload(&[]), None);

@@ -233,7 +233,7 @@ impl Squall {
         arrivals.ready().find_map(|index| {
             let (mut ahead, mut earlier) = (0_u32, None);
             self.order.kept(cx).find_map(|block| {
-                let bytes = block.unsent_bytes().saturating_add(block.expected_bytes());
+                let bytes = to_send(block);
                 let (share, finish) = self.share(cx, arrivals, index, ahead, block);
                 ahead = ahead.saturating_add(bytes);
                 let work = block.next_work()?;
@@ -251,16 +251,25 @@ impl Squall {
     }
 
     /// A packet of what cannot be in time or is useless, on a path that carries little: one that is given nothing is
-    /// never measured again. Metered paths carry it only if no other delivers: then their rate matters.
+    /// never measured again. Metered paths carry it if no other delivers: then their rate matters. Or if it is all that its
+    /// flow has, and could be late without them: that it is useless is a guess.
     fn fill(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
-        let is_free = |index: &usize| !arrivals.is_dear(*index);
-        let has_free = (0..cx.paths.len()).any(|index| is_free(&index) && arrivals.delivers(index));
-        let may = |index: &usize| arrivals.is_calm(*index) && (is_free(index) || !has_free);
-        let index = arrivals.ready().find(may)?;
-        let (block, work) = self.order.filler(cx).find_map(|block| Some((block, block.next_work()?)))?;
-        let path = &cx.paths[index];
-        let part = Assignment::new(work, path.id, "keeps the path measured").at_most(path.chunk);
-        Some(self.forecast(cx, arrivals, index, block, part))
+        let has_free = (0..cx.paths.len()).any(|index| !arrivals.is_dear(index) && arrivals.delivers(index));
+        let kept: u32 = self.order.kept(cx).map(to_send).fold(0, u32::saturating_add);
+        arrivals.ready().filter(|index| arrivals.is_calm(*index)).find_map(|index| {
+            let is_spared = arrivals.is_dear(index) && has_free;
+            let mut ahead = kept;
+            let (block, work) = self.order.filler(cx).find_map(|block| {
+                let before = ahead;
+                ahead = ahead.saturating_add(to_send(block));
+                let takes = !is_spared
+                    || is_all_of_its_flow(cx, block) && self.share(cx, arrivals, index, before, block).0 > 0;
+                Some((block, block.next_work()?)).filter(|_| takes)
+            })?;
+            let path = &cx.paths[index];
+            let part = Assignment::new(work, path.id, "keeps the path measured").at_most(path.chunk);
+            Some(self.forecast(cx, arrivals, index, block, part))
+        })
     }
 
     /// The same, with the numbers.
@@ -291,7 +300,7 @@ impl Squall {
         ahead: u32,
         block: &Block,
     ) -> (u32, Micros) {
-        let bytes = block.unsent_bytes().saturating_add(block.expected_bytes());
+        let bytes = to_send(block);
         let all = ahead.saturating_add(bytes);
         let shares = self.divide(cx, arrivals, all, block.meta());
         let share = shares.bytes[index].min(bytes);
@@ -317,4 +326,15 @@ impl Squall {
         let saves = self.price.is_some_and(|price| free.finish >= shares.finish + price);
         if free.left == 0 && !is_late && !saves { free } else { shares }
     }
+}
+
+/// Bytes that are to be sent, or expected.
+fn to_send(block: &Block) -> u32 {
+    block.unsent_bytes().saturating_add(block.expected_bytes())
+}
+
+/// Whether it is useless, and so is all that its flow has handed over since.
+fn is_all_of_its_flow(cx: &Context<'_>, block: &Block) -> bool {
+    let id = block.meta().id;
+    cx.queue.is_orphan(id) && !cx.queue.is_superseded(id)
 }
