@@ -27,6 +27,8 @@ impl Default for TsCutter {
 /// The content of the packets of a datagram.
 #[derive(Default)]
 struct Content {
+    /// Packets that are not null.
+    any: bool,
     starts: bool,
     /// Class of the previous frame, if video of it precedes a start.
     tail: Option<Class>,
@@ -54,15 +56,18 @@ impl TsCutter {
         for packet in packets.chunks_exact(packet::LENGTH) {
             match Packet::new(packet) {
                 Some(packet) => self.read(packet, &mut seen),
-                None => seen.other = true,
+                None => (seen.any, seen.other) = (true, true),
             }
+        }
+        if !seen.any {
+            return Cut::spare();
         }
         let Some(streams) = self.psi.streams() else { return Cut::apart(Class::Data) };
         if streams.video.is_none() {
             return Cut::apart(if seen.other { Class::Audio } else { Class::Data });
         }
         if !seen.video {
-            // Usually sound; null packets belong to the open frame.
+            // Usually sound.
             return if seen.other { Cut::apart(Class::Audio) } else { Cut::aside() };
         }
         // The rest of the datagram is needed, whatever the class of the frame.
@@ -76,6 +81,7 @@ impl TsCutter {
         if pid == NULL_PID {
             return;
         }
+        seen.any = true;
         let spare = self.psi.feed(packet);
         let video = self.psi.streams().and_then(|streams| streams.video);
         let Some((_, codec)) = video.filter(|(video, _)| *video == pid) else {
