@@ -24,6 +24,9 @@ pub(crate) const MAX_REDIRECTS: usize = 8;
 /// Feature of a peer that understands [`Message::Goaway`].
 pub(crate) const GOAWAY: u8 = 1;
 
+/// Feature of a peer that restores the null packets of transport streams.
+pub(crate) const NULLS: u8 = 2;
+
 /// First bytes of a session between tunnels.
 const MAGIC: [u8; 4] = *b"SqTu";
 
@@ -306,6 +309,7 @@ mod tests {
                 Message::Hello { version: 1, token: b"correct horse".to_vec(), features: GOAWAY },
                 "01 53715475 01 000d 636f727265637420686f727365 01",
             ),
+            (Message::Hello { version: 1, token: Vec::new(), features: NULLS }, "01 53715475 01 0000 02"),
             (
                 Message::Flows {
                     generation: 1,

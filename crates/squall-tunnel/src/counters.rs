@@ -84,6 +84,8 @@ pub(crate) struct FlowCounters {
     pub(crate) datagrams_in: AtomicU64,
     /// Datagrams that left here.
     pub(crate) datagrams_out: AtomicU64,
+    /// Bytes of null packets that entered here and were not sent.
+    pub(crate) null_bytes_deleted: AtomicU64,
     /// Datagrams that waited in the socket for too long.
     pub(crate) stale: AtomicU64,
     /// Datagrams that found no room in the socket.

@@ -15,6 +15,7 @@ use crate::{
     frame::{self, FrameReader},
     gather::Gatherer,
     media::{Cut, Cutter, samples},
+    nulls,
 };
 
 /// Any bytes as a message of channel 0: what is read is written the same again.
@@ -85,6 +86,29 @@ pub fn frame(input: &[u8]) {
     assert!(at > 0 && at == whole.len());
 }
 
+/// Any bytes as a datagram without its null packets: what is restored is bounded. And as a datagram: it is restored as it was.
+pub fn nulls(input: &[u8]) {
+    let (mut bytes, mut datagram) = (Vec::new(), Vec::new());
+    let is_restored = nulls::restore(input, &mut datagram).is_some();
+    assert_eq!(is_restored, nulls::is_valid(input));
+    assert!(
+        !is_restored || datagram.len() <= 188 * input.len(),
+        "{} bytes of {}",
+        datagram.len(),
+        input.len()
+    );
+    for datagram in [&input[..input.len().min(65_534)], &datagram[..datagram.len().min(65_534)]] {
+        let mut again = Vec::new();
+        bytes.clear();
+        let deleted = nulls::delete(datagram, &mut bytes);
+        assert!(bytes.len() + deleted / 2 <= datagram.len() + 1, "{deleted} bytes are deleted of no use");
+        assert!(
+            nulls::restore(&bytes, &mut again).is_some() && again == datagram,
+            "another datagram is restored"
+        );
+    }
+}
+
 /// A flow of each kind, to clone.
 static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
     let flow = |(name, _): &(&str, Media)| {
@@ -119,9 +143,9 @@ fn carry(flow: usize, datagrams: &[(u8, Vec<u8>)]) {
         let ends = frame.ends;
         let wire = if frame.begins { frame.seal(0, 0, 0) } else { frame.into_rest() };
         let datagrams = reader.read(wire, ends).expect("its own frames are well formed");
-        let mut at = 0;
-        while let Some(record) = frame::datagram(&datagrams, at) {
-            came.push(record.datagram.to_vec());
+        let (mut at, mut buffer) = (0, Vec::new());
+        while let (Some(header), Some(record)) = (reader.header(), frame::datagram(&datagrams, at)) {
+            came.push(header.whole(record.datagram, &mut buffer).to_vec());
             at = record.next;
         }
     };
@@ -299,6 +323,7 @@ mod tests {
         replay("control", super::control);
         replay("exit", super::exit);
         replay("frame", super::frame);
+        replay("nulls", super::nulls);
         #[cfg(unix)]
         replay("rpc", super::rpc);
         replay("tenants", super::tenants);

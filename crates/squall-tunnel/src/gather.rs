@@ -8,7 +8,7 @@ use squall_units::Micros;
 use crate::{
     clock::micros,
     config::FlowConfig,
-    frame::{Frame, HEADER},
+    frame::{Frame, RECORD},
     media::{Chain, Class, Cut, Cutter, Media},
 };
 
@@ -41,6 +41,10 @@ struct Open {
     frame: Frame,
     /// Bytes that have been passed on.
     passed_on: usize,
+    /// Bytes of its datagrams so far, with all null packets.
+    whole: usize,
+    /// Whether it has no content, such as null packets, and belongs to no frame.
+    is_spare: bool,
 }
 
 impl Gatherer {
@@ -68,7 +72,7 @@ impl Gatherer {
 
     /// Adds a datagram. Complete blocks are passed to `out`.
     pub(crate) fn push(&mut self, now: Micros, datagram: &[u8], out: &mut impl FnMut(Frame)) {
-        if datagram.len() > usize::from(u16::MAX) {
+        if datagram.len() >= usize::from(u16::MAX) {
             // Larger than UDP allows.
             return;
         }
@@ -77,7 +81,7 @@ impl Gatherer {
         let cut = self.cutter.cut(datagram);
         if cut.apart {
             self.close(out);
-            let mut frame = Frame::new(now, 0);
+            let mut frame = Frame::new(now, 0).without_nulls(self.is_ts());
             frame.push(now, datagram);
             frame.class = cut.class.unwrap_or(Class::Data);
             frame.ends = true;
@@ -87,22 +91,36 @@ impl Gatherer {
         self.add(now, cut, datagram, out);
     }
 
+    /// Whether datagrams may have null packets, which are deleted.
+    fn is_ts(&self) -> bool {
+        self.media() == Media::Ts
+    }
+
     fn add(&mut self, now: Micros, cut: Cut, datagram: &[u8], out: &mut impl FnMut(Frame)) {
-        let full = self.open.as_ref().is_some_and(|Open { frame, passed_on }| {
-            passed_on + frame.len() + datagram.len() + 4 > self.max_frame + HEADER
-                || now >= frame.stamp + self.max_span
+        let is_spare = cut == Cut::spare();
+        let ends = self.open.as_ref().is_some_and(|open| {
+            open.whole + datagram.len() + RECORD > self.max_frame
+                || now >= open.frame.stamp + self.max_span
+                || open.is_spare && !is_spare
         });
-        if cut.starts || full {
+        if cut.starts || ends {
             self.close(out);
         }
         if cut.starts {
             (self.class, self.before) = (None, None);
         }
-        self.class = self.class.max(cut.class);
-        self.end_if_more_important(out);
-        let alone = self.open.is_none() && cut.aside;
-        let open = self.open.get_or_insert_with(|| Open { frame: Frame::new(now, 0), passed_on: 0 });
+        if !is_spare {
+            self.class = self.class.max(cut.class);
+            self.end_if_more_important(out);
+        }
+        let alone = self.open.is_none() && cut.aside && !is_spare;
+        let without_nulls = self.is_ts();
+        let open = self.open.get_or_insert_with(|| {
+            let frame = Frame::new(now, 0).without_nulls(without_nulls);
+            Open { frame, passed_on: 0, whole: 0, is_spare }
+        });
         open.frame.push(now, datagram);
+        open.whole += datagram.len() + RECORD;
         self.ends_at = now + self.gap;
         if alone {
             // It belongs to no frame, and none is open.
@@ -136,30 +154,44 @@ impl Gatherer {
 
     /// Passes on the datagrams of the open block, which may grow further.
     pub(crate) fn flush(&mut self, out: &mut impl FnMut(Frame)) {
-        let Some(open) = self.open.as_mut().filter(|open| !open.frame.is_empty()) else { return };
-        if open.frame.begins {
-            open.frame.class = self.class.unwrap_or(Class::Reference);
-            open.frame.depends = depends(&mut self.chain, &self.cutter, self.class, self.before);
+        let Some(mut open) = self.open.take_if(|open| !open.frame.is_empty()) else { return };
+        self.classify(&mut open);
+        if open.frame.begins && !open.is_spare {
             open.frame.expected = self.mean_len[open.frame.class as usize];
         }
         open.passed_on += open.frame.len();
         let next = open.frame.next();
         out(mem::replace(&mut open.frame, next));
+        self.open = Some(open);
     }
 
     /// Ends the open block.
     pub(crate) fn close(&mut self, out: &mut impl FnMut(Frame)) {
-        let Some(Open { mut frame, passed_on }) = self.open.take() else { return };
-        if frame.begins {
-            frame.class = self.class.unwrap_or(Class::Reference);
-            frame.depends = depends(&mut self.chain, &self.cutter, self.class, self.before);
-        }
-        self.before = Some(frame.class);
+        let Some(mut open) = self.open.take() else { return };
+        self.classify(&mut open);
+        let Open { mut frame, passed_on, is_spare, .. } = open;
         frame.ends = true;
-        let mean = &mut self.mean_len[frame.class as usize];
-        let len = passed_on + frame.len();
-        *mean = if *mean == 0 { len } else { (*mean * 9 + len) / 10 };
+        if !is_spare {
+            self.before = Some(frame.class);
+            let mean = &mut self.mean_len[frame.class as usize];
+            let len = passed_on + frame.len();
+            *mean = if *mean == 0 { len } else { (*mean * 9 + len) / 10 };
+        }
         out(frame);
+    }
+
+    /// Gives a block that begins its class, and what it needs.
+    fn classify(&mut self, Open { frame, is_spare, .. }: &mut Open) {
+        if !frame.begins {
+            return;
+        }
+        if *is_spare {
+            // No frame needs it, and it needs none.
+            frame.class = Class::Disposable;
+            return;
+        }
+        frame.class = self.class.unwrap_or(Class::Reference);
+        frame.depends = depends(&mut self.chain, &self.cutter, self.class, self.before);
     }
 }
 

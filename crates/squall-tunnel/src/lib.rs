@@ -4,9 +4,9 @@
 //! `out` end of the same name on the other side, byte for byte and in order. The datagrams of a video frame travel as one
 //! block, with a class, a priority and a deadline.
 //!
-//! The way of a datagram: `flow/inlet` reads it, `media` finds its place among frames, `gather` adds it to a `frame`,
-//! `flow/uplink` passes the frame to the squall session. At the other end `session` receives its parts, `reorder` restores
-//! the order, and the socket of the flow sends the datagram. The flows of a TUN device, one for each traffic class of packets, have
+//! The way of a datagram: `flow/inlet` reads it, `media` finds its place among frames, `gather` adds it to a `frame`, of a
+//! transport stream without what `nulls` deletes, `flow/uplink` passes the frame to the squall session. At the other end
+//! `session` receives its parts, `reorder` restores the order, `nulls` the datagram, and the socket of the flow sends it. The flows of a TUN device, one for each traffic class of packets, have
 //! the reader `tun_inlet` and the writer of `tun` instead. `docs/tunnel.md` is for users.
 //!
 //! ```no_run
@@ -41,6 +41,7 @@ pub mod limiter;
 mod media;
 mod memory;
 mod metrics;
+mod nulls;
 mod offset;
 mod race;
 mod reorder;

@@ -74,6 +74,9 @@ const FLOW: Metrics<FlowStatus> = &[
     ("flow_datagrams_unwritten_total", "Datagrams that the system did not send", |flow| {
         flow.unwritten as f64
     }),
+    ("flow_null_bytes_deleted_total", "Bytes of null packets that entered here and were not sent", |flow| {
+        flow.null_bytes_deleted as f64
+    }),
     ("flow_late_blocks_total", "Blocks that arrived when later ones had left", |flow| {
         flow.received.late as f64
     }),

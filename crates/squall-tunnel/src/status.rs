@@ -333,6 +333,9 @@ pub struct FlowStatus {
     pub datagrams_out: u64,
     /// Datagrams that the system did not send.
     pub unwritten: u64,
+    /// Bytes of null packets of transport streams that entered here and were not sent: the other end restores them.
+    #[serde(default)]
+    pub null_bytes_deleted: u64,
     /// Blocks in transit.
     pub pending: u64,
     /// Sent blocks, by class.

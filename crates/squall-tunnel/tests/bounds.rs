@@ -208,7 +208,10 @@ fn a_peer_with_the_token_leaves_nothing_behind() {
         let hello = [&[1, b'S', b'q', b'T', b'u', 1], &length[..], &token].concat();
         // The flow x on channel 2.
         let offer = b"\x02\0\0\0\x01\x01\0\x02\0\x04\x93\xe0\x01x";
-        let cases: [(&[u8], u16, &str); 7] = [
+        // A datagram that ends within the description of its null packets.
+        let nulls = [&[0x81][..], &[0; 20], &[0, 1, 0, 0, 1]].concat();
+        let cases: [(&[u8], u16, &str); 8] = [
+            (&nulls, 2, "a datagram whose null packets cannot be restored"),
             (&hello, 0, "unexpected message"),
             (&offer[..9], 0, "a message of a wrong length"),
             (b"\x02\0\0\0\x02\x01\0\0\0\x04\x93\xe0\x01x", 0, "channel 0 cannot carry a flow"),
@@ -301,6 +304,46 @@ fn an_entry_of_a_later_release_is_carried() {
         assert_eq!(answers[0][..6], *b"\x01SqTu\x01", "the exit says which version it has");
         assert!(answers.iter().any(|answer| answer[..] == *b"\x03\0\0\0\x01\x01\0\x02\0"), "{answers:?}");
         assert_eq!(session.close_reason(), None);
+        exit.stop().await;
+    });
+}
+
+/// Entries of releases with and without null packets in the features of their hello.
+#[test]
+fn an_entry_that_does_not_restore_null_packets_gets_them() {
+    within(async || {
+        let port = free_port();
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port},media=ts"));
+        let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
+        let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
+        let length = (token.len() as u16).to_be_bytes();
+        let datagram = [&[0x47, 0x1f, 0xff, 0x10][..], &[0xff; 184]].concat().repeat(7);
+        let (short, whole) =
+            (b"\0\x09\0\0\x01\0\0\x05\x24\0\x1f\x10\xff".to_vec(), [b"\x05\x24\0\0", &datagram[..]].concat());
+        let cases: [(&[u8], u8, &[u8]); 4] =
+            [(&[], 0, &whole), (&[1], 0, &whole), (&[2], 0x80, &short), (&[3], 0x80, &short)];
+        for (features, flag, record) in cases {
+            let session = stranger(&exit).await;
+            let say = async |message: &[u8]| {
+                let block = Block::new(message.to_vec()).priority(squall::Priority::FIRST).ordered();
+                session.send(block).await.expect("is sent");
+            };
+            say(&[&[1, b'S', b'q', b'T', b'u', 1], &length[..], &token, features].concat()).await;
+            // Whatever offer of the exit comes: the flow is on channel 1.
+            say(b"\x03\0\0\0\x01\x01\0\x01\0").await;
+            until(&exit, "the flow is carried", |status| status.flows[0].attached).await;
+            socket().send_to(&datagram, ("127.0.0.1", port)).expect("is sent");
+            let block = loop {
+                let block = session.recv().await.expect("goes on");
+                if block.channel.get() == 1 {
+                    break block.data;
+                }
+            };
+            assert_eq!((block[0] & 0x80, &block[21..]), (flag, record), "features {features:?}");
+            session.close(0, "");
+            until(&exit, "over", |status| status.sessions.is_empty() && !status.flows[0].attached).await;
+        }
+        assert_eq!(exit.status().flows[0].null_bytes_deleted, 2 * 1_316);
         exit.stop().await;
     });
 }

@@ -287,6 +287,30 @@ fn a_transport_stream_as_ffmpeg_sends_it() {
     });
 }
 
+/// A constant bitrate is content and null packets, which are not sent.
+#[test]
+fn a_transport_stream_of_constant_bitrate() {
+    within(async || {
+        let encode =
+            ["-map", "0:v", "-c:v", "mpeg2video", "-b:v", "300k", "-maxrate", "400k", "-bufsize", "100k"];
+        let Some(clip) = Clip::make("constant", "clip.ts", &encode) else { return };
+        let send = ["-map", "0:v", "-c", "copy", "-muxrate", "4M", "-f", "mpegts"];
+        let urls: [fn(u16) -> String; 2] = [
+            |port| format!("udp://127.0.0.1:{port}?pkt_size=1316"),
+            // Cuts packets.
+            |port| format!("udp://127.0.0.1:{port}?pkt_size=1472"),
+        ];
+        for (size, url) in [1_316, 1_472].into_iter().zip(urls) {
+            let flow = play(&clip.file, "ts", &send, url).await.flows.remove(0);
+            let (entered, deleted) = (flow.datagrams_in * size, flow.null_bytes_deleted);
+            assert!(deleted * 10 > entered * 7, "{deleted} of {entered} bytes in datagrams of {size}");
+            let sent = flow.sent.values().flat_map(|sent| sent.fates.values()).map(|amount| amount.bytes);
+            let sent: u64 = sent.sum();
+            assert!(sent * 10 < entered * 3, "{sent} bytes for {entered} in datagrams of {size}");
+        }
+    });
+}
+
 #[test]
 fn a_transport_stream_in_rtp_with_sound() {
     within(async || {

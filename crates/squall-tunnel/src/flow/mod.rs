@@ -309,6 +309,7 @@ impl Flow {
             datagrams_foreign: counters.foreign.load(Relaxed),
             datagrams_out: counters.datagrams_out.load(Relaxed),
             unwritten: counters.unwritten.load(Relaxed),
+            null_bytes_deleted: counters.null_bytes_deleted.load(Relaxed),
             pending: self.pending.load(Relaxed) as u64,
             sent: counters.sent(),
             received: counters.received(),

@@ -61,6 +61,8 @@ pub(crate) struct SessionSender {
     /// Number of the session in this program; later ones are higher.
     pub(crate) id: u64,
     session: Session,
+    /// Whether the other end restores null packets.
+    restores_nulls: AtomicBool,
     /// Whether another session takes over.
     leaving: AtomicBool,
     /// Notified when another session takes a flow from this one.
@@ -74,8 +76,20 @@ pub(crate) struct SessionSender {
 
 impl SessionSender {
     pub(crate) fn new(id: u64, session: Session, recorder: Option<Arc<Recorder>>) -> Self {
-        let (leaving, displaced) = (AtomicBool::new(false), Notify::new());
-        Self { id, session, leaving, displaced, numbers: Mutex::default(), recorder }
+        Self {
+            id,
+            session,
+            restores_nulls: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            displaced: Notify::new(),
+            numbers: Mutex::default(),
+            recorder,
+        }
+    }
+
+    /// Sets whether the other end restores null packets, before the session carries a flow.
+    pub(crate) fn set_restores_nulls(&self, restores: bool) {
+        self.restores_nulls.store(restores, Relaxed);
     }
 
     /// Another session takes over. The blocks of this one still arrive.
@@ -330,11 +344,16 @@ impl Uplink {
     /// Sends datagrams that fit the limits of the tenant, in the growing block or in a new one. Returns the block that grows
     /// afterwards.
     fn send(&self, flow: &Arc<Flow>, mut growing: Option<Growing>, frame: Frame) -> Option<Growing> {
-        let bytes = frame.payload() + flow.headers(frame.datagrams as usize);
+        let frame = if self.sender.restores_nulls.load(Relaxed) { frame } else { frame.with_nulls() };
+        let bytes = frame.payload + flow.headers(frame.datagrams as usize);
         let mut frame = Some(frame);
         flow.pass(Direction::Out, bytes, || {
             let Some(frame) = frame.take() else { return false };
+            let deleted = frame.deleted;
             let (grows, is_taken) = self.pass_on(flow, growing.take(), frame);
+            if is_taken {
+                flow.counters.null_bytes_deleted.fetch_add(deleted as u64, Relaxed);
+            }
             growing = grows;
             is_taken
         });

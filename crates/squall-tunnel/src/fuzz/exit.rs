@@ -277,7 +277,7 @@ fn frame(input: &mut Input<'_>) -> Bytes {
     let (number, time) = (input.byte(), input.byte());
     let scale = |byte: u8| u64::from(byte & 0x0f) << (u32::from(byte >> 4) * 3);
     let stamp = scale(time);
-    let mut frame = Frame::new(stamp, 0);
+    let mut frame = Frame::new(stamp, 0).without_nulls(number & 2 != 0);
     frame.class = [Class::Key, Class::Reference][usize::from(number & 1)];
     for n in 0..=number >> 6 {
         frame.push(stamp + u64::from(n) * scale(number), &vec![n; usize::from(input.byte())]);

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     config::End,
-    frame::{FrameReader, tests::listed},
+    frame::{FrameReader, HEADER, tests::restored},
+    nulls::tests::usual,
 };
 
 fn flow(media: Media) -> FlowConfig {
@@ -238,6 +239,94 @@ fn a_block_says_how_long_those_of_its_class_are() {
     assert_eq!(expected, [0, 0, HEADER + 50 * 20, HEADER + 5 * 20]);
 }
 
+/// A packet of video, with this in front of its payload.
+fn video(starts: bool, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x47, u8::from(starts) << 6 | 1, 1, 0x10];
+    packet.extend(payload);
+    packet.resize(188, 7);
+    packet
+}
+
+/// Null packets of constant bitrate, between pictures and within them.
+#[test]
+fn null_packets_end_no_frame_and_are_not_sent() {
+    let table = |pid: u16, id: u8, body: &[u8]| {
+        let mut packet = vec![0x47, 0x40 | (pid >> 8) as u8, pid as u8, 0x10, 0];
+        packet.extend([id, 0xb0, body.len() as u8 + 9, 0, 1, 0xc1, 0, 0]);
+        packet.extend(body);
+        packet.extend(crc(&packet[5..]).to_be_bytes());
+        packet.resize(188, 0xff);
+        packet
+    };
+    let tables =
+        [table(0, 0, &[0, 1, 0xe1, 0]), table(0x100, 2, &[0xe1, 1, 0xf0, 0, 0x1b, 0xe1, 1, 0xf0, 0])];
+    let nulls = usual().repeat(7);
+    let idr = video(true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0x65]);
+    let slice = video(true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0x41]);
+    let rest = video(false, &[]);
+    // The last packet of a picture is filled up in front, which shows its end.
+    let mut last = vec![0x47, 1, 1, 0x30, 100, 0];
+    last.resize(105, 0xff);
+    last.resize(188, 7);
+    let mixed = [&rest[..], &nulls[188..]].concat();
+    let datagrams = [
+        &tables.concat(),
+        &nulls,
+        // Within a picture, and alone in a datagram or not.
+        &idr,
+        &nulls,
+        &mixed,
+        &nulls,
+        &last,
+        // Between pictures.
+        &nulls,
+        &nulls,
+        &slice,
+        &last,
+        &nulls,
+        &slice,
+    ];
+    for flushes in [false, true] {
+        let mut gatherer = Gatherer::new(&flow(Media::Ts));
+        let mut out = Vec::new();
+        for datagram in datagrams {
+            gatherer.push(0, datagram, &mut |frame| out.push(frame));
+            if flushes {
+                gatherer.flush(&mut |frame| out.push(frame));
+            }
+        }
+        gatherer.close(&mut |frame| out.push(frame));
+        let begun = out.iter().filter(|frame| frame.begins).map(|frame| (frame.class, frame.depends));
+        let between = (Class::Disposable, Depends::Nothing);
+        let expected = [
+            between,
+            (Class::Key, Depends::Key),
+            between,
+            (Class::Reference, Depends::Reference),
+            between,
+            (Class::Reference, Depends::Reference),
+        ];
+        assert_eq!(begun.skip(1).collect::<Vec<_>>(), expected, "behind the tables");
+        let (bytes, deleted): (Vec<_>, Vec<_>) = out.iter().map(|frame| (frame.len(), frame.deleted)).unzip();
+        assert_eq!(deleted.iter().sum::<usize>(), 6 * 1_316 + 6 * 188);
+        // Two tables, and six packets with content.
+        let content = 2 * 188 + 6 * 188;
+        let bytes = bytes.iter().sum::<usize>() - content;
+        assert!(bytes <= 7 * HEADER + 13 * (4 + 9), "{bytes} bytes beside the content");
+    }
+}
+
+/// Check sum of a section (ISO 13818-1, annex A).
+fn crc(section: &[u8]) -> u32 {
+    section.iter().fold(u32::MAX, |crc, byte| {
+        let mut crc = crc ^ u32::from(*byte) << 24;
+        for _ in 0..8 {
+            crc = crc << 1 ^ if crc >> 31 == 1 { 0x04c1_1db7 } else { 0 };
+        }
+        crc
+    })
+}
+
 proptest! {
     #[test]
     fn every_datagram_comes_out_once_and_in_order(
@@ -255,7 +344,8 @@ proptest! {
             }
             open = !frame.ends;
             let wire = if frame.begins { frame.seal(0, 0, 0) } else { frame.into_rest() };
-            came.extend(listed(&reader.read(wire, !open).expect("is well formed")));
+            let datagrams = reader.read(wire, !open).expect("is well formed");
+            came.extend(reader.header().map(|header| restored(header, &datagrams)).unwrap_or_default());
         };
         let mut sent = Vec::new();
         for (mut datagram, flushes) in datagrams {

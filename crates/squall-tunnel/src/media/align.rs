@@ -31,6 +31,11 @@ impl Aligner {
         self.stride.is_some() || self.found
     }
 
+    /// Whether the latest datagram ends with the beginning of a packet that is too short to be read.
+    pub(super) fn has_begun(&self) -> bool {
+        self.stride.is_some() && (1..Packet::HEAD).contains(&self.rest.len())
+    }
+
     /// Whether packets go on in a datagram where those before it ended.
     pub(super) fn continues(&self, datagram: &[u8]) -> bool {
         let Some(stride) = self.stride else { return false };

@@ -122,4 +122,9 @@ impl Cut {
     pub(crate) fn aside() -> Self {
         Self { aside: true, ..Self::default() }
     }
+
+    /// The same of a datagram without content, such as null packets.
+    pub(crate) fn spare() -> Self {
+        Self { class: Some(Class::Disposable), ..Self::aside() }
+    }
 }

@@ -8,7 +8,7 @@ use super::{
     align::{self, Aligner},
     annexb::{Codec, Scan},
     class::{Class, Cut},
-    packet::Packet,
+    packet::{NULL_PID, Packet},
     pictures::Pictures,
     psi::{Psi, Role},
     rtp::{self, MP2T},
@@ -68,6 +68,8 @@ impl Default for TsCutter {
 #[derive(Debug, Default)]
 struct Content {
     packets: bool,
+    /// Packets that are not null, or the first bytes of one that may not be.
+    content: bool,
     starts: bool,
     /// The highest class of frames that end here, if another one starts behind them.
     tail: Option<Class>,
@@ -108,9 +110,13 @@ impl TsCutter {
         let mut seen = Content::default();
         let mut aligner = mem::take(&mut self.aligner);
         aligner.feed(packets, |packet| self.read(packet, &mut seen));
+        seen.content |= aligner.has_begun();
         self.aligner = aligner;
         if !seen.packets {
             return Cut::aside();
+        }
+        if !seen.content {
+            return Cut::spare();
         }
         if seen.video {
             return self.cut_video(&seen);
@@ -160,6 +166,7 @@ impl TsCutter {
 
     fn read(&mut self, packet: Packet<'_>, seen: &mut Content) {
         seen.packets = true;
+        seen.content |= packet.pid() != NULL_PID;
         match self.psi.read(packet) {
             Role::Video(codec) => self.read_video(packet, codec, seen),
             Role::Sound => seen.sound = true,

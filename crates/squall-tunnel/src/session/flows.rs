@@ -30,6 +30,9 @@ const RETRY_INTERVAL: Micros = 1_000;
 const TURN: usize = 256;
 const TURN_OF_FLOW: usize = 8;
 
+/// A datagram counts once more in a turn for each of these bytes. A peer can have large ones restored with few bytes.
+const USUAL_DATAGRAM: usize = 1_500;
+
 /// The flows of a session, by channel.
 pub(super) struct SessionFlows {
     /// Address of the peer, for messages.
@@ -67,6 +70,8 @@ struct FlowReceiver {
     /// Whether the peer was informed that another session delivers the flow.
     is_taken: bool,
     output: Option<Output>,
+    /// The last datagram whose null packets were restored.
+    restored: Vec<u8>,
 }
 
 /// Datagrams of one frame that are leaving.
@@ -92,7 +97,8 @@ impl FlowReceiver {
     fn new(flow: Arc<Flow>, their_latency: Duration, enters_there: bool, one_way: Micros) -> Self {
         let mut buffer = ReorderBuffer::new(flow.rule(their_latency));
         buffer.set_one_way(one_way);
-        Self { flow, buffer, their_latency, enters_there, is_taken: false, output: None }
+        let (is_taken, output, restored) = (false, None, Vec::new());
+        Self { flow, buffer, their_latency, enters_there, is_taken, output, restored }
     }
 
     /// Puts out what is due, and at most this many datagrams. Returns whether that was all.
@@ -113,6 +119,8 @@ impl FlowReceiver {
             if due > now {
                 break;
             }
+            let datagram = output.ready.header.whole(datagram, &mut self.restored);
+            let weight = 1 + datagram.len() / USUAL_DATAGRAM;
             if self.flow.write(datagram) {
                 let came_in = output.ready.came_in;
                 counters.left(now, came_in.map_or(0, |came_in| now.saturating_sub(came_in + offset)));
@@ -125,7 +133,7 @@ impl FlowReceiver {
                 counters.unwritten.fetch_add(1, Relaxed);
             }
             (output.retry, output.position) = (None, next);
-            left -= 1;
+            left = left.saturating_sub(weight);
         }
         counters.not_left(self.buffer.take_count());
         for absence in self.buffer.take_absences() {
@@ -176,6 +184,11 @@ impl SessionFlows {
     /// The journal for what the peer brings about from now on.
     pub(super) fn set_journal(&mut self, journal: PeerJournal) {
         self.journal = journal;
+    }
+
+    /// Sets whether the peer restores null packets.
+    pub(super) fn set_restores_nulls(&self, restores: bool) {
+        self.sender.set_restores_nulls(restores);
     }
 
     /// Whether the session may carry a flow.

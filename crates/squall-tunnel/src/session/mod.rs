@@ -22,7 +22,7 @@ use tokio::{
 use self::{flows::SessionFlows, paths::Paths};
 use crate::{
     config::{PathConfig, Side, Token, TokenHash},
-    control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, VERSION, code},
+    control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, NULLS, VERSION, code},
     flow::SessionSender,
     journal::{Kind, PeerJournal},
     reorder::Part,
@@ -209,7 +209,7 @@ impl TunnelSession {
         let hello_deadline = Instant::now() + HELLO_TIMEOUT;
         if let Role::Entry { token, .. } = &self.role {
             let token = token.as_ref().map_or_else(Vec::new, |token| token.reveal().as_bytes().to_vec());
-            self.send(&Message::Hello { version: VERSION, token, features: GOAWAY });
+            self.send(&Message::Hello { version: VERSION, token, features: GOAWAY | NULLS });
         }
         let mut drain = self.shared.drain_changes();
         let mut sample = tokio::time::interval(SAMPLE_INTERVAL);
@@ -306,6 +306,7 @@ impl TunnelSession {
         match message {
             Message::Hello { version, token, features } if !self.agreed => {
                 self.understands_goaway = features & GOAWAY != 0;
+                self.flows.set_restores_nulls(features & NULLS != 0);
                 self.on_hello(version, &token);
             }
             Message::Flows { generation, flows } if self.agreed => {
@@ -392,7 +393,7 @@ impl TunnelSession {
                 return self.close(code, &reason);
             }
             self.session.trust();
-            self.send(&Message::Hello { version: VERSION, token: Vec::new(), features: 0 });
+            self.send(&Message::Hello { version: VERSION, token: Vec::new(), features: NULLS });
         }
         self.agreed = true;
         if let Role::Entry { state, .. } = &self.role {

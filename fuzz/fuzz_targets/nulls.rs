@@ -1,0 +1,5 @@
+//! See `crates/squall-tunnel/src/fuzz`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| squall_tunnel::fuzz::nulls(input));
