@@ -277,16 +277,13 @@ impl FlowTable {
         let is_group = matches!(default.end, End::In(at) | End::Out(at) if at.ip().is_multicast());
         match (&self.interface, self.ttl) {
             (Some(name), _) if name.is_empty() => {
-                return Err(Mistake::new("interface", "the name of an interface is empty"));
+                return Err(Mistake::new("interface", "the name is empty"));
             }
             (Some(_), _) if !is_group => {
-                return Err(Mistake::new(
-                    "interface",
-                    "only a flow with a multicast address has an interface",
-                ));
+                return Err(Mistake::new("interface", "only a flow with a multicast address has one"));
             }
             (_, Some(_)) if !default.is_to_group() => {
-                return Err(Mistake::new("ttl", "only a flow that leaves for a multicast address has a ttl"));
+                return Err(Mistake::new("ttl", "only a flow that leaves for a multicast address has one"));
             }
             _ => {}
         }

@@ -670,13 +670,13 @@ fn the_interface_of_a_group_is_named() {
     let flow = FlowConfig::parse("x=udp://[ff15::1]:5000,interface=eth1", true).expect("is right");
     assert_eq!((flow.interface.as_deref(), flow.ttl), (Some("eth1"), 1));
     let refused = |text: &str, is_in| FlowConfig::parse(text, is_in).expect_err("is refused");
-    let unicast = "only a flow with a multicast address has an interface";
+    let unicast = "interface: only a flow with a multicast address has one";
     assert_eq!(refused("x=udp://192.0.2.1:5000,interface=eth1", false), unicast);
-    let ttl = "only a flow that leaves for a multicast address has a ttl";
+    let ttl = "ttl: only a flow that leaves for a multicast address has one";
     assert_eq!(refused("x=udp://239.1.1.1:5000,ttl=3", true), ttl);
     assert_eq!(refused("x=udp://192.0.2.1:5000,ttl=3", false), ttl);
-    assert_eq!(refused("x=udp://239.1.1.1:5000,ttl=0", false), "0 is not between 1 and 255");
-    assert_eq!(refused("x=udp://239.1.1.1:5000,interface=", true), "the name of an interface is empty");
+    assert_eq!(refused("x=udp://239.1.1.1:5000,ttl=0", false), "ttl: 0 is not between 1 and 255");
+    assert_eq!(refused("x=udp://239.1.1.1:5000,interface=", true), "interface: the name is empty");
 }
 
 #[test]

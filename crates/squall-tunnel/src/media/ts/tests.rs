@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{super::samples::*, *};
 use crate::{
     config::{End, FlowConfig},
-    frame::{Frame, FrameReader, tests::listed},
+    frame::{Frame, FrameReader, tests::restored},
     gather::Gatherer,
     media::{Cutter, Media},
 };
@@ -111,7 +111,9 @@ fn blocks(media: Media, datagrams: &[Vec<u8>]) -> (BTreeMap<Class, usize>, Vec<V
     let (mut counts, mut came) = (BTreeMap::new(), Vec::new());
     let mut take = |frame: Frame| {
         *counts.entry(frame.class).or_default() += 1;
-        came.extend(listed(&FrameReader::default().read(frame.seal(0, 0, 0), true).expect("is well formed")));
+        let mut reader = FrameReader::default();
+        let datagrams = reader.read(frame.seal(0, 0, 0), true).expect("is well formed");
+        came.extend(restored(reader.header().expect("was read"), &datagrams));
     };
     for datagram in datagrams {
         gatherer.push(0, datagram, &mut take);
