@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, thread, time::Duration};
 
 use crate::{Clock, Micros, Reading, SignalSource, SourceError, Technology};
 
-/// The columns of a recording. Rates and round trips are for others, and not looked at here.
+/// The columns of a recording. Rates and round trips are checked here, and for others.
 const COLUMNS: [&str; 10] = [
     "time_s",
     "down_mbps",
@@ -20,6 +20,17 @@ const COLUMNS: [&str; 10] = [
 
 /// Rates in other units.
 const OTHER_UNITS: [&str; 4] = ["down_kbps", "down_bps", "up_kbps", "up_bps"];
+
+/// The most of each number that is only checked: 10 Gbit/s, and 10,000 s.
+const OTHERS: [(&str, f64); 7] = [
+    ("down_mbps", 1e4),
+    ("up_mbps", 1e4),
+    ("down_kbps", 1e7),
+    ("up_kbps", 1e7),
+    ("down_bps", 1e10),
+    ("up_bps", 1e10),
+    ("rtt_ms", 1e7),
+];
 
 /// The event of a radio that is in no network.
 const DISCONNECTED: &str = "disassoc";
@@ -147,6 +158,9 @@ fn rows<'t>(file: &str, text: &'t str) -> Result<Vec<(Micros, Option<Reading>)>,
     if names.iter().all(|name| name != COLUMNS[0]) {
         return Err(fault(line, "there is no column \"time_s\"".to_owned()));
     }
+    if let Some(index) = (1..names.len()).find(|&index| names[..index].contains(&names[index])) {
+        return Err(fault(line, format!("there are two columns {:?}", names[index])));
+    }
     let mut rows: Vec<(Micros, Option<Reading>)> = Vec::new();
     for (line, text) in lines {
         let cells = split(text);
@@ -188,6 +202,9 @@ fn row<'t>(
         }
     };
     let seconds: f64 = number("time_s", 0.0..=1e9)?.ok_or("time_s: is empty")?;
+    for (name, most) in OTHERS {
+        number(name, 0.0..=most)?;
+    }
     let reading = Reading {
         at: (seconds * 1e6).round() as Micros,
         technology: Technology::of_word(cell("tech")),
@@ -316,6 +333,8 @@ mod tests {
             ("time_s,rssi_dbm\n,-50\n", "x:2: time_s: is empty"),
             ("time_s,rssi_dbm\n1,-50\n0,-50\n", "x:3: time_s: is before that of the row above"),
             ("time_s,rssi_dbm\n1\n", "x:2: 1 cells instead of 2"),
+            ("time_s,rssi_dbm,RSSI_dBm\n1,-50,-50\n", "x:1: there are two columns \"rssi_dbm\""),
+            ("time_s,rssi_dbm,rtt_ms\n1,-50,NaN\n", "x:2: rtt_ms: \"NaN\" is not a number within 0…10000000"),
         ] {
             let refused = RecordedSource::parse("x", text, Replay::default()).expect_err(text).to_string();
             assert!(refused.starts_with(error), "{refused}");

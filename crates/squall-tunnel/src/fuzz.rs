@@ -101,7 +101,10 @@ pub fn nulls(input: &[u8]) {
         let mut again = Vec::new();
         bytes.clear();
         let deleted = nulls::delete(datagram, &mut bytes);
-        assert!(bytes.len() + deleted / 2 <= datagram.len() + 1, "{deleted} bytes are deleted of no use");
+        assert!(
+            bytes.len() + deleted / 2 <= datagram.len() + 1,
+            "{deleted} bytes are deleted, and too few are saved"
+        );
         assert!(
             nulls::restore(&bytes, &mut again).is_some() && again == datagram,
             "another datagram is restored"

@@ -148,6 +148,8 @@ mod tests {
             table,
             format!("t.csv:1: \"time_s,down_mbps\" is not a whole number of milliseconds; {advice}")
         );
+        let many = "1\n".repeat(MAX_OPPORTUNITIES as usize + 1);
+        assert_eq!(error(&many), "line 10000001: there are more than 10000000 lines");
         assert_eq!(error("0\n0\n"), "line 2: the last time must be above 0");
     }
 

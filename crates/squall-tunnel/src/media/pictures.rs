@@ -8,18 +8,14 @@ const FIELDS: u32 = 2;
 /// Packets of the largest picture. Of a codec that is not parsed, what comes behind that in a PES packet is another one.
 const MAX_PACKETS: u32 = 1 << 15;
 
-/// A start code in front of three bytes.
-const START: u64 = 0x0000_0100_0000;
-const START_MASK: u64 = 0xffff_ff00_0000;
-
-/// A start code with the first bytes of its unit.
-pub(super) type Begin = [u8; 6];
+/// A start code with the first byte of its unit.
+pub(super) type Begin = [u8; 4];
 
 /// Counts the pictures of a PES packet.
 #[derive(Debug, Default)]
 pub(super) struct Pictures {
     /// The latest bytes.
-    latest: u64,
+    latest: u32,
     /// Whether a slice of the picture was there.
     slices: bool,
     count: u32,
@@ -46,35 +42,25 @@ impl Pictures {
     pub(super) fn next(&mut self, codec: Codec, bytes: &mut &[u8]) -> Option<Begin> {
         while let Some((&byte, rest)) = bytes.split_first() {
             *bytes = rest;
-            self.latest = self.latest << 8 | u64::from(byte);
-            if self.latest & START_MASK != START {
-                continue;
-            }
-            let [_, _, begin @ ..] = self.latest.to_be_bytes();
-            if self.begins(codec, begin) {
+            self.latest = self.latest << 8 | u32::from(byte);
+            if self.latest >> 8 == 1 && self.begins(codec, byte) {
                 self.count += 1;
                 if self.count > FIELDS {
                     self.packets = 0;
-                    return Some(begin);
+                    return Some(self.latest.to_be_bytes());
                 }
             }
         }
         None
     }
 
-    /// Whether a unit is the first one of a picture behind another one (H.264 §7.4.1.2.3, H.265 §7.4.2.4.4, H.262 §6.2.3).
-    fn begins(&mut self, codec: Codec, [_, _, _, head, first, second]: Begin) -> bool {
+    /// Whether a unit is the first one of a picture behind another one: in H.264 and H.265 a delimiter, which every picture of a
+    /// transport stream has (ISO 13818-1 §2.14.1, §2.17.1).
+    fn begins(&mut self, codec: Codec, unit: u8) -> bool {
         let (is_slice, is_first) = match codec {
-            Codec::Mpeg2 => (matches!(head, 0x01..=0xaf), matches!(head, 0x00 | 0xb3 | 0xb8)),
-            // A slice begins a picture if its first macroblock has number 0, which is one bit.
-            Codec::H264 => match head & 0x1f {
-                1 | 2 | 5 => (true, first & 0x80 != 0),
-                kind => (false, matches!(kind, 6..=9)),
-            },
-            Codec::H265 => match head >> 1 & 0x3f {
-                0..=31 => (true, second & 0x80 != 0),
-                kind => (false, matches!(kind, 32..=35 | 39)),
-            },
+            Codec::Mpeg2 => (matches!(unit, 0x01..=0xaf), matches!(unit, 0x00 | 0xb3 | 0xb8)),
+            Codec::H264 => (matches!(unit & 0x1f, 1..=5), unit & 0x1f == 9),
+            Codec::H265 => (unit >> 1 & 0x3f < 32, unit >> 1 & 0x3f == 35),
             Codec::Other => (false, false),
         };
         let begins = is_first && self.slices;
@@ -116,9 +102,8 @@ mod tests {
             let expected = pictures - 2_usize.min(pictures);
             assert_eq!(count(Codec::Mpeg2, &mpeg2.repeat(pictures)), expected);
             assert_eq!(count(Codec::H264, &h264.repeat(pictures)), expected);
-            assert_eq!(count(Codec::H264, &h264[2..].repeat(pictures)), expected, "without delimiters");
             assert_eq!(count(Codec::H265, &h265.repeat(pictures)), expected);
-            assert_eq!(count(Codec::H265, &h265[1..].repeat(pictures)), expected, "without delimiters");
+            assert_eq!(count(Codec::H265, &h265[1..].repeat(pictures)), 0, "slices");
             assert_eq!(count(Codec::Other, &h265.repeat(pictures)), 0);
         }
     }

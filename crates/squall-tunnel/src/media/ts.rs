@@ -14,6 +14,9 @@ use super::{
     rtp::{self, MP2T},
 };
 
+/// Frames without the flag of random access before one whose flag shows a key picture.
+const MIN_UNFLAGGED: u32 = 3;
+
 /// Finds frames in datagrams with packets.
 #[derive(Debug)]
 pub(crate) struct TsCutter {
@@ -25,8 +28,8 @@ pub(crate) struct TsCutter {
     pictures: Pictures,
     /// Class of the open frame.
     frame: Option<Class>,
-    /// Whether decoding could begin with the open frame, by the flag of its first packet.
-    random_access: bool,
+    /// Frames without the flag of random access since the latest one with it.
+    unflagged: u32,
     /// The open frame began in a datagram that belongs to the one before it.
     begun: bool,
     /// The latest packet of video.
@@ -57,7 +60,7 @@ impl Default for TsCutter {
             scan: Scan::new(Codec::Other),
             pictures: Pictures::default(),
             frame: None,
-            random_access: false,
+            unflagged: MIN_UNFLAGGED,
             begun: false,
             latest: Vec::new(),
         }
@@ -190,9 +193,11 @@ impl TsCutter {
             self.scan = Scan::new(codec);
         }
         if packet.is_unit_start() && packet.is_new() {
-            // A stream that sets the flag with each frame does not show which ones are key pictures.
-            let before = mem::replace(&mut self.random_access, packet.is_random_access());
-            self.begin((self.random_access && !before).then_some(Class::Key), seen);
+            // A stream may have the flag on each frame, or on whichever has a clock reference.
+            let is_flagged = packet.is_random_access();
+            let is_key = is_flagged && self.unflagged >= MIN_UNFLAGGED;
+            self.unflagged = if is_flagged { 0 } else { self.unflagged.saturating_add(1) };
+            self.begin(is_key.then_some(Class::Key), seen);
             self.pictures.restart();
         } else if packet.is_new() && self.pictures.is_too_long() {
             self.begin(None, seen);

@@ -70,16 +70,17 @@ pub fn read_text(path: &Path) -> Result<String, TraceError> {
     let fault = |problem: String| TraceError::file(&file, problem);
     let mut bytes = squall_file::read(path, MAX_BYTES).map_err(|error| fault(error.to_string()))?;
     if bytes.starts_with(&GZIP) {
-        let mut unpacked = Vec::new();
-        let read = MultiGzDecoder::new(bytes.as_slice()).take(MAX_BYTES + 1).read_to_end(&mut unpacked);
-        let damaged = |_| fault("compressed by gzip, and cut off or damaged".to_owned());
-        read.map_err(damaged)?;
-        if unpacked.len() as u64 > MAX_BYTES {
-            return Err(fault(format!("more than {MAX_BYTES} bytes, unpacked")));
-        }
-        bytes = unpacked;
+        bytes = unpacked(&bytes, MAX_BYTES).map_err(fault)?;
     }
     squall_file::text(bytes).map_err(|error| TraceError::line(&file, error.line as u64, error.problem))
+}
+
+/// What is in a file that is compressed by gzip, at most `most` bytes: a few kilobytes can claim gigabytes.
+fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = MultiGzDecoder::new(packed).take(most + 1).read_to_end(&mut bytes);
+    read.map_err(|_| "compressed by gzip, and cut off or damaged".to_owned())?;
+    if bytes.len() as u64 > most { Err(format!("more than {most} bytes, unpacked")) } else { Ok(bytes) }
 }
 
 /// The first bytes of a file that is compressed (RFC 1952 §2.3.1).
@@ -283,6 +284,19 @@ mod tests {
             assert_eq!(format.name().parse(), Ok(format));
         }
         assert!("pcap".parse::<Format>().unwrap_err().contains("there are mahimahi, csv, "));
+    }
+
+    #[test]
+    fn a_compressed_file_is_unpacked_up_to_its_bound() {
+        use std::io::Write as _;
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packed.write_all(&[b'0'; 1 << 20]).unwrap();
+        let packed = packed.finish().unwrap();
+        assert!(packed.len() < 4_096);
+        assert_eq!(unpacked(&packed, 1 << 20).map(|bytes| bytes.len()), Ok(1 << 20));
+        assert_eq!(unpacked(&packed, 1_000), Err("more than 1000 bytes, unpacked".to_owned()));
+        let damaged = Err("compressed by gzip, and cut off or damaged".to_owned());
+        assert_eq!(unpacked(&packed[..packed.len() / 2], 1 << 20), damaged);
     }
 
     fn refused(format: Option<Format>, texts: &[&str], wishes: Wishes) -> String {

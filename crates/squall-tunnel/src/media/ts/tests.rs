@@ -420,6 +420,7 @@ fn random_access_on_each_picture_says_nothing() {
     };
     assert_eq!(of(MPEG2, &flags(|_| false)), [6, 12, 6]);
     assert_eq!(of(MPEG2, &flags(|_| true)), [6, 12, 6]);
+    assert_eq!(of(MPEG2, &flags(|n| n % 2 == 0)), [6, 12, 6]);
     assert_eq!(of(0x33, &flags(|_| true)), [1, 23, 0]);
     assert_eq!(of(0x33, &flags(|n| n % 4 == 0)), [6, 18, 0]);
 }
