@@ -13,7 +13,7 @@ const SILENT: Duration = Duration::from_secs(10);
 /// Interfaces that are remembered at most.
 const MAX_PLACES: usize = 64;
 
-/// What is heard on a path.
+/// The state of a path, by the answers of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// There is no such path: the peer has not allowed it yet, or it is closed.
@@ -233,13 +233,13 @@ mod tests {
     }
 
     /// A session with these interfaces, whose paths are looked at each second.
-    struct Trial {
+    struct Run {
         places: Places,
         start: Instant,
         most: usize,
     }
 
-    impl Trial {
+    impl Run {
         fn new(most: usize) -> Self {
             Self { places: Places::default(), start: Instant::now(), most }
         }
@@ -268,26 +268,26 @@ mod tests {
     fn an_interface_tries_its_next_address_until_one_is_answered() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
-        let mut trial = Trial::new(8);
-        assert_eq!(trial.at(0, wanted, &[], &[]), [v6.clone()]);
-        assert_eq!(trial.at(1_000, wanted, &[], &[]), [v6.clone()]);
-        assert!(trial.places.is_searching());
-        assert_eq!(trial.at(2_000, wanted, &[], &[]), [v4.clone()]);
-        assert_eq!(trial.at(4_000, wanted, &[], &[]), [v4.clone()], "ever longer");
-        assert_eq!(trial.at(5_000, wanted, &[], &[]), [v6.clone()]);
-        assert_eq!(trial.at(12_000, wanted, &[], &[]), [v4.clone()]);
-        assert_eq!(trial.at(12_200, wanted, std::slice::from_ref(&v4), &[]), [v4.clone()]);
-        assert!(!trial.places.is_searching());
-        assert_eq!(trial.at(3_600_000, wanted, std::slice::from_ref(&v4), &[]), [v4]);
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, wanted, &[], &[]), [v6.clone()]);
+        assert_eq!(run.at(1_000, wanted, &[], &[]), [v6.clone()]);
+        assert!(run.places.is_searching());
+        assert_eq!(run.at(2_000, wanted, &[], &[]), [v4.clone()]);
+        assert_eq!(run.at(4_000, wanted, &[], &[]), [v4.clone()], "ever longer");
+        assert_eq!(run.at(5_000, wanted, &[], &[]), [v6.clone()]);
+        assert_eq!(run.at(12_000, wanted, &[], &[]), [v4.clone()]);
+        assert_eq!(run.at(12_200, wanted, std::slice::from_ref(&v4), &[]), [v4.clone()]);
+        assert!(!run.places.is_searching());
+        assert_eq!(run.at(3_600_000, wanted, std::slice::from_ref(&v4), &[]), [v4]);
     }
 
     #[test]
     fn tries_in_vain_become_rare() {
-        let mut trial = Trial::new(8);
+        let mut run = Run::new(8);
         let paths = [path("wwan1", 1, 6), path("wwan1", 1, 4)];
         let (mut last, mut changes) = (paths[0].clone(), 0);
         for second in 0..3_600 {
-            let now = trial.at(second * 1_000, &[&paths], &[], &[]).remove(0);
+            let now = run.at(second * 1_000, &[&paths], &[], &[]).remove(0);
             changes += u32::from(now != last);
             last = now;
         }
@@ -297,23 +297,20 @@ mod tests {
     #[test]
     fn the_address_that_won_the_race_is_kept() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
-        let mut trial = Trial::new(8);
-        assert_eq!(trial.at(0, &[&[v6, v4.clone()]], std::slice::from_ref(&v4), &[]), [v4]);
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, &[&[v6, v4.clone()]], std::slice::from_ref(&v4), &[]), [v4]);
     }
 
     #[test]
     fn a_new_address_takes_over_once_it_is_answered() {
         let (old, new) = (path("wwan1", 1, 1), path("wwan1", 2, 1));
-        let mut trial = Trial::new(8);
-        assert_eq!(
-            trial.at(0, &[std::slice::from_ref(&old)], std::slice::from_ref(&old), &[]),
-            [old.clone()]
-        );
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, &[std::slice::from_ref(&old)], std::slice::from_ref(&old), &[]), [old.clone()]);
         let renumbered: &[&[Candidate]] = &[std::slice::from_ref(&new)];
-        let both = trial.at(1_000, renumbered, std::slice::from_ref(&old), &[]);
+        let both = run.at(1_000, renumbered, std::slice::from_ref(&old), &[]);
         assert_eq!(both, [old.clone(), new.clone()]);
-        assert_eq!(trial.at(1_100, renumbered, &[], std::slice::from_ref(&old)), [new.clone(), old.clone()]);
-        assert_eq!(trial.at(1_200, renumbered, &[old, new.clone()], &[]), [new]);
+        assert_eq!(run.at(1_100, renumbered, &[], std::slice::from_ref(&old)), [new.clone(), old.clone()]);
+        assert_eq!(run.at(1_200, renumbered, &[old, new.clone()], &[]), [new]);
     }
 
     #[test]
@@ -321,25 +318,25 @@ mod tests {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
         let (alive, silent) = (std::slice::from_ref(&v6), std::slice::from_ref(&v6));
-        let mut trial = Trial::new(8);
-        assert_eq!(trial.at(0, wanted, alive, &[]), [v6.clone()]);
-        assert_eq!(trial.at(1_000, wanted, &[], silent), [v6.clone()]);
-        assert_eq!(trial.at(9_000, wanted, &[], silent), [v6.clone()]);
-        assert_eq!(trial.at(11_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(trial.at(60_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(trial.at(61_000, wanted, alive, &[]), [v6.clone()], "it is back");
-        trial.at(62_000, wanted, &[], silent);
-        assert_eq!(trial.at(73_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(trial.at(74_000, wanted, std::slice::from_ref(&v4), silent), [v4]);
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, wanted, alive, &[]), [v6.clone()]);
+        assert_eq!(run.at(1_000, wanted, &[], silent), [v6.clone()]);
+        assert_eq!(run.at(9_000, wanted, &[], silent), [v6.clone()]);
+        assert_eq!(run.at(11_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
+        assert_eq!(run.at(60_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
+        assert_eq!(run.at(61_000, wanted, alive, &[]), [v6.clone()], "it is back");
+        run.at(62_000, wanted, &[], silent);
+        assert_eq!(run.at(73_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
+        assert_eq!(run.at(74_000, wanted, std::slice::from_ref(&v4), silent), [v4]);
     }
 
     #[test]
     fn a_closed_path_is_followed_by_the_next_address() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
-        let mut trial = Trial::new(8);
-        trial.at(0, wanted, std::slice::from_ref(&v6), &[]);
-        assert_eq!(trial.at(30_000, wanted, &[], &[]), [v4]);
+        let mut run = Run::new(8);
+        run.at(0, wanted, std::slice::from_ref(&v6), &[]);
+        assert_eq!(run.at(30_000, wanted, &[], &[]), [v4]);
     }
 
     #[test]
@@ -363,12 +360,12 @@ mod tests {
         let all: Vec<[Candidate; 1]> = (0..5).map(|n| [path(&format!("wwan{n}"), n, 1)]).collect();
         let wanted: Vec<&[Candidate]> = all.iter().map(<[Candidate; 1]>::as_slice).collect();
         let name = |path: &Candidate| path.name().expect("has one").to_owned();
-        let mut trial = Trial::new(3);
+        let mut run = Run::new(3);
         let mut seen = std::collections::BTreeSet::new();
         // One of them is answered, and keeps its place throughout.
         let alive = [all[1][0].clone()];
         for second in 0..20 {
-            let chosen = trial.at(second * 1_000, &wanted, &alive, &[]);
+            let chosen = run.at(second * 1_000, &wanted, &alive, &[]);
             assert_eq!(chosen.len(), 3);
             assert_eq!(chosen[0], alive[0]);
             seen.extend(chosen.iter().map(name));
@@ -377,7 +374,7 @@ mod tests {
         // Those that are answered do not: a further one waits.
         let alive: Vec<Candidate> = all[..3].iter().map(|paths| paths[0].clone()).collect();
         for second in 200..300 {
-            let chosen = trial.at(second * 1_000, &wanted, &alive, &[]);
+            let chosen = run.at(second * 1_000, &wanted, &alive, &[]);
             assert!(second == 200 || chosen == alive, "{chosen:?}");
         }
     }

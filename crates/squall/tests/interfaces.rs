@@ -371,7 +371,7 @@ fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
         let client = squall::connect(request, Config::default()).await.expect("connects");
         let after = answered(&client, &["modem1", "modem2"]).await;
         assert_duration!(after < ALL_USABLE, "{after:?}");
-        // The other one has the same socket, and is given up.
+        // The other one has the same socket, and is abandoned.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let paths = client.path_stats();
         let to: Vec<_> = paths.iter().map(|path| (path.interface.as_deref(), path.remote.ip())).collect();
