@@ -219,6 +219,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn path(interface: &str, local: u8, remote: u8) -> Candidate {
@@ -269,16 +271,16 @@ mod tests {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
         let mut run = Run::new(8);
-        assert_eq!(run.at(0, wanted, &[], &[]), [v6.clone()]);
-        assert_eq!(run.at(1_000, wanted, &[], &[]), [v6.clone()]);
+        assert_eq!(run.at(0, wanted, &[], &[]), from_ref(&v6));
+        assert_eq!(run.at(1_000, wanted, &[], &[]), from_ref(&v6));
         assert!(run.places.is_searching());
-        assert_eq!(run.at(2_000, wanted, &[], &[]), [v4.clone()]);
-        assert_eq!(run.at(4_000, wanted, &[], &[]), [v4.clone()], "ever longer");
-        assert_eq!(run.at(5_000, wanted, &[], &[]), [v6.clone()]);
-        assert_eq!(run.at(12_000, wanted, &[], &[]), [v4.clone()]);
-        assert_eq!(run.at(12_200, wanted, std::slice::from_ref(&v4), &[]), [v4.clone()]);
+        assert_eq!(run.at(2_000, wanted, &[], &[]), from_ref(&v4));
+        assert_eq!(run.at(4_000, wanted, &[], &[]), from_ref(&v4), "ever longer");
+        assert_eq!(run.at(5_000, wanted, &[], &[]), from_ref(&v6));
+        assert_eq!(run.at(12_000, wanted, &[], &[]), from_ref(&v4));
+        assert_eq!(run.at(12_200, wanted, from_ref(&v4), &[]), from_ref(&v4));
         assert!(!run.places.is_searching());
-        assert_eq!(run.at(3_600_000, wanted, std::slice::from_ref(&v4), &[]), [v4]);
+        assert_eq!(run.at(3_600_000, wanted, from_ref(&v4), &[]), [v4]);
     }
 
     #[test]
@@ -298,18 +300,18 @@ mod tests {
     fn the_address_that_won_the_race_is_kept() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let mut run = Run::new(8);
-        assert_eq!(run.at(0, &[&[v6, v4.clone()]], std::slice::from_ref(&v4), &[]), [v4]);
+        assert_eq!(run.at(0, &[&[v6, v4.clone()]], from_ref(&v4), &[]), [v4]);
     }
 
     #[test]
     fn a_new_address_takes_over_once_it_is_answered() {
         let (old, new) = (path("wwan1", 1, 1), path("wwan1", 2, 1));
         let mut run = Run::new(8);
-        assert_eq!(run.at(0, &[std::slice::from_ref(&old)], std::slice::from_ref(&old), &[]), [old.clone()]);
-        let renumbered: &[&[Candidate]] = &[std::slice::from_ref(&new)];
-        let both = run.at(1_000, renumbered, std::slice::from_ref(&old), &[]);
+        assert_eq!(run.at(0, &[from_ref(&old)], from_ref(&old), &[]), from_ref(&old));
+        let renumbered: &[&[Candidate]] = &[from_ref(&new)];
+        let both = run.at(1_000, renumbered, from_ref(&old), &[]);
         assert_eq!(both, [old.clone(), new.clone()]);
-        assert_eq!(run.at(1_100, renumbered, &[], std::slice::from_ref(&old)), [new.clone(), old.clone()]);
+        assert_eq!(run.at(1_100, renumbered, &[], from_ref(&old)), [new.clone(), old.clone()]);
         assert_eq!(run.at(1_200, renumbered, &[old, new.clone()], &[]), [new]);
     }
 
@@ -317,17 +319,17 @@ mod tests {
     fn a_path_that_falls_silent_is_kept_while_another_address_is_tried() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
-        let (alive, silent) = (std::slice::from_ref(&v6), std::slice::from_ref(&v6));
+        let (alive, silent) = (from_ref(&v6), from_ref(&v6));
         let mut run = Run::new(8);
-        assert_eq!(run.at(0, wanted, alive, &[]), [v6.clone()]);
-        assert_eq!(run.at(1_000, wanted, &[], silent), [v6.clone()]);
-        assert_eq!(run.at(9_000, wanted, &[], silent), [v6.clone()]);
+        assert_eq!(run.at(0, wanted, alive, &[]), from_ref(&v6));
+        assert_eq!(run.at(1_000, wanted, &[], silent), from_ref(&v6));
+        assert_eq!(run.at(9_000, wanted, &[], silent), from_ref(&v6));
         assert_eq!(run.at(11_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
         assert_eq!(run.at(60_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(run.at(61_000, wanted, alive, &[]), [v6.clone()], "it is back");
+        assert_eq!(run.at(61_000, wanted, alive, &[]), from_ref(&v6), "it is back");
         run.at(62_000, wanted, &[], silent);
         assert_eq!(run.at(73_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(run.at(74_000, wanted, std::slice::from_ref(&v4), silent), [v4]);
+        assert_eq!(run.at(74_000, wanted, from_ref(&v4), silent), [v4]);
     }
 
     #[test]
@@ -335,7 +337,7 @@ mod tests {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
         let mut run = Run::new(8);
-        run.at(0, wanted, std::slice::from_ref(&v6), &[]);
+        run.at(0, wanted, from_ref(&v6), &[]);
         assert_eq!(run.at(30_000, wanted, &[], &[]), [v4]);
     }
 
