@@ -38,7 +38,7 @@ pub(crate) struct Kernel {
     strange: u32,
 }
 
-/// A route, as far as it matters here.
+/// The part of a route that matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     /// The number of the interface that it leads over.

@@ -161,7 +161,8 @@ impl PathManager {
             let kept = self.kept.iter().find(|kept| kept.candidate == *candidate);
             let state = answers.iter().find(|(net, _)| kept.is_some_and(|kept| kept.net == *net));
             match state {
-                None | Some((_, PathState::Opening)) => Answer::None,
+                None => Answer::Absent,
+                Some((_, PathState::Opening)) => Answer::Opening,
                 Some((_, PathState::Suspect)) => Answer::Silent,
                 Some(_) => Answer::Alive,
             }
@@ -238,12 +239,17 @@ impl PathManager {
         let (kept, gone): (Vec<Kept>, Vec<Kept>) = self.kept.drain(..).partition(stays);
         self.kept = kept;
         for Kept { candidate, lease, net } in gone {
-            // One that raced may have the socket of the one that won.
-            if !self.kept.iter().any(|kept| kept.net.local == net.local)
-                && let Some(session) = core.proto.session(self.session)
-            {
-                tracing::info!("{}: path closed, {}", label(&candidate), why(&candidate));
-                session.remove_interface(Instant::now(), net.local);
+            // One to another address may have the same socket.
+            let is_shared = self.kept.iter().any(|kept| kept.net.local == net.local);
+            let is_kept = self.kept.iter().any(|kept| kept.net == net);
+            if let Some(session) = core.proto.session(self.session).filter(|_| !is_kept) {
+                match is_shared {
+                    true => session.remove_path(Instant::now(), net),
+                    false => {
+                        tracing::info!("{}: path closed, {}", label(&candidate), why(&candidate));
+                        session.remove_interface(Instant::now(), net.local);
+                    }
+                }
             }
             if sockets.release(lease.key) {
                 core.routes.remove(lease.key);

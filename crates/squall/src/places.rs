@@ -13,11 +13,13 @@ const SILENT: Duration = Duration::from_secs(10);
 /// Interfaces that are remembered at most.
 const MAX_PLACES: usize = 64;
 
-/// What is heard on a path.
+/// The state of a path, by the answers of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It was never answered, or it is closed.
-    None,
+    /// There is no such path: the peer has not allowed it yet, or it is closed.
+    Absent,
+    /// It was never answered.
+    Opening,
     /// It was up, and is suspected.
     Silent,
     Alive,
@@ -33,6 +35,8 @@ pub(crate) struct Places {
 struct Place {
     tried: Candidate,
     since: Instant,
+    /// Whether the path was there. Before, its time does not count.
+    is_open: bool,
     /// Tries in a row that were in vain.
     rounds: u32,
     /// The one that was answered last.
@@ -55,6 +59,8 @@ enum Claim {
     Next(Option<Instant>),
     /// It is tried for long. A further path of an interface that has one.
     Stale,
+    /// As `Next`, but another one comes first: the peer allows one more path in a second.
+    Late,
 }
 
 impl Places {
@@ -103,6 +109,11 @@ impl Places {
             self.all.push(place);
         }
         claims.sort_by_key(|(claim, _, _)| *claim);
+        let is_next = |claim: &Claim| matches!(claim, Claim::Next(_));
+        let others = claims.iter().filter(|(claim, _, _)| !is_next(claim)).count();
+        let news = claims.iter_mut().filter(|(claim, _, _)| is_next(claim));
+        news.skip(most.saturating_sub(others) + 1).for_each(|(claim, _, _)| *claim = Claim::Late);
+        claims.sort_by_key(|(claim, _, _)| *claim);
         let rest = claims.split_off(most.min(claims.len()));
         for (_, index, path) in &claims {
             self.all[*index].enter(path, now);
@@ -125,7 +136,16 @@ impl Places {
 
 impl Place {
     fn new(tried: Candidate, now: Instant) -> Self {
-        Self { tried, since: now, rounds: 0, good: None, silent_since: None, is_out: false, has_more: false }
+        Self {
+            tried,
+            since: now,
+            is_open: false,
+            rounds: 0,
+            good: None,
+            silent_since: None,
+            is_out: false,
+            has_more: false,
+        }
     }
 
     fn is_fresh(&self, now: Instant) -> bool {
@@ -141,13 +161,18 @@ impl Place {
         now: Instant,
     ) {
         self.has_more = candidates.len() > 1;
+        self.is_open |= answer(&self.tried) != Answer::Absent;
+        if !self.is_open && !self.is_out {
+            self.since = now;
+        }
         if answer(&self.tried) == Answer::Alive && candidates.contains(&self.tried) {
             self.good = Some(self.tried.clone());
         }
-        self.good = self
-            .good
-            .take()
-            .filter(|good| answer(good) != Answer::None && (candidates.contains(good) || is_usable(good)));
+        self.good = self.good.take().filter(|good| {
+            answer(good) != Answer::Absent
+                && answer(good) != Answer::Opening
+                && (candidates.contains(good) || is_usable(good))
+        });
         let is_alive = self.good.as_ref().is_some_and(|good| answer(good) == Answer::Alive);
         self.silent_since = match self.good {
             Some(_) if !is_alive => self.silent_since.or(Some(now)),
@@ -174,13 +199,13 @@ impl Place {
     }
 
     fn turn_to(&mut self, next: &Candidate, now: Instant) {
-        (self.tried, self.since) = (next.clone(), now);
+        (self.tried, self.since, self.is_open) = (next.clone(), now, false);
     }
 
     /// The path has a place.
     fn enter(&mut self, path: &Candidate, now: Instant) {
         if self.tried == *path && std::mem::take(&mut self.is_out) {
-            self.since = now;
+            (self.since, self.is_open) = (now, false);
         }
     }
 
@@ -194,6 +219,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn path(interface: &str, local: u8, remote: u8) -> Candidate {
@@ -208,13 +235,13 @@ mod tests {
     }
 
     /// A session with these interfaces, whose paths are looked at each second.
-    struct Trial {
+    struct Run {
         places: Places,
         start: Instant,
         most: usize,
     }
 
-    impl Trial {
+    impl Run {
         fn new(most: usize) -> Self {
             Self { places: Places::default(), start: Instant::now(), most }
         }
@@ -230,7 +257,7 @@ mod tests {
             let answer = |one: &Candidate| match one {
                 one if alive.contains(one) => Answer::Alive,
                 one if silent.contains(one) => Answer::Silent,
-                _ => Answer::None,
+                _ => Answer::Opening,
             };
             let now = self.start + Duration::from_millis(ms);
             let chosen = self.places.choose(wanted, self.most, answer, |_| true, now);
@@ -243,26 +270,26 @@ mod tests {
     fn an_interface_tries_its_next_address_until_one_is_answered() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
-        let mut trial = Trial::new(8);
-        assert_eq!(trial.at(0, wanted, &[], &[]), [v6.clone()]);
-        assert_eq!(trial.at(1_000, wanted, &[], &[]), [v6.clone()]);
-        assert!(trial.places.is_searching());
-        assert_eq!(trial.at(2_000, wanted, &[], &[]), [v4.clone()]);
-        assert_eq!(trial.at(4_000, wanted, &[], &[]), [v4.clone()], "ever longer");
-        assert_eq!(trial.at(5_000, wanted, &[], &[]), [v6.clone()]);
-        assert_eq!(trial.at(12_000, wanted, &[], &[]), [v4.clone()]);
-        assert_eq!(trial.at(12_200, wanted, std::slice::from_ref(&v4), &[]), [v4.clone()]);
-        assert!(!trial.places.is_searching());
-        assert_eq!(trial.at(3_600_000, wanted, std::slice::from_ref(&v4), &[]), [v4]);
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, wanted, &[], &[]), from_ref(&v6));
+        assert_eq!(run.at(1_000, wanted, &[], &[]), from_ref(&v6));
+        assert!(run.places.is_searching());
+        assert_eq!(run.at(2_000, wanted, &[], &[]), from_ref(&v4));
+        assert_eq!(run.at(4_000, wanted, &[], &[]), from_ref(&v4), "ever longer");
+        assert_eq!(run.at(5_000, wanted, &[], &[]), from_ref(&v6));
+        assert_eq!(run.at(12_000, wanted, &[], &[]), from_ref(&v4));
+        assert_eq!(run.at(12_200, wanted, from_ref(&v4), &[]), from_ref(&v4));
+        assert!(!run.places.is_searching());
+        assert_eq!(run.at(3_600_000, wanted, from_ref(&v4), &[]), [v4]);
     }
 
     #[test]
     fn tries_in_vain_become_rare() {
-        let mut trial = Trial::new(8);
+        let mut run = Run::new(8);
         let paths = [path("wwan1", 1, 6), path("wwan1", 1, 4)];
         let (mut last, mut changes) = (paths[0].clone(), 0);
         for second in 0..3_600 {
-            let now = trial.at(second * 1_000, &[&paths], &[], &[]).remove(0);
+            let now = run.at(second * 1_000, &[&paths], &[], &[]).remove(0);
             changes += u32::from(now != last);
             last = now;
         }
@@ -272,49 +299,62 @@ mod tests {
     #[test]
     fn the_address_that_won_the_race_is_kept() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
-        let mut trial = Trial::new(8);
-        assert_eq!(trial.at(0, &[&[v6, v4.clone()]], std::slice::from_ref(&v4), &[]), [v4]);
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, &[&[v6, v4.clone()]], from_ref(&v4), &[]), [v4]);
     }
 
     #[test]
     fn a_new_address_takes_over_once_it_is_answered() {
         let (old, new) = (path("wwan1", 1, 1), path("wwan1", 2, 1));
-        let mut trial = Trial::new(8);
-        assert_eq!(
-            trial.at(0, &[std::slice::from_ref(&old)], std::slice::from_ref(&old), &[]),
-            [old.clone()]
-        );
-        let renumbered: &[&[Candidate]] = &[std::slice::from_ref(&new)];
-        let both = trial.at(1_000, renumbered, std::slice::from_ref(&old), &[]);
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, &[from_ref(&old)], from_ref(&old), &[]), from_ref(&old));
+        let renumbered: &[&[Candidate]] = &[from_ref(&new)];
+        let both = run.at(1_000, renumbered, from_ref(&old), &[]);
         assert_eq!(both, [old.clone(), new.clone()]);
-        assert_eq!(trial.at(1_100, renumbered, &[], std::slice::from_ref(&old)), [new.clone(), old.clone()]);
-        assert_eq!(trial.at(1_200, renumbered, &[old, new.clone()], &[]), [new]);
+        assert_eq!(run.at(1_100, renumbered, &[], from_ref(&old)), [new.clone(), old.clone()]);
+        assert_eq!(run.at(1_200, renumbered, &[old, new.clone()], &[]), [new]);
     }
 
     #[test]
     fn a_path_that_falls_silent_is_kept_while_another_address_is_tried() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
-        let (alive, silent) = (std::slice::from_ref(&v6), std::slice::from_ref(&v6));
-        let mut trial = Trial::new(8);
-        assert_eq!(trial.at(0, wanted, alive, &[]), [v6.clone()]);
-        assert_eq!(trial.at(1_000, wanted, &[], silent), [v6.clone()]);
-        assert_eq!(trial.at(9_000, wanted, &[], silent), [v6.clone()]);
-        assert_eq!(trial.at(11_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(trial.at(60_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(trial.at(61_000, wanted, alive, &[]), [v6.clone()], "it is back");
-        trial.at(62_000, wanted, &[], silent);
-        assert_eq!(trial.at(73_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
-        assert_eq!(trial.at(74_000, wanted, std::slice::from_ref(&v4), silent), [v4]);
+        let (alive, silent) = (from_ref(&v6), from_ref(&v6));
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, wanted, alive, &[]), from_ref(&v6));
+        assert_eq!(run.at(1_000, wanted, &[], silent), from_ref(&v6));
+        assert_eq!(run.at(9_000, wanted, &[], silent), from_ref(&v6));
+        assert_eq!(run.at(11_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
+        assert_eq!(run.at(60_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
+        assert_eq!(run.at(61_000, wanted, alive, &[]), from_ref(&v6), "it is back");
+        run.at(62_000, wanted, &[], silent);
+        assert_eq!(run.at(73_000, wanted, &[], silent), [v6.clone(), v4.clone()]);
+        assert_eq!(run.at(74_000, wanted, from_ref(&v4), silent), [v4]);
     }
 
     #[test]
     fn a_closed_path_is_followed_by_the_next_address() {
         let (v6, v4) = (path("wwan1", 1, 6), path("wwan1", 1, 4));
         let wanted: &[&[Candidate]] = &[&[v6.clone(), v4.clone()]];
-        let mut trial = Trial::new(8);
-        trial.at(0, wanted, std::slice::from_ref(&v6), &[]);
-        assert_eq!(trial.at(30_000, wanted, &[], &[]), [v4]);
+        let mut run = Run::new(8);
+        run.at(0, wanted, from_ref(&v6), &[]);
+        assert_eq!(run.at(30_000, wanted, &[], &[]), [v4]);
+    }
+
+    #[test]
+    fn a_path_has_its_time_once_the_peer_allows_it() {
+        let wanted = vec![vec![path("wwan1", 1, 6), path("wwan1", 1, 4)]];
+        let (mut places, start) = (Places::default(), Instant::now());
+        let mut at = |second, answer: Answer| {
+            let now = start + Duration::from_secs(second);
+            places.choose(wanted.clone(), 8, |_| answer, |_| true, now).remove(0)
+        };
+        for second in 0..10 {
+            assert_eq!(at(second, Answer::Absent), wanted[0][0]);
+        }
+        assert_eq!(at(10, Answer::Opening), wanted[0][0]);
+        // Then it counts, even if the path is closed.
+        assert_eq!(at(11, Answer::Absent), wanted[0][1]);
     }
 
     #[test]
@@ -322,23 +362,21 @@ mod tests {
         let all: Vec<[Candidate; 1]> = (0..5).map(|n| [path(&format!("wwan{n}"), n, 1)]).collect();
         let wanted: Vec<&[Candidate]> = all.iter().map(<[Candidate; 1]>::as_slice).collect();
         let name = |path: &Candidate| path.name().expect("has one").to_owned();
-        let mut trial = Trial::new(3);
+        let mut run = Run::new(3);
         let mut seen = std::collections::BTreeSet::new();
         // One of them is answered, and keeps its place throughout.
         let alive = [all[1][0].clone()];
         for second in 0..20 {
-            let chosen = trial.at(second * 1_000, &wanted, &alive, &[]);
+            let chosen = run.at(second * 1_000, &wanted, &alive, &[]);
             assert_eq!(chosen.len(), 3);
             assert_eq!(chosen[0], alive[0]);
             seen.extend(chosen.iter().map(name));
-            if second == 2 {
-                assert_eq!(seen.len(), 5, "{seen:?}");
-            }
+            assert_eq!(seen.len(), [3, 3, 4].get(second as usize).copied().unwrap_or(5), "{seen:?}");
         }
         // Those that are answered do not: a further one waits.
         let alive: Vec<Candidate> = all[..3].iter().map(|paths| paths[0].clone()).collect();
         for second in 200..300 {
-            let chosen = trial.at(second * 1_000, &wanted, &alive, &[]);
+            let chosen = run.at(second * 1_000, &wanted, &alive, &[]);
             assert!(second == 200 || chosen == alive, "{chosen:?}");
         }
     }

@@ -318,6 +318,15 @@ mod tests {
     }
 
     #[test]
+    fn only_a_lasting_refusal_means_that_there_is_no_list() {
+        use rustix::io::Errno;
+        let denied = |errno: Errno| is_denied(&errno.into());
+        // Android and snap, systemd, gVisor.
+        assert!([Errno::ACCESS, Errno::PERM, Errno::AFNOSUPPORT, Errno::OPNOTSUPP].into_iter().all(denied));
+        assert!(![Errno::NOBUFS, Errno::MFILE, Errno::INTR].into_iter().any(denied));
+    }
+
+    #[test]
     fn this_machine_has_a_loopback_interface() {
         assert!(list().expect("can be listed").iter().any(|f| f.ip.is_loopback() && f.is_running));
         assert_eq!(source(SocketAddr::new(ip("127.0.0.1"), 9)).ok(), Some(ip("127.0.0.1")));

@@ -308,16 +308,16 @@ fn modems_without_an_answer_give_their_places_to_others() {
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip link set lo up");
         // Each has a route, and the first ones lead to no server.
-        for number in 1..=10 {
+        for number in 11..=20 {
             plug(&far, &format!("modem{number}"), number, "10.9.0.1");
-            if number <= 8 {
+            if number <= 18 {
                 far.run(&format!("ip addr del 10.9.{number}.1/24 dev far{number}"));
             }
         }
         let (endpoint, identity) = far.listen();
         let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
         let client = client.expect("connects");
-        let after = answered(&client, &["modem10", "modem9"]).await;
+        let after = answered(&client, &["modem19", "modem20"]).await;
         assert_duration!(after < 2 * ALL_USABLE, "{after:?}");
     });
 }
@@ -348,6 +348,34 @@ fn a_family_that_leads_nowhere_is_left_for_the_other() {
         let paths = client.path_stats();
         let second = paths.iter().find(|path| path.interface.as_deref() == Some("modem2"));
         assert!(second.is_some_and(|path| path.remote.is_ipv4()), "{paths:?}");
+    });
+}
+
+#[test]
+fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
+    in_namespace("an_address_of_the_server_that_leads_nowhere_is_left_for_the_next", async || {
+        let far = Far::new();
+        far.run("ip addr add 10.9.0.1/32 dev lo");
+        far.run("ip addr add 10.9.0.2/32 dev lo");
+        far.run("ip link set lo up");
+        for number in 1..=2 {
+            plug(&far, &format!("modem{number}"), number, "10.9.0.1");
+            run(&format!("ip route add 10.9.0.2 via 10.9.{number}.1 dev modem{number} metric {number}"));
+        }
+        // A gateway that is not there.
+        run("ip route replace 10.9.0.1 via 10.9.2.77 dev modem2 metric 2");
+        let (endpoint, identity) = far.listen();
+        let port = endpoint.local_addrs()[0].port();
+        let addresses = ["10.9.0.1", "10.9.0.2"].map(|one| std::net::SocketAddr::new(ip(one), port));
+        let request = request_to(&endpoint, &identity).addresses(addresses);
+        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let after = answered(&client, &["modem1", "modem2"]).await;
+        assert_duration!(after < ALL_USABLE, "{after:?}");
+        // The other one has the same socket, and is abandoned.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let paths = client.path_stats();
+        let to: Vec<_> = paths.iter().map(|path| (path.interface.as_deref(), path.remote.ip())).collect();
+        assert_eq!(to, [(Some("modem1"), ip("10.9.0.1")), (Some("modem2"), ip("10.9.0.2"))]);
     });
 }
 

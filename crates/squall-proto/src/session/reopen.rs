@@ -58,6 +58,14 @@ impl Session {
         self.close_leaving(self.micros(now));
     }
 
+    /// Closes one path of a local interface, where others stay.
+    pub fn remove_path(&mut self, now: Instant, net: NetPath) {
+        self.wanted.retain(|wanted| wanted.net != net);
+        let meant = self.conn.paths.iter_mut().filter(|path| path.quic.net == net);
+        meant.for_each(|path| path.is_leaving = true);
+        self.close_leaving(self.micros(now));
+    }
+
     /// Closes the paths that are not to stay. The last one that is up has to wait for another one: that may need connection ids which
     /// are in flight on this path, and noq repeats them on no path that is not up.
     pub(super) fn close_leaving(&mut self, at: Micros) {
