@@ -37,7 +37,9 @@ pub(super) async fn run(
     let mut config = flow.config.subscribe();
     let mut gatherer = Gatherer::new(&config.borrow_and_update().clone());
     let mut buffer = vec![0; MAX_DATAGRAM];
-    let (mut sockets, mut keep) = (socket.subscribe(), std::pin::pin!(socket.keep(&flow, &journal)));
+    let name = config.borrow().name.clone();
+    let keep = socket.keep(&name, &flow.counters, &journal);
+    let (mut sockets, mut keep) = (socket.subscribe(), std::pin::pin!(keep));
     loop {
         let opened = sockets.borrow_and_update().clone();
         let readable = async {

@@ -14,13 +14,13 @@ use std::{
 use tokio::{net::UdpSocket, sync::watch, task::spawn_blocking, time::sleep};
 
 use super::{
-    Flow,
     place::{Place, Places},
     socket::{self, Purpose},
 };
 use crate::{
     clock::lock,
     config::FlowConfig,
+    counters::FlowCounters,
     journal::{Journal, Kind},
     wait::{POLL, Waiting, is_absent, problem},
 };
@@ -136,9 +136,9 @@ impl FlowSocket {
         format!("{words}, to which the routes of the system lead{}", other(places, place))
     }
 
-    /// Keeps the socket of a flow open, and in its group.
-    pub(super) async fn keep(&self, flow: &Flow, journal: &Journal) -> Infallible {
-        let (mut waiting, mut traffic) = (Waiting::default(), Traffic::new(flow));
+    /// Keeps the socket of a flow open, and in its group. The counters show what arrives.
+    pub(super) async fn keep(&self, name: &str, counters: &FlowCounters, journal: &Journal) -> Infallible {
+        let (mut waiting, mut traffic) = (Waiting::default(), Traffic::new(counters));
         loop {
             if !self.has_place() {
                 // There is nothing to do until it has failed. The sender lives as long as this.
@@ -148,8 +148,7 @@ impl FlowSocket {
                 true => Some(spawn_blocking(Places::list).await.unwrap_or_else(|_| Places::list())),
                 false => None,
             };
-            let name = flow.config().name.clone();
-            match self.renew(places.as_ref(), &name, journal, traffic.last(flow)) {
+            match self.renew(places.as_ref(), name, journal, traffic.last(counters)) {
                 Ok(()) => waiting = Waiting::default(),
                 Err(reason) => {
                     let words = format!("flow '{name}': {reason}; the flow waits for it");
@@ -157,7 +156,7 @@ impl FlowSocket {
                 }
             }
             if let Some(places) = &places {
-                self.report_quiet(places, &name, journal, &mut traffic);
+                self.report_quiet(places, name, journal, &mut traffic);
             }
             sleep(POLL).await;
         }
@@ -236,13 +235,13 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn new(flow: &Flow) -> Self {
-        Self { count: flow.counters.arrivals(), at: None, reported: None }
+    fn new(counters: &FlowCounters) -> Self {
+        Self { count: counters.arrivals(), at: None, reported: None }
     }
 
     /// When the latest datagram was there, within [`POLL`].
-    fn last(&mut self, flow: &Flow) -> Option<Instant> {
-        let count = flow.counters.arrivals();
+    fn last(&mut self, counters: &FlowCounters) -> Option<Instant> {
+        let count = counters.arrivals();
         if count != self.count {
             (self.count, self.at) = (count, Some(Instant::now()));
         }
@@ -255,7 +254,7 @@ mod tests {
     use std::net::UdpSocket as StdSocket;
 
     use super::{
-        super::{Port, Registry},
+        super::{Flow, Port, Registry},
         *,
     };
     use crate::clock::Clock;

@@ -228,8 +228,8 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
 mod tests {
     use super::*;
 
-    fn open(address: SocketAddr, is_in: bool) -> io::Result<UdpSocket> {
-        super::open(&Purpose { address, is_in, interface: None, ttl: 1 }, None)
+    fn socket(address: SocketAddr, is_in: bool) -> io::Result<UdpSocket> {
+        open(&Purpose { address, is_in, interface: None, ttl: 1 }, None)
     }
 
     #[tokio::test]
@@ -239,12 +239,12 @@ mod tests {
         let mut compared = 0;
         for (one, other) in all.into_iter().flat_map(|one| all.map(|other| (one, other))) {
             // Without IPv6 some cannot be opened at all. Another process may have a port at one of the addresses.
-            let Ok(_) = open(other, true) else { continue };
+            let Ok(_) = socket(other, true) else { continue };
             let outcomes = (0..5).filter_map(|_| {
-                let first = open(one, true).ok()?;
+                let first = socket(one, true).ok()?;
                 let port = first.local_addr().ok()?.port();
                 let (one, other) = (SocketAddr::new(one.ip(), port), SocketAddr::new(other.ip(), port));
-                Some((open(other, true).is_err(), crate::config::overlap(one, other)))
+                Some((socket(other, true).is_err(), crate::config::overlap(one, other)))
             });
             let outcomes: Vec<(bool, bool)> = outcomes.collect();
             let Some((_, overlap)) = outcomes.first().copied() else { continue };
@@ -266,7 +266,7 @@ mod tests {
     async fn a_datagram_for_a_group_has_the_ttl_of_the_flow() {
         for address in ["239.1.1.1:5000", "[ff15::1]:5000"] {
             let address: SocketAddr = address.parse().expect("an address");
-            let socket = super::open(&Purpose { address, is_in: false, interface: None, ttl: 7 }, None);
+            let socket = open(&Purpose { address, is_in: false, interface: None, ttl: 7 }, None);
             let socket = socket.expect("is opened");
             let options = SockRef::from(&socket);
             let ttl =
@@ -280,7 +280,7 @@ mod tests {
         let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let address = free.local_addr().expect("is bound");
         drop(free);
-        let receiver = open(address, true).expect("is opened");
+        let receiver = socket(address, true).expect("is opened");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
         // The first socket that asks for stamps has the kernel begin with it a moment later.
         std::thread::sleep(Duration::from_millis(100));
@@ -303,7 +303,7 @@ mod tests {
         let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let address = free.local_addr().expect("is bound");
         drop(free);
-        let receiver = open(address, true).expect("is opened");
+        let receiver = socket(address, true).expect("is opened");
         SockRef::from(&receiver).set_recv_buffer_size(20_000).expect("is set");
         assert_eq!(granted(&receiver), 20_000);
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
