@@ -269,7 +269,7 @@ fn a_path_that_moves_again_and_again_is_closed() {
 /// A server closes the only path that is up, as it moves again and again, while another one of the client never comes up. Nothing that the
 /// server sends arrives any more, and whatever the client sends does.
 #[test]
-fn a_session_without_a_path_ends_although_its_client_is_heard() {
+fn a_session_without_a_path_ends_although_its_client_sends() {
     const ALIAS: SocketAddr = address(4, 7);
     let mut world = World::over(&[CLIENT, CELLULAR]);
     let mut step = 0_u32;
@@ -300,7 +300,7 @@ fn a_session_without_a_path_ends_although_its_client_is_heard() {
         world.run(WAY, &mut change);
     }
     assert!(!is_there(&mut world), "the path stays: {:?}", world.changes);
-    let (without, heard) = (world.now, world.to_server.len());
+    let (without, received) = (world.now, world.to_server.len());
     let is_open = |world: &mut World| {
         world.server.session(world.announced[0]).is_some_and(|session| !session.is_closed())
     };
@@ -309,8 +309,8 @@ fn a_session_without_a_path_ends_although_its_client_is_heard() {
     }
     let lasted = world.now - without;
     let late = Config::default().idle_timeout + Duration::from_secs(1);
-    let heard = world.to_server.len() - heard;
-    assert!(lasted <= late && heard > 50, "{lasted:?}, with {heard} packets of the client");
+    let received = world.to_server.len() - received;
+    assert!(lasted <= late && received > 50, "{lasted:?}, with {received} packets of the client");
 }
 
 /// A router gives a path another address, somebody gives one packet of it a third one, and nothing arrives for four seconds. noq goes back to

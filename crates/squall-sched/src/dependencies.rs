@@ -207,7 +207,7 @@ mod tests {
         dependencies
     }
 
-    /// Adds a picture at so many ms, on channel 0, that needs the one before.
+    /// Adds a picture at a time in ms, on channel 0, that needs the one before.
     fn picture(dependencies: &mut Dependencies, id: u64, ms: u64) {
         let needs = [id.checked_sub(1).map(BlockId), None];
         let submitted = 1_000 * ms;

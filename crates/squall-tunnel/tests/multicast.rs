@@ -108,7 +108,7 @@ impl Camera {
         let (begin, before) = (Instant::now(), count(entry));
         while count(entry) == before {
             assert!(begin.elapsed() < PATIENCE, "nothing comes from {group}: {}", words(entry));
-            // The cable may be made anew meanwhile.
+            // The cable may be made again meanwhile.
             let _ = self.socket(any.parse().expect("is an address")).send_to(b"picture", group);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

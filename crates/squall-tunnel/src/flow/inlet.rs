@@ -28,7 +28,7 @@ const BATCH: usize = 64;
 /// Largest datagram.
 const MAX_DATAGRAM: usize = 65_536;
 
-/// Runs until it is aborted, or the socket cannot be read. Then it is opened anew by the next run.
+/// Runs until it is aborted, or the socket cannot be read. Then it is opened again by the next run.
 pub(super) async fn run(
     flow: Arc<Flow>,
     socket: Arc<FlowSocket>,

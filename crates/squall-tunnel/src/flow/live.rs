@@ -1,4 +1,4 @@
-//! The socket of a flow while the tunnel runs: opened as soon as what it needs is there, and anew when its interface is another.
+//! The socket of a flow while the tunnel runs: opened as soon as what it needs is there, and again when its interface is another.
 
 use std::{
     convert::Infallible,

@@ -178,7 +178,7 @@ mod tests {
         let before = place(2, true, &["192.0.2.1", "fe80::1", "2001:db8::1"]);
         let serves = |now: &Place, purpose| before.serves(now, purpose);
         assert!(serves(&before.clone(), &v4) && serves(&before.clone(), &v6));
-        assert!(!serves(&place(3, true, &["192.0.2.1", "fe80::1"]), &v4), "made anew");
+        assert!(!serves(&place(3, true, &["192.0.2.1", "fe80::1"]), &v4), "made again");
         let renumbered = place(2, true, &["192.0.2.7", "fe80::1"]);
         assert!(!serves(&renumbered, &v4) && serves(&renumbered, &v6));
         let temporary = place(2, true, &["192.0.2.1", "fe80::1", "2001:db8::77"]);

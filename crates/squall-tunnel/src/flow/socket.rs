@@ -95,7 +95,7 @@ fn listen(socket: &Socket, purpose: &Purpose, address: SocketAddr, index: Option
     }
 }
 
-/// Whether a group exists on every link anew: of interface-local or link-local scope (RFC 4291 section 2.7).
+/// Whether each link has a group of its own: of interface-local or link-local scope (RFC 4291 section 2.7).
 fn is_of_link(group: Ipv6Addr) -> bool {
     matches!(group.octets()[1] & 0xf, 1 | 2)
 }
@@ -109,7 +109,7 @@ fn only_joined(socket: &Socket, address: SocketAddr) {
         socket.set_multicast_all_v6(false)
     };
     if let Err(error) = set {
-        tracing::debug!(%error, "the kernel does not tell groups of interfaces apart");
+        tracing::debug!(%error, "the kernel does not distinguish groups of interfaces");
     }
 }
 

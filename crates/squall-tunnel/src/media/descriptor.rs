@@ -28,7 +28,7 @@ struct Structure {
 }
 
 impl Descriptors {
-    /// Whether the frame of a packet is disposable for all decode targets, as far as its descriptor shows it.
+    /// Whether the frame of a packet is disposable for all decode targets, if its descriptor shows it.
     /// `is_key`: whether the packet is of a key frame.
     pub(super) fn is_disposable(&mut self, packet: &RtpPacket<'_>, is_key: bool) -> bool {
         let Some((profile, data)) = packet.extension() else { return false };

@@ -63,7 +63,7 @@ impl Stream {
         self.pictures.begin();
     }
 
-    /// Class of the picture, as far as a NAL unit shows it. The beginning of a slice is enough.
+    /// Class of the picture, if a NAL unit shows it. The beginning of a slice is enough.
     pub(super) fn of_nal(&mut self, nal: &[u8]) -> Option<Class> {
         let (header, rest) = nal.split_first()?;
         self.pictures.class_of(unit(*header, rest)?)

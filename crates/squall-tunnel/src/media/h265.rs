@@ -53,7 +53,7 @@ impl Stream {
         self.pictures.begin();
     }
 
-    /// Class of the picture, as far as a NAL unit shows it. The parameter sets are read. The beginning of a slice is enough.
+    /// Class of the picture, if a NAL unit shows it. The parameter sets are read. The beginning of a slice is enough.
     pub(super) fn of_nal(&mut self, nal: &[u8]) -> Option<Class> {
         let (&bytes, begin) = nal.split_first_chunk::<2>()?;
         let (kind, layer) = header(bytes);

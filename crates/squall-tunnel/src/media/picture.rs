@@ -37,7 +37,7 @@ impl Pictures {
         (self.has_parameters, self.is_key, self.has_slice) = (false, false, false);
     }
 
-    /// Class of the picture, as far as this unit of it shows it.
+    /// Class of the picture, if this unit of it shows it.
     pub(super) fn class_of(&mut self, unit: Unit) -> Option<Class> {
         let class = match unit {
             Unit::Parameters => {
