@@ -16,11 +16,24 @@ pub(crate) struct TsCutter {
     scan: Scan,
     /// Class of the open frame.
     frame: Option<Class>,
+    /// Whether the latest datagram had packets.
+    is_aligned: bool,
+}
+
+/// The reason why no frames are found in a transport stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoVideo {
+    #[error("no packets of MPEG-TS")]
+    Packets,
+    #[error("MPEG-TS without program tables; the encoder has to repeat PAT and PMT, as each 100 ms")]
+    Tables,
+    #[error("MPEG-TS without video of a format that is recognised")]
+    Format,
 }
 
 impl Default for TsCutter {
     fn default() -> Self {
-        Self { psi: Psi::default(), scan: Scan::new(Codec::Other), frame: None }
+        Self { psi: Psi::default(), scan: Scan::new(Codec::Other), frame: None, is_aligned: false }
     }
 }
 
@@ -38,7 +51,17 @@ struct Content {
 }
 
 impl TsCutter {
+    /// Why no frames are found at the moment, if none are.
+    pub(crate) fn finds_no_video(&self) -> Option<NoVideo> {
+        match self.psi.streams() {
+            _ if !self.is_aligned => Some(NoVideo::Packets),
+            None => Some(NoVideo::Tables),
+            Some(streams) => streams.video.is_none().then_some(NoVideo::Format),
+        }
+    }
+
     pub(super) fn cut(&mut self, datagram: &[u8]) -> Cut {
+        self.is_aligned = false;
         if is_ts(datagram) {
             return self.cut_packets(datagram);
         }
@@ -51,6 +74,7 @@ impl TsCutter {
     /// Reads the packets of a datagram.
     pub(super) fn cut_packets(&mut self, packets: &[u8]) -> Cut {
         let mut seen = Content::default();
+        self.is_aligned = is_ts(packets);
         for packet in packets.chunks_exact(packet::LENGTH) {
             match Packet::new(packet) {
                 Some(packet) => self.read(packet, &mut seen),
