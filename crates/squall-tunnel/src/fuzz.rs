@@ -251,10 +251,10 @@ pub fn ts(input: &[u8]) {
     let map = samples::section(2, &map);
     for (pid, table) in [(0, program()), (MAP, map)] {
         for packet in split(pid, &table, &mut input) {
-            cutter.cut(&packet);
+            cutter.cut(0, &packet);
         }
     }
-    let start = cutter.cut(&samples::packet(VIDEO, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0]));
+    let start = cutter.cut(0, &samples::packet(VIDEO, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0]));
     assert!(!start.apart && start.starts, "the video of right tables is not found: {start:?}");
     while !input.0.is_empty() {
         let head = [input.byte(), input.byte(), input.byte()];
@@ -266,7 +266,7 @@ pub fn ts(input: &[u8]) {
             // With an adaptation field of whatever is there.
             packet[3] |= 0x20;
         }
-        let cut: Cut = cutter.cut(&packet);
+        let cut: Cut = cutter.cut(0, &packet);
         assert!(!(cut.apart && cut.starts), "{cut:?}");
     }
 }

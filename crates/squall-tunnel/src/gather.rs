@@ -9,7 +9,7 @@ use crate::{
     clock::micros,
     config::FlowConfig,
     frame::{Frame, RECORD},
-    media::{Chain, Class, Cut, Cutter, Media},
+    media::{Chain, Class, Cut, Cutter, Media, Problem},
 };
 
 /// Groups the datagrams of a flow. Time is an argument: `now` is the arrival of a datagram.
@@ -70,6 +70,11 @@ impl Gatherer {
         self.cutter.media()
     }
 
+    /// Why no video is found in the flow, if so.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.cutter.problem()
+    }
+
     /// Adds a datagram. Complete blocks are passed to `out`.
     pub(crate) fn push(&mut self, now: Micros, datagram: &[u8], out: &mut impl FnMut(Frame)) {
         if datagram.len() >= usize::from(u16::MAX) {
@@ -78,7 +83,11 @@ impl Gatherer {
         }
         let now = now.max(self.latest);
         self.latest = now;
-        let cut = self.cutter.cut(datagram);
+        let before = self.cutter.media();
+        let cut = self.cutter.cut(now, datagram);
+        if self.cutter.media() != before {
+            self.chain = Chain::default();
+        }
         if cut.apart {
             self.close(out);
             let mut frame = Frame::new(now, 0).without_nulls(self.is_ts());
@@ -200,5 +209,7 @@ fn depends(chain: &mut Chain, cutter: &Cutter, class: Option<Class>, before: Opt
     if cutter.is_mixed() { Depends::Nothing } else { chain.next(cutter.media(), class, before) }
 }
 
+#[cfg(test)]
+mod inputs;
 #[cfg(test)]
 mod tests;

@@ -314,8 +314,11 @@ pub struct FlowStatus {
     pub end: String,
     /// The address where datagrams enter, or where they are sent to.
     pub address: String,
-    /// Its media; for `auto` the detected ones.
+    /// Its media; for `auto` the detected one.
     pub media: String,
+    /// Why no video is found in it, and the remedy, if that has been so for a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_problem: Option<String>,
     /// Whether a session carries it.
     pub attached: bool,
     /// Its latency in milliseconds.

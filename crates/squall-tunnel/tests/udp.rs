@@ -38,6 +38,34 @@ fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
 }
 
 #[test]
+fn a_flow_whose_media_does_not_come_says_so_once() {
+    within(async || {
+        let pair = Pair::start(",media=auto", "").await;
+        let lines = |status: &Status| {
+            let is_line = |words: &str| words.starts_with("flow 'x': neither MPEG-TS nor RTP is found");
+            status.events.iter().filter(|event| event.level == "warn" && is_line(&event.words)).count()
+        };
+        let send = async |datagrams: &dyn Fn(u8) -> Vec<u8>| {
+            for n in 0..30 {
+                pair.send(&datagrams(n));
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let text = |_| b"hello, world".to_vec();
+        let rtp = |n: u8| [&[0x80, 96, 0, n, 0, 0, n, 0, 0, 0, 0, 7][..], &[1; 20]].concat();
+        let has_problem = |status: &Status| status.flows[0].media_problem.is_some();
+        assert!(!has_problem(&pair.entry.status()));
+        send(&text).await;
+        let status = until(&pair.entry, "a problem", has_problem).await;
+        assert_eq!((status.flows[0].media.as_str(), lines(&status)), ("udp", 1));
+        send(&rtp).await;
+        let status = until(&pair.entry, "no problem", |status| !has_problem(status)).await;
+        assert_eq!((status.flows[0].media.as_str(), lines(&status)), ("rtp", 1));
+        pair.stop().await;
+    });
+}
+
+#[test]
 fn a_steady_flow_has_one_delay() {
     in_real_time(async || {
         let pair = Pair::start(",latency=100ms", ",latency=100ms,playout=steady").await;

@@ -87,7 +87,7 @@ fn read_batch(
     gatherer: &mut Gatherer,
     buffer: &mut [u8],
 ) -> io::Result<()> {
-    let (before, mut failures) = (gatherer.media(), 0);
+    let (before, mut failures) = ((gatherer.media(), gatherer.problem()), 0);
     for _ in 0..BATCH {
         match receive(&opened.socket, buffer) {
             Ok(Arrival { length, from, age, overflowed }) => {
@@ -107,10 +107,15 @@ fn read_batch(
         }
     }
     gatherer.flush(&mut |frame| flow.dispatch(frame));
-    let media = gatherer.media();
-    if media != before {
+    let (media, problem) = (gatherer.media(), gatherer.problem());
+    if media != before.0 {
         flow.set_media(media);
         tracing::info!(flow = flow.config().name, media = media.name(), "the media of the flow is detected");
+    }
+    if problem != before.1
+        && let Some(problem) = flow.set_problem(problem)
+    {
+        journal.warn(Kind::Flow, format!("flow '{}': {problem}", flow.config().name));
     }
     Ok(())
 }

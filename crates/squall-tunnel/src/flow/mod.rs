@@ -34,7 +34,7 @@ use crate::{
     frame::Frame,
     journal::{Journal, Kind},
     limiter::Throttle,
-    media::{Class, Media},
+    media::{Class, Media, Problem},
     reorder::{Absence, Rule},
     status::{FlowStatus, StoryStatus},
     tenants::{meter::Direction, tenant::Tenant},
@@ -55,6 +55,13 @@ enum Port {
     Tun(tun::Port),
 }
 
+/// Why no video is found in a flow, and what of that was reported.
+#[derive(Debug, Default)]
+struct Problems {
+    now: Option<Problem>,
+    reported: Vec<Problem>,
+}
+
 /// One end of a flow.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -68,6 +75,7 @@ pub(crate) struct Flow {
     sender: Mutex<Option<SocketAddr>>,
     /// The detected media: an index into [`Media::ALL`].
     media: AtomicU8,
+    problems: Mutex<Problems>,
     /// Blocks in the session.
     pending: AtomicUsize,
     queue: Mutex<SendQueue>,
@@ -102,6 +110,7 @@ impl Flow {
             tenant,
             sender: Mutex::default(),
             media: AtomicU8::new(0),
+            problems: Mutex::default(),
             pending: AtomicUsize::new(0),
             queue: Mutex::default(),
             counters: FlowCounters::default(),
@@ -280,6 +289,22 @@ impl Flow {
         self.media.store(index as u8, Relaxed);
     }
 
+    /// Video is found in it, or is not. Returns what has to be reported: each problem once.
+    fn set_problem(&self, problem: Option<Problem>) -> Option<Problem> {
+        let mut problems = lock(&self.problems);
+        problems.now = problem;
+        let new = problem.filter(|problem| !problems.reported.contains(problem));
+        problems.reported.extend(new);
+        new
+    }
+
+    /// Its configuration has changed.
+    fn reconfigure(&self, config: &FlowConfig) {
+        self.config.send_replace(Arc::new(config.clone()));
+        self.set_media(config.media);
+        *lock(&self.problems) = Problems::default();
+    }
+
     pub(crate) fn status(&self) -> FlowStatus {
         let config = self.config();
         let address = match (config.end, &self.port) {
@@ -301,6 +326,7 @@ impl Flow {
                 End::TunIn | End::TunOut => "ip",
             }
             .to_owned(),
+            media_problem: lock(&self.problems).now.map(|problem| problem.to_string()),
             attached: self.carrier().is_some(),
             latency_ms: config.latency_or_default().as_millis() as u64,
             datagrams_in: counters.datagrams_in.load(Relaxed),

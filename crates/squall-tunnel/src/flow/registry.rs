@@ -88,8 +88,7 @@ impl Registry {
             let Some(entry) = flows.get(&config.name) else { continue };
             entry.inlet.iter().for_each(Supervised::retry);
             if *entry.flow.config() != *config && entry.flow.config().has_socket_of(config) {
-                entry.flow.config.send_replace(Arc::new(config.clone()));
-                entry.flow.set_media(config.media);
+                entry.flow.reconfigure(config);
                 changed.push(config.name.clone());
             }
         }

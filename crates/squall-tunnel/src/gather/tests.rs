@@ -9,7 +9,7 @@ use crate::{
     nulls::tests::usual,
 };
 
-fn flow(media: Media) -> FlowConfig {
+pub(super) fn flow(media: Media) -> FlowConfig {
     let end = End::In("127.0.0.1:1".parse().expect("is an address"));
     FlowConfig { media, max_frame: 65_536, ..FlowConfig::new("f", end) }
 }

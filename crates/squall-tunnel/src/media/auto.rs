@@ -1,49 +1,79 @@
-//! Detects the media of a flow from its first datagrams.
+//! Looks for MPEG-TS and RTP in datagrams.
 
 use rtp_types::RtpPacket;
 
-use super::{align::is_ts, class::Media, rtp};
+use super::{
+    align::is_whole,
+    class::{Cut, Media},
+    packet,
+    ts::{NoVideo, TsCutter},
+};
 
-/// Datagrams after which an undetected flow counts as plain datagrams.
-const MAX_DATAGRAMS: u32 = 64;
+/// Consecutive packets that prove MPEG-TS: one may be any datagram that begins with a "G".
+const MIN_PACKETS: usize = 3;
 
-/// Consecutive packets of one source that prove RTP.
+/// Consecutive packets of one source that prove RTP, and the sources that are followed at once.
 const MIN_SEQUENCE: u32 = 4;
+const MAX_SOURCES: usize = 4;
 
-/// Reads the first datagrams.
+/// Looks for media in datagrams that are of no other.
 #[derive(Debug, Default)]
-pub(crate) struct Auto {
-    seen: u32,
-    /// Source and next sequence number of possible RTP, and the length of the sequence.
-    rtp: Option<(u32, u16, u32)>,
+pub(super) struct Auto {
+    /// Packets of MPEG-TS in a row.
+    packets: usize,
+    /// Reads them; and what it says of the latest datagram.
+    ts: Option<(Box<TsCutter>, Cut)>,
+    /// Sources of possible RTP with their next sequence number, and the length of the sequence; the latest first.
+    sources: Vec<(u32, u16, u32)>,
+    seen: Option<Media>,
 }
 
 impl Auto {
-    /// The media, once detected.
+    /// Reads a datagram. Returns whether it proves a media.
     pub(super) fn look(&mut self, datagram: &[u8]) -> Option<Media> {
-        self.seen += 1;
-        if is_ts(datagram) {
-            return Some(Media::Ts);
-        }
-        if rtp::is_rtcp(datagram) {
+        let rtp = RtpPacket::parse(datagram).ok();
+        let found = self.ts(rtp.as_ref().map_or(datagram, RtpPacket::payload), datagram);
+        let found = found.or_else(|| self.rtp(&rtp?));
+        self.seen = found.or(self.seen);
+        found
+    }
+
+    /// The media that was proved last.
+    pub(super) fn seen(&self) -> Option<Media> {
+        self.seen
+    }
+
+    /// What has read the MPEG-TS so far, and its answer to the latest datagram.
+    pub(super) fn take_ts(&mut self) -> Option<(Box<TsCutter>, Cut)> {
+        self.ts.take()
+    }
+
+    fn ts(&mut self, packets: &[u8], datagram: &[u8]) -> Option<Media> {
+        let (ts, cut) = self.ts.get_or_insert_default();
+        *cut = ts.cut(datagram);
+        if ts.finds_no_video() == Some(NoVideo::Packets) {
+            self.packets = 0;
             return None;
         }
-        if let Ok(packet) = RtpPacket::parse(datagram) {
-            // A payload that matches its type is a proof.
-            if packet.payload_type() == rtp::MP2T && is_ts(packet.payload()) {
-                return Some(Media::Ts);
-            }
-            let (source, sequence) = (packet.ssrc(), packet.sequence_number());
-            let count = match self.rtp {
-                Some((known, next, count)) if known == source && next == sequence => count + 1,
-                _ => 1,
-            };
-            self.rtp = Some((source, sequence.wrapping_add(1), count));
-            if count >= MIN_SEQUENCE {
-                return Some(Media::Rtp);
-            }
-        }
-        (self.seen >= MAX_DATAGRAMS).then_some(Media::Udp)
+        // Any datagram may look like a part of a stream, but not two in a row.
+        let most = if is_whole(packets) { usize::MAX } else { MIN_PACKETS - 1 };
+        self.packets += (packets.len() / packet::LENGTH).min(most);
+        (self.packets >= MIN_PACKETS).then_some(Media::Ts)
+    }
+
+    fn rtp(&mut self, packet: &RtpPacket<'_>) -> Option<Media> {
+        let (id, sequence) = (packet.ssrc(), packet.sequence_number());
+        let before = self.sources.iter().position(|(one, ..)| *one == id).map(|at| self.sources.remove(at));
+        let next = sequence.wrapping_add(1);
+        let source = match before {
+            Some((_, expected, count)) if expected == sequence => (id, next, count + 1),
+            // The network has doubled it.
+            Some((_, expected, count)) if expected == next => (id, next, count),
+            _ => (id, next, 1),
+        };
+        self.sources.truncate(MAX_SOURCES - 1);
+        self.sources.insert(0, source);
+        (source.2 >= MIN_SEQUENCE).then_some(Media::Rtp)
     }
 }
 
@@ -51,31 +81,52 @@ impl Auto {
 mod tests {
     use super::{super::rtp::tests::packet, *};
 
+    /// That many packets.
+    fn packets(count: usize) -> Vec<u8> {
+        let mut ts = vec![0xff; count * 188];
+        ts.iter_mut().step_by(188).for_each(|byte| *byte = 0x47);
+        ts
+    }
+
     #[test]
-    fn ts_shows_at_once_rtp_after_some_packets() {
-        let mut ts = vec![0xff; 7 * 188];
-        for start in 0..7 {
-            ts[start * 188] = 0x47;
+    fn media_show_after_some_packets() {
+        let (rtp, ts) = (Some(Media::Rtp), Some(Media::Ts));
+        let of = |ssrc: u8, sequence: u16| {
+            let mut packet = packet(96, false, sequence, 0, &[0]);
+            packet[11] = ssrc;
+            packet
+        };
+        type Row<'a> = (&'a str, Vec<Vec<u8>>, &'a [Option<Media>]);
+        let rows: &[Row<'_>] = &[
+            ("many packets", vec![packets(7)], &[ts]),
+            ("in RTP", vec![packet(33, false, 1, 0, &packets(7))], &[ts]),
+            ("in RTP of any type", vec![packet(98, false, 1, 0, &packets(7))], &[ts]),
+            ("one by one", vec![packets(1), packets(1), packets(1)], &[None, None, ts]),
+            (
+                "a G between",
+                vec![packets(1), b"hello".into(), packets(2), packets(1)],
+                &[None, None, None, ts],
+            ),
+            ("RTP", (1..=4).map(|n| of(1, n)).collect(), &[None, None, None, rtp]),
+            (
+                "doubled",
+                [1, 1, 2, 2, 3, 3, 4].map(|n| of(1, n)).into(),
+                &[None, None, None, None, None, None, rtp],
+            ),
+            (
+                "of two sources",
+                [(1, 1), (2, 9), (1, 2), (2, 10), (1, 3), (2, 11), (2, 12)].map(|(id, n)| of(id, n)).into(),
+                &[None, None, None, None, None, None, rtp],
+            ),
+            ("numbers at random", (1..20).map(|n| of(1, n * 7)).collect(), &[None; 19]),
+            ("sources at random", (1..20).map(|n| of(n as u8, n)).collect(), &[None; 19]),
+            ("text", vec![b"hello, world, this is no RTP".into(); 100], &[None; 100]),
+        ];
+        for (name, datagrams, expected) in rows {
+            let mut auto = Auto::default();
+            let found: Vec<_> = datagrams.iter().map(|datagram| auto.look(datagram)).collect();
+            assert_eq!(found, *expected, "{name}");
+            assert_eq!(auto.seen(), expected.iter().rev().find_map(|media| *media), "{name}");
         }
-        assert_eq!(Auto::default().look(&ts), Some(Media::Ts));
-        assert_eq!(Auto::default().look(&packet(33, false, 1, 0, &ts)), Some(Media::Ts));
-
-        let mut auto = Auto::default();
-        let detected: Vec<_> = (1..=4).map(|n| auto.look(&packet(96, false, n, 0, &[0]))).collect();
-        assert_eq!(detected, [None, None, None, Some(Media::Rtp)]);
-    }
-
-    #[test]
-    fn what_shows_nothing_is_plain() {
-        let mut auto = Auto::default();
-        assert!((1..MAX_DATAGRAMS).all(|_| auto.look(b"hello, world, this is no RTP").is_none()));
-        assert_eq!(auto.look(b"hello"), Some(Media::Udp));
-    }
-
-    #[test]
-    fn numbers_at_random_are_no_rtp() {
-        let mut auto = Auto::default();
-        let detected: Vec<_> = (1..20).map(|n| auto.look(&packet(96, false, n * 7, 0, &[0]))).collect();
-        assert!(detected.iter().all(Option::is_none));
     }
 }

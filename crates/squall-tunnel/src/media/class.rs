@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Media {
     /// Independent datagrams.
     Udp,
-    /// Detected from the first datagrams: MPEG-TS, RTP, or else plain datagrams.
+    /// Detected: MPEG-TS, RTP, or else plain datagrams. Another one is detected when datagrams no longer fit.
     Auto,
     /// RTP of an unknown codec: frames without a class.
     Rtp,

@@ -7,7 +7,9 @@ mod av1;
 mod bits;
 mod chain;
 mod class;
+mod codec;
 mod descriptor;
+mod doubt;
 mod formats;
 mod h264;
 mod h265;
@@ -19,62 +21,138 @@ mod rtp;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod samples;
 mod sections;
+mod sources;
 mod ts;
 mod vp8;
 mod vp9;
 
-pub use self::class::{Class, Media};
-use self::{auto::Auto, rtp::RtpCutter, ts::TsCutter};
-pub(crate) use self::{chain::Chain, class::Cut};
+use squall_units::Micros;
 
-/// Finds frames in a flow's datagrams.
+pub use self::class::{Class, Media};
+use self::{
+    auto::Auto,
+    doubt::{Fit, Row},
+    rtp::RtpCutter,
+    ts::TsCutter,
+};
+pub(crate) use self::{chain::Chain, class::Cut, doubt::Problem};
+
+/// Finds frames in a flow's datagrams. Time is an argument: `now` is the arrival of a datagram.
 #[derive(Debug)]
-pub(crate) enum Cutter {
-    Udp,
-    Auto(Box<Auto>),
-    Rtp(RtpCutter),
+pub(crate) struct Cutter {
+    configured: Media,
+    format: Format,
+    /// Looks at datagrams that do not fit.
+    auto: Auto,
+    /// Datagrams in a row that are of another media, and those without what is looked for.
+    strange: Row,
+    useless: Row,
+    /// Whether the media is open, and what does not show any counts as plain datagrams.
+    is_plain: bool,
+    problem: Option<Problem>,
+}
+
+/// What datagrams are read as.
+#[derive(Debug)]
+enum Format {
+    Plain,
+    Rtp(Box<RtpCutter>),
     Ts(Box<TsCutter>),
 }
 
 impl Cutter {
     pub(crate) fn new(media: Media) -> Self {
-        match media {
-            Media::Udp => Self::Udp,
-            Media::Auto => Self::Auto(Box::default()),
-            Media::Ts => Self::Ts(Box::default()),
-            other => Self::Rtp(RtpCutter::new(other)),
+        Self {
+            configured: media,
+            format: match media {
+                Media::Udp | Media::Auto => Format::Plain,
+                Media::Ts => Format::Ts(Box::default()),
+                other => Format::Rtp(Box::new(RtpCutter::new(other))),
+            },
+            auto: Auto::default(),
+            strange: Row::default(),
+            useless: Row::default(),
+            is_plain: media == Media::Udp,
+            problem: None,
         }
     }
 
     /// Reads the next datagram.
-    pub(crate) fn cut(&mut self, datagram: &[u8]) -> Cut {
-        match self {
-            Self::Udp => Cut::apart(Class::Data),
-            Self::Rtp(rtp) => rtp.cut(datagram),
-            Self::Ts(ts) => ts.cut(datagram),
-            Self::Auto(auto) => match auto.look(datagram) {
-                None => Cut::apart(Class::Data),
-                Some(media) => {
-                    *self = Self::new(media);
-                    self.cut(datagram)
-                }
-            },
+    pub(crate) fn cut(&mut self, now: Micros, datagram: &[u8]) -> Cut {
+        if self.configured == Media::Udp {
+            return Cut::apart(Class::Data);
         }
+        let (cut, fit) = self.read(now, datagram);
+        match fit {
+            Fit::Neutral => return cut,
+            Fit::Strange => {
+                self.strange.add(now);
+                let found = self.auto.look(datagram);
+                if let Some(media) = found.filter(|_| self.is_open(now)) {
+                    return self.change(now, media, datagram);
+                }
+                self.is_plain |= matches!(self.format, Format::Plain) && self.strange.is_long(now);
+            }
+            Fit::Good | Fit::Blind(_) => (self.strange, self.auto) = Default::default(),
+        }
+        if fit == Fit::Good {
+            (self.useless, self.problem) = Default::default();
+            return cut;
+        }
+        self.useless.add(now);
+        if self.useless.lasts(now) {
+            self.problem = Some(Problem { media: self.media(), fit, seen: self.auto.seen() });
+        }
+        cut
+    }
+
+    fn read(&mut self, now: Micros, datagram: &[u8]) -> (Cut, Fit) {
+        if datagram.is_empty() {
+            return (Cut::aside(), Fit::Neutral);
+        }
+        let (cut, fit) = match &mut self.format {
+            Format::Plain => (Cut::apart(Class::Data), Fit::Strange),
+            Format::Rtp(rtp) => rtp.cut(now, datagram),
+            Format::Ts(ts) => (ts.cut(datagram), Fit::of(ts.finds_no_video())),
+        };
+        (cut, if fit == Fit::Strange && rtp::is_signalling(datagram) { Fit::Neutral } else { fit })
+    }
+
+    /// Whether another media may be detected: no short burst of it ends a detection.
+    fn is_open(&self, now: Micros) -> bool {
+        self.configured == Media::Auto && (matches!(self.format, Format::Plain) || self.strange.is_long(now))
+    }
+
+    /// Another media is detected, with this datagram.
+    fn change(&mut self, now: Micros, media: Media, datagram: &[u8]) -> Cut {
+        let ts = self.auto.take_ts();
+        (self.strange, self.useless, self.auto, self.problem) = Default::default();
+        if let (Media::Ts, Some((ts, cut))) = (media, ts) {
+            self.format = Format::Ts(ts);
+            return cut;
+        }
+        self.format = Format::Rtp(Box::new(RtpCutter::new(Media::Rtp)));
+        self.read(now, datagram).0
     }
 
     /// Whether the frames of several sources come in turn, so that none refers to the one before it.
     pub(crate) fn is_mixed(&self) -> bool {
-        matches!(self, Self::Rtp(rtp) if rtp.is_mixed())
+        matches!(&self.format, Format::Rtp(rtp) if rtp.is_mixed())
     }
 
     /// The detected media.
     pub(crate) fn media(&self) -> Media {
-        match self {
-            Self::Udp => Media::Udp,
-            Self::Auto(_) => Media::Auto,
-            Self::Rtp(rtp) => rtp.media(),
-            Self::Ts(_) => Media::Ts,
+        match &self.format {
+            Format::Plain if self.is_plain => Media::Udp,
+            Format::Plain => Media::Auto,
+            Format::Rtp(rtp) => rtp.media(),
+            Format::Ts(_) => Media::Ts,
         }
+    }
+
+    /// Why no video is found, if that has been so for a second.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.problem
     }
 }
 
@@ -92,6 +170,7 @@ mod tests {
             as_rtp in any::<bool>(),
             as_ts in any::<bool>(),
         ) {
+            let mut now = 0;
             for (_, media) in Media::ALL {
                 let mut cutter = Cutter::new(*media);
                 for datagram in &datagrams {
@@ -104,7 +183,8 @@ mod tests {
                         datagram[0] = 0x47;
                         datagram[188] = 0x47;
                     }
-                    cutter.cut(&datagram);
+                    now += 20_000;
+                    cutter.cut(now, &datagram);
                 }
             }
         }
@@ -116,15 +196,15 @@ mod tests {
             packets in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 184)), 1..20),
         ) {
             let mut cutter = Cutter::new(Media::Ts);
-            cutter.cut(&table(0, 0, &[0, 1, 0xe1, 0]));
-            cutter.cut(&table(0x100, 2, &[0xe1, 1, 0xf0, 0, kind, 0xe1, 1, 0xf0, 0]));
+            cutter.cut(0, &table(0, 0, &[0, 1, 0xe1, 0]));
+            cutter.cut(0, &table(0x100, 2, &[0xe1, 1, 0xf0, 0, kind, 0xe1, 1, 0xf0, 0]));
             let mut seen = 0;
             for (n, (starts, body)) in packets.iter().enumerate() {
                 let mut packet = vec![0x47, u8::from(*starts) << 6 | 1, 1, 0x10 | n as u8 & 0x0f];
                 // Some with an adaptation field, of whatever is in it.
                 packet[3] |= body[0] & 0x20;
                 packet.extend(body);
-                seen += usize::from(!cutter.cut(&packet).apart);
+                seen += usize::from(!cutter.cut(0, &packet).apart);
             }
             // All are looked into, if they are video.
             prop_assert_eq!(seen, if kind == 0x06 { 0 } else { packets.len() });

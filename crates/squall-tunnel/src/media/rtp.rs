@@ -1,11 +1,16 @@
 //! Frames in RTP (RFC 3550): by timestamp and marker.
 
 use rtp_types::RtpPacket;
+use squall_units::Micros;
 
 use super::{
+    align::is_whole,
     av1,
     class::{Class, Cut, Media},
-    h264, h265,
+    codec,
+    doubt::Fit,
+    h264, h265, packet,
+    sources::{self, Key, Role, Sources},
     ts::TsCutter,
     vp8,
     vp9::Structure,
@@ -18,14 +23,16 @@ pub(super) const MP2T: u8 = 33;
 #[derive(Debug)]
 pub(crate) struct RtpCutter {
     media: Media,
+    sources: Sources,
     /// Source and timestamp of the latest frame, and the markers in it.
-    frame: Option<(u32, u32)>,
+    frame: Option<(Key, u32)>,
     markers: u32,
     /// Whether the frame before had several markers: then they end its parts.
     marks_parts: bool,
     /// The source of the latest frame, and the one before that.
-    sources: [Option<u32>; 2],
-    mixed: bool,
+    latest: [Option<Key>; 2],
+    /// Two sources whose frames came in turn.
+    mixed: Option<[Key; 2]>,
     h264: h264::Stream,
     h265: h265::Stream,
     structure: Structure,
@@ -37,11 +44,12 @@ impl RtpCutter {
     pub(super) fn new(media: Media) -> Self {
         Self {
             media,
+            sources: Sources::default(),
             frame: None,
             markers: 0,
             marks_parts: false,
-            sources: [None; 2],
-            mixed: false,
+            latest: [None; 2],
+            mixed: None,
             h264: h264::Stream::default(),
             h265: h265::Stream::default(),
             structure: Structure::default(),
@@ -56,34 +64,56 @@ impl RtpCutter {
 
     /// Whether frames of several sources come in turn.
     pub(super) fn is_mixed(&self) -> bool {
-        self.mixed
+        let is_video = |key| matches!(self.sources.role(key, self.media), Some(Role::Video | Role::Unknown));
+        self.mixed.is_some_and(|mixed| mixed.into_iter().all(is_video))
     }
 
-    pub(super) fn cut(&mut self, datagram: &[u8]) -> Cut {
-        if is_rtcp(datagram) {
-            return Cut::aside();
+    pub(super) fn cut(&mut self, now: Micros, datagram: &[u8]) -> (Cut, Fit) {
+        if is_signalling(datagram) {
+            return (Cut::aside(), Fit::Neutral);
         }
-        let Ok(packet) = RtpPacket::parse(datagram) else { return Cut::aside() };
-        let kind = packet.payload_type();
-        if let (MP2T, Some(ts)) = (kind, &mut self.ts) {
-            return ts.cut_packets(packet.payload());
+        let Ok(packet) = RtpPacket::parse(datagram) else { return (Cut::aside(), Fit::Strange) };
+        let (key, payload) = (sources::key(&packet), packet.payload());
+        if payload.is_empty() {
+            // Padding, as congestion control sends behind a frame, or a keepalive.
+            let is_open = self.frame == Some((key, packet.timestamp())) && self.markers == 0;
+            let cut = if is_open { Cut::aside() } else { Cut::apart(Class::Disposable) };
+            return (cut, Fit::Neutral);
         }
-        if self.media == Media::Audio || self.media == Media::Rtp && is_audio(kind) {
-            self.frame = None;
-            return Cut::apart(Class::Audio);
+        let (role, was_there) = self.sources.next(now, self.media, &packet);
+        if let Some(ts) = self.ts.as_mut().filter(|_| is_mp2t(&packet)) {
+            return (ts.cut_packets(payload), Fit::of(ts.finds_no_video()));
         }
-        let frame = (packet.ssrc(), packet.timestamp());
+        let fit = match role {
+            // Any datagram may look like a first packet.
+            _ if !was_there => Fit::Strange,
+            Role::Video => Fit::Good,
+            Role::Audio | Role::Repair if self.sources.has_video() => Fit::Neutral,
+            _ if codec::is_looked_for(self.media) => Fit::Blind(None),
+            _ => Fit::Good,
+        };
+        let class = match role {
+            _ if self.media == Media::Audio => Class::Audio,
+            Role::Video | Role::Unknown => return (self.cut_frame(key, role, &packet), fit),
+            Role::Audio => Class::Audio,
+            Role::Repair => Class::Disposable,
+            Role::Other => Class::Reference,
+        };
+        (Cut::apart(class), fit)
+    }
+
+    fn cut_frame(&mut self, key: Key, role: Role, packet: &RtpPacket<'_>) -> Cut {
+        let frame = (key, packet.timestamp());
         let is_same = self.frame == Some(frame);
-        if packet.payload().is_empty() {
-            // Padding, as congestion control sends behind a frame.
-            let is_open = is_same && self.markers == 0;
-            return if is_open { Cut::aside() } else { Cut::apart(Class::Disposable) };
-        }
-        let [latest, before] = self.sources;
-        if latest != Some(frame.0) {
+        let [latest, before] = self.latest;
+        if let Some(latest) = latest.filter(|latest| *latest != key) {
             // A source that has ended does not come back.
-            self.mixed |= before == Some(frame.0);
-            self.sources = [Some(frame.0), latest];
+            if before == Some(key) {
+                self.mixed = Some([latest, key]);
+            }
+        }
+        if latest != Some(key) {
+            self.latest = [Some(key), latest];
         }
         let starts = !is_same || self.markers > 0 && self.begins_picture(packet.payload());
         if starts {
@@ -94,7 +124,8 @@ impl RtpCutter {
         }
         let marker = packet.marker_bit();
         self.markers = self.markers.saturating_add(marker.into());
-        Cut { starts, ends: marker && !self.marks_parts, class: self.class_of(&packet), ..Cut::default() }
+        let class = if role == Role::Video { self.class_of(packet) } else { None };
+        Cut { starts, ends: marker && !self.marks_parts, class, ..Cut::default() }
     }
 
     /// Whether another picture begins with a payload behind a marker, though its timestamp is the same. Some encoders mark
@@ -120,14 +151,21 @@ impl RtpCutter {
     }
 }
 
-/// Whether a datagram is RTCP on the port of RTP (RFC 5761 §4).
-pub(super) fn is_rtcp(datagram: &[u8]) -> bool {
-    datagram.get(1).is_some_and(|kind| (192..=223).contains(kind))
+/// Whether a packet has packets of MPEG-TS in it: by its type, or else by their beginnings.
+pub(super) fn is_mp2t(packet: &RtpPacket<'_>) -> bool {
+    packet.payload_type() == MP2T || packet.payload_len() > packet::LENGTH && is_whole(packet.payload())
 }
 
-/// Static payload types of audio (RFC 3551 §6). Types above 95 are dynamic.
-fn is_audio(kind: u8) -> bool {
-    matches!(kind, 0..=18)
+/// Whether a datagram may come on the port of any media (RFC 7983 §7): RTCP, STUN, DTLS, an empty keepalive.
+pub(super) fn is_signalling(datagram: &[u8]) -> bool {
+    let is_other =
+        matches!(datagram, [] | [0..=3, _, _, _, 0x21, 0x12, 0xa4, 0x42, ..] | [20..=63, 0xfe, ..]);
+    is_other || is_rtcp(datagram)
+}
+
+/// Whether a datagram is RTCP on the port of RTP (RFC 5761 §4).
+pub(super) fn is_rtcp(datagram: &[u8]) -> bool {
+    matches!(datagram, [0x80..=0xbf, 192..=223, ..])
 }
 
 #[cfg(test)]
@@ -147,14 +185,15 @@ pub(super) mod tests {
     #[test]
     fn frames_end_with_the_marker_or_another_timestamp() {
         let mut cutter = RtpCutter::new(Media::H264);
+        let mut cut_of = |packet: &[u8]| cutter.cut(0, packet).0;
         let idr: &[u8] = &[0x7c, 0x85, 0];
         let b: &[u8] = &[0x01, 0x9e];
         let key = Some(Class::Key);
-        assert_eq!(cutter.cut(&packet(96, false, 1, 100, idr)), cut(true, false, key));
-        assert_eq!(cutter.cut(&packet(96, true, 2, 100, idr)), cut(false, true, key));
-        assert_eq!(cutter.cut(&packet(96, false, 3, 200, b)), cut(true, false, Some(Class::Disposable)));
+        assert_eq!(cut_of(&packet(96, false, 1, 100, idr)), cut(true, false, key));
+        assert_eq!(cut_of(&packet(96, true, 2, 100, idr)), cut(false, true, key));
+        assert_eq!(cut_of(&packet(96, false, 3, 200, b)), cut(true, false, Some(Class::Disposable)));
         // The packet with the marker is lost.
-        assert_eq!(cutter.cut(&packet(96, true, 5, 300, idr)), cut(true, true, key));
+        assert_eq!(cut_of(&packet(96, true, 5, 300, idr)), cut(true, true, key));
     }
 
     #[test]
@@ -164,7 +203,7 @@ pub(super) mod tests {
             let mut cutter = RtpCutter::new(codec);
             let mut cuts = Vec::new();
             for (sequence, unit) in (0..12).zip(units.iter().cycle()) {
-                let cut = cutter.cut(&packet(96, true, sequence, u32::from(sequence / 3), unit));
+                let cut = cutter.cut(0, &packet(96, true, sequence, u32::from(sequence / 3), unit)).0;
                 cuts.push((cut.starts, cut.ends));
             }
             let (first, later) = cuts.split_at(3);
@@ -183,9 +222,9 @@ pub(super) mod tests {
         for sequence in [0, 2, 4, 6] {
             // An IDR picture, and others behind it, of two slices.
             let (header, class) = if sequence == 0 { (0x65, Class::Key) } else { (0x41, Class::Reference) };
-            let first = h264.cut(&packet(96, false, sequence, 5, &[header, 0x98]));
+            let first = h264.cut(0, &packet(96, false, sequence, 5, &[header, 0x98])).0;
             assert_eq!(first, cut(true, false, Some(class)), "{sequence}");
-            let second = h264.cut(&packet(96, true, sequence + 1, 5, &[0x41, 0x42]));
+            let second = h264.cut(0, &packet(96, true, sequence + 1, 5, &[0x41, 0x42])).0;
             assert_eq!(second, cut(false, true, Some(Class::Reference)), "{sequence}");
         }
     }
@@ -200,27 +239,34 @@ pub(super) mod tests {
         let slice: &[u8] = &[0x41, 0x9a];
         let reference = Some(Class::Reference);
         let mut cutter = RtpCutter::new(Media::H264);
-        assert_eq!(cutter.cut(&padding(0, 7)), Cut::apart(Class::Disposable), "before the first frame");
-        assert_eq!(cutter.cut(&packet(96, false, 1, 7, slice)), cut(true, false, reference));
-        assert_eq!(cutter.cut(&padding(2, 7)), Cut::aside(), "within a frame");
-        assert_eq!(cutter.cut(&packet(96, true, 3, 7, &[0x41, 0x42])), cut(false, true, reference));
-        assert_eq!(cutter.cut(&padding(4, 7)), Cut::apart(Class::Disposable));
-        assert_eq!(cutter.cut(&packet(96, true, 5, 8, slice)), cut(true, true, reference));
+        assert_eq!(cutter.cut(0, &padding(0, 7)).0, Cut::apart(Class::Disposable), "before the first frame");
+        assert_eq!(cutter.cut(0, &packet(96, false, 1, 7, slice)).0, cut(true, false, reference));
+        assert_eq!(cutter.cut(0, &padding(2, 7)).0, Cut::aside(), "within a frame");
+        assert_eq!(cutter.cut(0, &packet(96, true, 3, 7, &[0x41, 0x42])).0, cut(false, true, reference));
+        assert_eq!(cutter.cut(0, &padding(4, 7)).0, Cut::apart(Class::Disposable));
+        assert_eq!(cutter.cut(0, &packet(96, true, 5, 8, slice)).0, cut(true, true, reference));
     }
 
     #[test]
     fn reports_and_strangers_stay_aside() {
         let mut cutter = RtpCutter::new(Media::H264);
-        assert_eq!(cutter.cut(&[0x80, 200, 0, 6, 0, 0, 0, 7]), Cut::aside());
-        assert_eq!(cutter.cut(b"hello"), Cut::aside());
+        for (datagram, fit) in [
+            (&[0x80, 200, 0, 6, 0, 0, 0, 7][..], Fit::Neutral),
+            (&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 0, 0, 0, 0], Fit::Neutral),
+            (&[22, 0xfe, 0xfd, 0, 0], Fit::Neutral),
+            (&[], Fit::Neutral),
+            (b"hello", Fit::Strange),
+        ] {
+            assert_eq!(cutter.cut(0, datagram), (Cut::aside(), fit), "{datagram:?}");
+        }
     }
 
     #[test]
     fn audio_is_cut_by_the_packet() {
         let mut opus = RtpCutter::new(Media::Audio);
-        assert_eq!(opus.cut(&packet(97, false, 1, 960, &[0xfc])), Cut::apart(Class::Audio));
+        assert_eq!(opus.cut(0, &packet(97, false, 1, 960, &[0xfc])).0, Cut::apart(Class::Audio));
         let mut any = RtpCutter::new(Media::Rtp);
-        assert_eq!(any.cut(&packet(0, false, 1, 160, &[0xff])), Cut::apart(Class::Audio));
-        assert_eq!(any.cut(&packet(96, false, 1, 160, &[0xff])), cut(true, false, None));
+        assert_eq!(any.cut(0, &packet(0, false, 1, 160, &[0xff])).0, Cut::apart(Class::Audio));
+        assert_eq!(any.cut(0, &packet(96, false, 1, 160, &[0xff])).0, cut(true, false, None));
     }
 }

@@ -329,7 +329,7 @@ fn video_goes_on_with_another_pid_codec_or_map() {
     let radio = mux(&film(), |_| [one(), map_of(&[(AUDIO, SOUND, b"")])].concat());
     let mut cutter = Cutter::new(Media::Ts);
     let cuts: Vec<_> =
-        datagrams(&[usual(), radio].concat(), 1_316).iter().map(|part| cutter.cut(part)).collect();
+        datagrams(&[usual(), radio].concat(), 1_316).iter().map(|part| cutter.cut(0, part)).collect();
     assert!(cuts[cuts.len() - 60..].iter().all(|cut| cut.apart && cut.class != Some(Class::Key)));
 }
 

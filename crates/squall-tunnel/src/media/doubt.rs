@@ -1,0 +1,100 @@
+//! When a flow's datagrams do not fit its media, and what to do about it.
+
+use std::fmt;
+
+use squall_units::Micros;
+
+use super::{class::Media, ts::NoVideo};
+
+/// What a datagram says of the media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// It is of the media, with what is looked for.
+    Good,
+    /// It is of the media, but no video has been found in it; for MPEG-TS the reason.
+    Blind(Option<NoVideo>),
+    /// It is not of the media.
+    Strange,
+    /// It may come with any media.
+    Neutral,
+}
+
+impl Fit {
+    /// That of a datagram of MPEG-TS.
+    pub(super) fn of(no_video: Option<NoVideo>) -> Self {
+        match no_video {
+            None => Self::Good,
+            Some(NoVideo::Packets) => Self::Strange,
+            reason => Self::Blind(reason),
+        }
+    }
+}
+
+/// Datagrams in a row.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    count: u32,
+    since: Micros,
+}
+
+impl Row {
+    /// A long row of few datagrams, a long row of many, and the time that makes a row of few long enough.
+    const FEW: u32 = 4;
+    const MANY: u32 = 64;
+    const LONG: Micros = 1_000_000;
+
+    pub(super) fn add(&mut self, now: Micros) {
+        if self.count == 0 {
+            self.since = now;
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Whether it is no short burst between others.
+    pub(super) fn is_long(&self, now: Micros) -> bool {
+        self.count >= Self::MANY || self.lasts(now)
+    }
+
+    /// Whether it has taken a second.
+    pub(super) fn lasts(&self, now: Micros) -> bool {
+        self.count >= Self::FEW && now.saturating_sub(self.since) >= Self::LONG
+    }
+}
+
+/// Why a flow is not cut into frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The media that its datagrams should be.
+    pub(super) media: Media,
+    /// What they are.
+    pub(super) fit: Fit,
+    /// The media that they seem to be instead.
+    pub(super) seen: Option<Media>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let media = self.media.name();
+        match (self.fit, self.media, self.seen) {
+            (Fit::Blind(Some(reason)), ..) => write!(f, "no video is found: {reason}"),
+            (Fit::Blind(None), ..) => write!(
+                f,
+                "no {media} is found in its RTP: set media to its codec, or media=rtp if that is unknown or encrypted"
+            ),
+            (_, Media::Auto | Media::Udp, _) => f.write_str(
+                "neither MPEG-TS nor RTP is found, and each datagram is sent on its own: set media=ts for MPEG-TS in datagrams of \
+                 less than three packets (ffmpeg: pkt_size=1316 makes larger ones), or media=udp for other formats",
+            ),
+            (_, Media::Ts, Some(_)) => {
+                f.write_str("RTP is found, not MPEG-TS: set media to its codec, or media=auto")
+            }
+            (_, Media::Ts, None) => f.write_str(
+                "no MPEG-TS is found, with a byte 0x47 every 188, 192 or 204 bytes: set media=auto for other formats",
+            ),
+            (_, _, Some(Media::Ts)) => {
+                write!(f, "MPEG-TS is found, not {media} in RTP: set media=ts or media=auto")
+            }
+            _ => f.write_str("no RTP is found: set media=auto, or media=udp for other formats"),
+        }
+    }
+}
