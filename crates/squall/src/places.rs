@@ -91,10 +91,12 @@ impl Places {
             let is_new = known.is_none();
             place.advance(&candidates, &answer, &is_usable, now);
             let index = self.all.len();
+            // As it is now: equal paths may differ in their price, or in trouble.
+            let current = |path: &Candidate| candidates.iter().find(|o| *o == path).unwrap_or(path).clone();
             let is_alive = place.good.is_some() && place.silent_since.is_none();
             if let Some(good) = &place.good {
                 let is_wanted = is_alive || candidates.contains(good);
-                claims.push((if is_wanted { Claim::Good } else { Claim::Stale }, index, good.clone()));
+                claims.push((if is_wanted { Claim::Good } else { Claim::Stale }, index, current(good)));
             }
             if place.good.as_ref() != Some(&place.tried) {
                 let claim = match place.good {
@@ -104,7 +106,7 @@ impl Places {
                     _ if place.is_fresh(now) => Claim::Fresh,
                     _ => Claim::Stale,
                 };
-                claims.push((claim, index, place.tried.clone()));
+                claims.push((claim, index, current(&place.tried)));
             }
             self.all.push(place);
         }
@@ -339,6 +341,17 @@ mod tests {
         let mut run = Run::new(8);
         run.at(0, wanted, from_ref(&v6), &[]);
         assert_eq!(run.at(30_000, wanted, &[], &[]), [v4]);
+    }
+
+    #[test]
+    fn a_path_that_stays_is_as_the_system_has_it_now() {
+        let path = path("wwan1", 1, 1);
+        let changed = Candidate { trouble: Some("rp_filter".into()), ..path.clone() };
+        let mut run = Run::new(8);
+        assert_eq!(run.at(0, &[from_ref(&path)], &[], &[])[0].trouble, None);
+        for alive in [&[][..], from_ref(&path)] {
+            assert_eq!(run.at(1_000, &[from_ref(&changed)], alive, &[])[0].trouble, changed.trouble);
+        }
     }
 
     #[test]
