@@ -5,8 +5,9 @@ use rtp_types::RtpPacket;
 use super::{
     align::is_whole,
     class::{Cut, Media},
+    doubt::NoVideo,
     packet,
-    ts::{NoVideo, TsCutter},
+    ts::TsCutter,
 };
 
 /// Consecutive packets that prove MPEG-TS: one may be any datagram that begins with a "G".

@@ -4,7 +4,22 @@ use std::fmt;
 
 use squall_units::Micros;
 
-use super::{class::Media, ts::NoVideo};
+use super::class::Media;
+
+/// The reason why no frames are found in a transport stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoVideo {
+    #[error(
+        "no packets of MPEG-TS, with a byte 0x47 every 188, 192 or 204 bytes; `media` has to name what is sent"
+    )]
+    Packets,
+    #[error("MPEG-TS without program tables; the encoder has to repeat PAT and PMT, as each 100 ms")]
+    Tables,
+    #[error("no program has video of a format that is recognised (docs/tunnel.md, Transport streams)")]
+    Format,
+    #[error("the program map names video, and no packet with its PID comes")]
+    Silent,
+}
 
 /// What a datagram says of the media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use super::{
     align::{self, Aligner},
     annexb::{Codec, Scan},
     class::{Class, Cut},
+    doubt::NoVideo,
     packet::{NULL_PID, Packet},
     pictures::Pictures,
     psi::{Psi, Role},
@@ -34,21 +35,6 @@ pub(crate) struct TsCutter {
     begun: bool,
     /// The latest packet of video.
     latest: Vec<u8>,
-}
-
-/// The reason why no frames are found in a transport stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoVideo {
-    #[error(
-        "no packets of MPEG-TS, with a byte 0x47 every 188, 192 or 204 bytes; `media` has to name what is sent"
-    )]
-    Packets,
-    #[error("MPEG-TS without program tables; the encoder has to repeat PAT and PMT, as each 100 ms")]
-    Tables,
-    #[error("no program has video of a format that is recognised (docs/tunnel.md, Transport streams)")]
-    Format,
-    #[error("the program map names video, and no packet with its PID comes")]
-    Silent,
 }
 
 impl Default for TsCutter {
