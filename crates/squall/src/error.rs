@@ -330,7 +330,7 @@ mod tests {
         };
         assert_eq!(
             bind("[::1]:9", rustix::io::Errno::AFNOSUPPORT),
-            "cannot listen on [::1]:9: this system has no IPv6: give an IPv4 address, 0.0.0.0 for all"
+            "cannot listen on [::1]:9: this machine does not have this version of IP: use an address of the other one"
         );
         assert_eq!(bind("[::1]:9", rustix::io::Errno::ADDRINUSE), "cannot listen on [::1]:9: address in use");
     }
