@@ -46,6 +46,7 @@ pub(crate) fn problem(address: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "address in use".to_owned(),
         io::ErrorKind::AddrNotAvailable => "no interface has this address".to_owned(),
+        io::ErrorKind::NetworkUnreachable => "network unreachable".to_owned(),
         _ => error.to_string(),
     }
 }

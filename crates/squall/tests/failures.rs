@@ -116,7 +116,12 @@ fn no_usable_interface_is_explained() {
         assert_eq!(error.to_string(), expected);
         let named = Interfaces::Named(vec!["squall-none0".into()]);
         let error = failure(to().interfaces(named), quick()).await;
-        assert!(error.to_string().contains("none of squall-none0 is up"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("squall-none0: it is not there, or has no address of the right family; there are "),
+            "{error}"
+        );
         let error = failure(to().over([ip("::1")]), quick()).await;
         assert!(error.to_string().contains("[::1] is of its family"), "{error}");
         let error = failure(Connect::to("127.0.0.1"), quick()).await;

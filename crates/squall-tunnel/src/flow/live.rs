@@ -103,7 +103,7 @@ impl FlowSocket {
             (true, false) if !self.purpose.is_group() => "; no route leads there",
             _ => "",
         };
-        format!("datagrams do not leave for {target}: {error}{hint}")
+        format!("datagrams do not leave for {target}: {}{hint}", problem(target, error))
     }
 
     /// Opens the socket, or a new one.
