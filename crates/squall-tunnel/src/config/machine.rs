@@ -8,9 +8,10 @@ use std::{
 };
 
 use super::{Config, End, IdentityConfig, Side};
+use crate::wait::{is_absent, problem};
 
 impl Config {
-    /// What it names of this machine and is not there now, in words: interfaces, which a tunnel waits for, and local addresses and
+    /// What it names of this machine and is not there now, in words: interfaces and local addresses, which a tunnel waits for, and
     /// folders, without which it does not start. Ports are not checked, as a running tunnel may have them.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
@@ -40,7 +41,11 @@ impl Config {
         addresses.extend(self.metrics.map(|address| ("metrics".to_owned(), address)));
         for (key, address) in addresses {
             if let Err(error) = bind(address) {
-                missing.push(format!("{key}: the tunnel cannot start with {address} now: {error}"));
+                let problem = problem(address, &error);
+                missing.push(match is_absent(&error) {
+                    true => format!("{key}: {address}: {problem} now; the tunnel waits for it"),
+                    false => format!("{key}: the tunnel cannot start with {address} now: {problem}"),
+                });
             }
         }
         files.extend(self.control.iter().map(|control| ("control", control.path.as_path())));

@@ -619,14 +619,14 @@ fn what_is_not_on_this_machine_is_named() {
     let interface = "interface no-wlan7 is not there now; the tunnel uses it once it is there";
     assert_eq!(missing(&flow("127.0.0.1:5000")), [interface]);
     assert_eq!(missing(&flow("239.1.1.1:5000")), [interface]);
-    let address = "flow cam: the tunnel cannot start with 192.0.2.99:5000 now: Cannot assign requested address (os error 99)";
+    let address = "flow cam: 192.0.2.99:5000: no interface has this address now; the tunnel waits for it";
     assert_eq!(missing(&flow("192.0.2.99:5000")), [interface, address]);
     let exit = |address: &str, state: &str| {
         format!("metrics = \"{address}\"\n[listen]\naddress = \"127.0.0.1:4433\"\nstate = \"{state}\"\n")
     };
     assert_eq!(missing(&exit("127.0.0.1:9464", "exit.pem")), [""; 0]);
     let both = missing(&exit("192.0.2.99:9464", "/no-folder/exit.pem"));
-    assert!(both[0].starts_with("metrics: the tunnel cannot start with 192.0.2.99:9464 now: "), "{both:?}");
+    assert!(both[0].starts_with("metrics: 192.0.2.99:9464: no interface has this address now; "), "{both:?}");
     assert_eq!(
         both[1],
         "listen.state: the tunnel cannot start without the folder /no-folder, which is not there now"
