@@ -233,3 +233,16 @@ fn two_rebindings_at_once_do_not_stop_the_clock() {
     let (outcome, _) = stream(&paths(first, second), None, 3_000_000);
     assert_holds("3 % damaged, and rebindings of both paths", &outcome, 0, 1_000_000);
 }
+
+/// A timer of noq stayed due while a path that had moved was dark: the session asked to be called at once, for ever.
+#[test]
+fn a_timer_that_stays_due_does_not_stop_the_clock() {
+    let jitter = "jitter={uniform='30ms', reorder=true}";
+    let first = format!("{jitter}\nevents=[{{at='12s', rate='20mbps'}}]");
+    let second = format!(
+        "{jitter}\nevents=[{{at='5554ms', rate='20mbps'}}, {{at='3966ms', mtu='1500B', direction='up'}}, \
+         {{at='4714ms', mtu='1280B', direction='up'}}, {{at='6379ms', rebind=true}}, {{at='7483ms', outage='500ms'}}]"
+    );
+    let (outcome, _) = stream(&paths(&first, &second), None, 20_000_000);
+    assert_eq!(outcome.lost(), 0);
+}

@@ -145,6 +145,9 @@ pub(crate) enum Gate {
     Only(PathId),
 }
 
+/// How soon a timer of noq runs again that was due and stayed so.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
 /// A noq connection under steering. `P` says what is in a datagram, `S` is what the session keeps of a path.
 pub(crate) struct Connection<P, S> {
     inner: noq_proto::Connection,
@@ -175,6 +178,8 @@ pub(crate) struct Connection<P, S> {
     max_datagram: Option<usize>,
     hello: Vec<u8>,
     clock: Clock,
+    /// When noq's timers ran last, by its clock.
+    timed: Option<Instant>,
     /// noq has panicked: it is not called again.
     is_broken: bool,
     /// That is still to be reported.
@@ -209,6 +214,7 @@ impl<P, S: Entry> Connection<P, S> {
             max_datagram: None,
             hello: Vec::new(),
             clock,
+            timed: None,
             is_broken: false,
             breaks: false,
         };
@@ -273,8 +279,12 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
+    /// When noq's timers are due. One that stays in the past when they have run is due again a millisecond later, the granularity
+    /// of timers in RFC 9002 §6.1.2: the session would run without end.
     pub(crate) fn timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout().filter(|_| !self.is_broken).map(|at| self.clock.of_session(at))
+        let again = |at| self.timed.filter(|timed| at <= *timed).map_or(at, |timed| timed + GRANULARITY);
+        let at = self.inner.poll_timeout().filter(|_| !self.is_broken).map(again);
+        at.map(|at| self.clock.of_session(at))
     }
 
     /// The clock of noq.
@@ -292,6 +302,7 @@ impl<P, S: Entry> Connection<P, S> {
             return;
         }
         let now = self.clock.of_quic(now);
+        self.timed = Some(now);
         // What a panic leaves behind is not looked at.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.inner.handle_timeout(now)));
         self.is_broken = outcome.is_err();
