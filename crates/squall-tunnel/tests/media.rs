@@ -282,7 +282,10 @@ fn a_transport_stream_as_ffmpeg_sends_it() {
             let Some(clip) = Clip::make(name, "clip.ts", X264) else { return };
             let send = ["-map", "0:v", "-c", "copy", "-f", "mpegts", "-mpegts_m2ts_mode", mode];
             let status = play(&clip.file, "ts", &send, |port| format!("udp://127.0.0.1:{port}")).await;
-            assert_eq!(classes(&status), by_type(&clip), "{name}: {:?}", status.flows[0].sent);
+            let ([key, reference, disposable], wanted) = (classes(&status), by_type(&clip));
+            assert_eq!([key, reference], wanted[..2], "{name}: {:?}", status.flows[0].sent);
+            // Between frames there may be datagrams without content.
+            assert!((wanted[2]..=wanted[2] + 1).contains(&disposable), "{name}: {:?}", status.flows[0].sent);
         }
     });
 }

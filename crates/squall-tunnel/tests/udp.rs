@@ -226,10 +226,12 @@ fn flows_come_and_go_without_the_others_noticing() {
         assert_eq!(pair.recv().await, (b"after".to_vec(), from));
         assert_eq!(pair.entry.status().sessions_opened, 1);
 
-        // An address that cannot be had: everything stays.
-        entry.flows.push(flow_in("z=udp://192.0.2.1:5000"));
-        let error = pair.entry.reload(entry).expect_err("no interface has it").to_string();
-        assert!(error.starts_with("flow 'z': in udp://192.0.2.1:5000: "), "{error}");
+        // An address that is in use: everything stays.
+        let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        let address = taken.local_addr().expect("has one");
+        entry.flows.push(flow_in(&format!("z=udp://{address}")));
+        let error = pair.entry.reload(entry).expect_err("another socket has it").to_string();
+        assert!(error.starts_with(&format!("flow 'z': in udp://{address}: ")), "{error}");
         assert_eq!(pair.entry.status().flows.len(), 1);
         pair.stop().await;
     });
