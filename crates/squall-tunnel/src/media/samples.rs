@@ -60,6 +60,7 @@ pub(crate) fn packet(pid: u16, starts: bool, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Packets with these sections, the first of them `shift` bytes behind the pointer, each packet stuffed at its end.
+#[cfg(test)]
 pub(crate) fn alone(pid: u16, shift: usize, sections: &[&[u8]]) -> Vec<Vec<u8>> {
     let bytes = [&[shift as u8], &vec![0xff; shift][..], &sections.concat()].concat();
     let chunk = |(n, part): (usize, &[u8])| {
