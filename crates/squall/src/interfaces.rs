@@ -142,7 +142,8 @@ pub(crate) fn unused(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> 
         Interfaces::Named(names) => (&[], Some(names)),
         _ => return Vec::new(),
     };
-    let (_, others) = on_this_machine(remotes, &view.found);
+    // A server on this machine has the loopback interface alone, unless names say otherwise.
+    let others = if named.is_some() { remotes.to_vec() } else { on_this_machine(remotes, &view.found).1 };
     let mut names: Vec<&String> = named.into_iter().flatten().collect();
     let reaches = |f: &&Found| !f.ip.is_loopback() && others.iter().any(|to| suits(f.ip, to.ip()));
     if named.is_none() {

@@ -395,12 +395,7 @@ fn none_fits(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> String {
             "no interface is up with an address of the right family".into()
         }
         (Interfaces::Auto | Interfaces::Except(_), None) => reasons,
-        (Interfaces::Named(names), None) => {
-            let why = |name: &String| match unused.iter().find(|one| one.name == *name) {
-                Some(one) => format!("{name}: {}", one.why),
-                None => format!("{name}: it is not there, or has no address of the right family"),
-            };
-            let reasons = names.iter().map(why).collect::<Vec<_>>().join("; ");
+        (Interfaces::Named(_), None) => {
             let mut known: Vec<&str> = view.found.iter().map(|f| f.name.as_str()).collect();
             // An interface has an entry for each of its addresses.
             known.sort_unstable();

@@ -117,9 +117,7 @@ fn no_usable_interface_is_explained() {
         let named = Interfaces::Named(vec!["squall-none0".into()]);
         let error = failure(to().interfaces(named), quick()).await;
         assert!(
-            error
-                .to_string()
-                .contains("squall-none0: it is not there, or has no address of the right family; there are "),
+            error.to_string().contains("squall-none0: it is not there, or has no address; there are "),
             "{error}"
         );
         let error = failure(to().over([ip("::1")]), quick()).await;
