@@ -6,6 +6,8 @@ pub mod browser;
 mod corpus;
 pub mod foreign;
 mod help;
+#[cfg(target_os = "linux")]
+pub mod namespace;
 pub mod network;
 mod probe;
 mod processors;

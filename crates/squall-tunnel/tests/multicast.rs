@@ -5,86 +5,42 @@
 mod common;
 
 use std::{
-    fs::{self, File},
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
-    os::fd::AsFd as _,
-    process::{Child, Command},
-    thread,
     time::{Duration, Instant},
 };
 
 use common::*;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use squall_testing::namespace::{self, Namespace, run};
 use squall_tunnel::{
     Config, Tunnel,
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, TrustConfig},
 };
 
-/// Set in the process that runs a test in a network namespace of its own.
-const INSIDE: &str = "SQUALL_TEST_NAMESPACE";
-
 /// Runs the test of this name in a network namespace where the default route leads over `modem9`, with a camera on another cable.
 fn in_namespace(name: &str, test: impl AsyncFn(Camera)) {
-    if std::env::var_os(INSIDE).is_some() {
-        run("ip link set lo up");
+    namespace::alone(name, || {
         run("ip link add modem9 type veth peer name mast9");
         run("ip link set mast9 up");
         run("ip addr add 10.9.9.2/24 dev modem9");
         run("ip link set modem9 up");
         run("ip route add default via 10.9.9.1 dev modem9");
-        within(async || test(Camera::new()).await);
-        return;
-    }
-    let this = std::env::current_exe().expect("is known");
-    let mut inside = Command::new("unshare");
-    inside.args(["-r", "-n"]).arg(this).args(["--exact", name, "--nocapture"]);
-    let output = match inside.env(INSIDE, "1").output() {
-        Ok(output) => output,
-        Err(error) => return squall_testing::skipped(&format!("there is no unshare (util-linux): {error}")),
-    };
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    if text.contains("unshare failed") {
-        return squall_testing::skipped("network namespaces are not permitted here");
-    }
-    println!("{text}");
-    assert!(output.status.success() && text.contains("1 passed"), "{}", output.status);
-}
-
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let status =
-        Command::new(words.next().expect("a program")).args(words).status().expect("it can be started");
-    assert!(status.success(), "{command}");
+        // Without the cable.
+        within(async || test(Camera(Namespace::new())).await);
+    });
 }
 
 /// A network namespace at the other end of the cable `lan9`.
-struct Camera(Child);
+struct Camera(Namespace);
 
 impl Camera {
-    /// Without the cable.
-    fn new() -> Self {
-        let child = Command::new("unshare").args(["-n", "sleep", "300"]).spawn().expect("unshare starts");
-        let camera = Self(child);
-        let namespace = |id: &str| fs::read_link(format!("/proc/{id}/ns/net")).ok();
-        while namespace(&camera.id()).is_none_or(|other| Some(other) == namespace("self")) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        camera
-    }
-
-    fn id(&self) -> String {
-        self.0.id().to_string()
-    }
-
     /// Connects the cable.
     fn plug(&self) {
         run("ip link add lan9 type veth peer name eth9");
-        run(&format!("ip link set eth9 netns {}", self.id()));
-        let inside = format!("nsenter -t {} -n", self.id());
-        run(&format!("{inside} ip addr add 192.168.9.9/24 dev eth9"));
-        run(&format!("{inside} ip -6 addr add fd09::9/64 dev eth9 nodad"));
-        run(&format!("{inside} ip link set eth9 up"));
-        run(&format!("{inside} ip route add 224.0.0.0/4 dev eth9"));
+        self.0.take("eth9");
+        self.0.run("ip addr add 192.168.9.9/24 dev eth9");
+        self.0.run("ip -6 addr add fd09::9/64 dev eth9 nodad");
+        self.0.run("ip link set eth9 up");
+        self.0.run("ip route add 224.0.0.0/4 dev eth9");
         run("ip addr add 192.168.9.2/24 dev lan9");
         run("ip -6 addr add fd09::2/64 dev lan9 nodad");
         run("ip link set lan9 up");
@@ -92,12 +48,7 @@ impl Camera {
 
     /// A socket there.
     fn socket(&self, address: SocketAddr) -> UdpSocket {
-        let namespace = File::open(format!("/proc/{}/ns/net", self.id())).expect("is there");
-        let bound = thread::spawn(move || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("may move");
-            UdpSocket::bind(address)
-        });
-        bound.join().expect("ends").expect("is bound")
+        self.0.enter(move || UdpSocket::bind(address)).expect("is bound")
     }
 
     /// Sends to a group until something of it has come in at the flow.
@@ -112,13 +63,6 @@ impl Camera {
             let _ = self.socket(any.parse().expect("is an address")).send_to(b"picture", group);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    }
-}
-
-impl Drop for Camera {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

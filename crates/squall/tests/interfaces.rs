@@ -5,19 +5,19 @@
 mod common;
 
 use std::{
-    fs::{self, File},
-    os::fd::AsFd as _,
-    process::{Child, Command},
-    thread,
+    fs,
+    process::Command,
     time::{Duration, Instant},
 };
 
 use common::{ip, next_block, request, server, within};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use squall::{
     Block, Config, Connect, Endpoint, Identity, PathChange, PathEvent, Session, Trust, sched::PathState,
 };
-use squall_testing::{assert_duration, in_real_time};
+use squall_testing::{
+    assert_duration, in_real_time,
+    namespace::{self, Namespace, run},
+};
 use tokio::runtime::Handle;
 
 /// Without a report of the system a session suspects no path in less than 50 ms.
@@ -26,13 +26,9 @@ const AT_ONCE: Duration = Duration::from_millis(40);
 /// From an address to the first packet that passes over it; without notices of the kernel it would be seconds.
 const SOON: Duration = Duration::from_millis(200);
 
-/// Set in the process that runs a test in a network namespace of its own.
-const INSIDE: &str = "SQUALL_TEST_NAMESPACE";
-
 /// Runs the test of this name in a network namespace with 127.0.0.1 to 3 and 10.9.9.2 on an interface `radio9`.
 fn in_namespace(name: &str, test: impl AsyncFn()) {
-    if std::env::var_os(INSIDE).is_some() {
-        run("ip link set lo up");
+    namespace::alone(name, || {
         run("ip link add radio9 type veth peer name mast9");
         run("ip link set mast9 up");
         run("ip addr add 10.9.9.2/24 dev radio9");
@@ -41,28 +37,7 @@ fn in_namespace(name: &str, test: impl AsyncFn()) {
         run("ip rule add pref 100 lookup local");
         run("ip rule del pref 0");
         in_real_time(|| within(&test));
-        return;
-    }
-    let this = std::env::current_exe().expect("is known");
-    let mut inside = Command::new("unshare");
-    inside.args(["-r", "-n"]).arg(this).args(["--exact", name, "--nocapture"]);
-    let output = match inside.env(INSIDE, "1").output() {
-        Ok(output) => output,
-        Err(error) => return squall_testing::skipped(&format!("there is no unshare (util-linux): {error}")),
-    };
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    if text.contains("unshare failed") {
-        return squall_testing::skipped("network namespaces are not permitted here");
-    }
-    println!("{text}");
-    assert!(output.status.success() && text.contains("1 passed"), "{}", output.status);
-}
-
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let status =
-        Command::new(words.next().expect("a program")).args(words).status().expect("it can be started");
-    assert!(status.success(), "{command}");
+    });
 }
 
 /// A session over 127.0.0.2 and `other`, both up, with both ends. Everything leaves on both, so that none is idle.
@@ -176,65 +151,32 @@ fn an_idle_path_is_suspected_as_soon_as_its_interface_goes_down() {
     });
 }
 
-/// Another network namespace, at the other end of cables.
-struct Far(Child);
-
-impl Far {
-    fn new() -> Self {
-        let child = Command::new("unshare").args(["-n", "sleep", "100"]).spawn().expect("unshare starts");
-        let far = Self(child);
-        let namespace = |id: &str| fs::read_link(format!("/proc/{id}/ns/net")).ok();
-        while namespace(&far.id()).is_none_or(|other| Some(other) == namespace("self")) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        far
-    }
-
-    fn id(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    fn run(&self, command: &str) {
-        run(&format!("nsenter -t {} -n {command}", self.id()));
-    }
-
-    /// Moves an interface there, with an address.
-    fn take(&self, interface: &str, address: &str) {
-        run(&format!("ip link set {interface} netns {}", self.id()));
-        self.run(&format!("ip addr add {address} dev {interface}"));
-        self.run(&format!("ip link set {interface} up"));
-    }
-
-    /// A server there.
-    fn listen(&self) -> (Endpoint, Identity) {
-        self.listen_on("0.0.0.0:0")
-    }
-
-    fn listen_on(&self, address: &'static str) -> (Endpoint, Identity) {
-        let namespace = File::open(format!("/proc/{}/ns/net", self.id())).expect("is there");
-        let runtime = Handle::current();
-        let listening = thread::spawn(move || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("may move");
-            let _inside = runtime.enter();
-            let identity = Identity::self_signed("localhost").expect("is made");
-            let tls = identity.server_tls().expect("is valid");
-            (Endpoint::listen(address, &tls, Config::default()).expect("a port is free"), identity)
-        });
-        listening.join().expect("listens")
-    }
+/// A server at 0.0.0.0 in the namespace at the other end of cables.
+fn listen(far: &Namespace) -> (Endpoint, Identity) {
+    listen_on(far, "0.0.0.0:0")
 }
 
-impl Drop for Far {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn listen_on(far: &Namespace, address: &'static str) -> (Endpoint, Identity) {
+    let runtime = Handle::current();
+    far.enter(move || {
+        let _inside = runtime.enter();
+        let identity = Identity::self_signed("localhost").expect("is made");
+        let tls = identity.server_tls().expect("is valid");
+        (Endpoint::listen(address, &tls, Config::default()).expect("a port is free"), identity)
+    })
+}
+
+/// Moves an interface there, with an address.
+fn take(far: &Namespace, interface: &str, address: &str) {
+    far.take(interface);
+    far.run(&format!("ip addr add {address} dev {interface}"));
+    far.run(&format!("ip link set {interface} up"));
 }
 
 /// A cable from an interface here to one in the other namespace, by its number: 10.9.N.2 here, with a route by way of 10.9.N.1.
-fn plug(far: &Far, name: &str, number: u8, to: &str) {
+fn plug(far: &Namespace, name: &str, number: u8, to: &str) {
     run(&format!("ip link add {name} type veth peer name far{number}"));
-    far.take(&format!("far{number}"), &format!("10.9.{number}.1/24"));
+    take(far, &format!("far{number}"), &format!("10.9.{number}.1/24"));
     run(&format!("ip addr add 10.9.{number}.2/24 dev {name}"));
     run(&format!("ip link set {name} up"));
     run(&format!("ip route add {to} via 10.9.{number}.1 dev {name} metric {number}"));
@@ -269,7 +211,7 @@ const ALL_USABLE: Duration = Duration::from_secs(5);
 #[test]
 fn bridges_without_a_route_do_not_keep_modems_out() {
     in_namespace("bridges_without_a_route_do_not_keep_modems_out", async || {
-        let far = Far::new();
+        let far = Namespace::new();
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip link set lo up");
         // More than a session may have paths, before the modems in the system's order.
@@ -286,7 +228,7 @@ fn bridges_without_a_route_do_not_keep_modems_out() {
         run("ip addr add 172.30.0.1/16 dev empty");
         run("ip link set empty up");
         plug(&far, "modem1", 1, "10.9.0.1");
-        let (endpoint, identity) = far.listen();
+        let (endpoint, identity) = listen(&far);
         let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
         let client = client.expect("connects");
         assert_duration!(answered(&client, &["modem1"]).await < ALL_USABLE);
@@ -311,7 +253,7 @@ fn bridges_without_a_route_do_not_keep_modems_out() {
 #[test]
 fn modems_without_an_answer_give_their_places_to_others() {
     in_namespace("modems_without_an_answer_give_their_places_to_others", async || {
-        let far = Far::new();
+        let far = Namespace::new();
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip link set lo up");
         // Each has a route, and the first ones lead to no server.
@@ -321,7 +263,7 @@ fn modems_without_an_answer_give_their_places_to_others() {
                 far.run(&format!("ip addr del 10.9.{number}.1/24 dev far{number}"));
             }
         }
-        let (endpoint, identity) = far.listen();
+        let (endpoint, identity) = listen(&far);
         let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
         let client = client.expect("connects");
         let after = answered(&client, &["modem19", "modem20"]).await;
@@ -332,7 +274,7 @@ fn modems_without_an_answer_give_their_places_to_others() {
 #[test]
 fn a_family_that_leads_nowhere_is_left_for_the_other() {
     in_namespace("a_family_that_leads_nowhere_is_left_for_the_other", async || {
-        let far = Far::new();
+        let far = Namespace::new();
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip addr add 2001:db8:f::1/128 dev lo nodad");
         far.run("ip link set lo up");
@@ -345,7 +287,7 @@ fn a_family_that_leads_nowhere_is_left_for_the_other() {
         }
         // Packets leave over the second one's IPv6, and none comes back.
         far.run("ip -6 route add blackhole 2001:db8:2::2/128");
-        let (endpoint, identity) = far.listen_on("[::]:0");
+        let (endpoint, identity) = listen_on(&far, "[::]:0");
         let port = endpoint.local_addrs()[0].port();
         let addresses = ["2001:db8:f::1", "10.9.0.1"].map(|one| std::net::SocketAddr::new(ip(one), port));
         let request = request_to(&endpoint, &identity).addresses(addresses);
@@ -361,7 +303,7 @@ fn a_family_that_leads_nowhere_is_left_for_the_other() {
 #[test]
 fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
     in_namespace("an_address_of_the_server_that_leads_nowhere_is_left_for_the_next", async || {
-        let far = Far::new();
+        let far = Namespace::new();
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip addr add 10.9.0.2/32 dev lo");
         far.run("ip link set lo up");
@@ -371,7 +313,7 @@ fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
         }
         // A gateway that is not there.
         run("ip route replace 10.9.0.1 via 10.9.2.77 dev modem2 metric 2");
-        let (endpoint, identity) = far.listen();
+        let (endpoint, identity) = listen(&far);
         let port = endpoint.local_addrs()[0].port();
         let addresses = ["10.9.0.1", "10.9.0.2"].map(|one| std::net::SocketAddr::new(ip(one), port));
         let request = request_to(&endpoint, &identity).addresses(addresses);
@@ -389,17 +331,17 @@ fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
 #[test]
 fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
     in_namespace("a_deprecated_address_is_left_as_soon_as_the_kernel_does", async || {
-        let far = Far::new();
+        let far = Namespace::new();
         far.run("ip addr add 2001:db8:f::1/128 dev lo nodad");
         far.run("ip link set lo up");
-        far.take("mast9", "fe80::1/64");
+        take(&far, "mast9", "fe80::1/64");
         let renumbered = |prefix: &str| {
             run(&format!("ip addr add {prefix}::2/64 dev radio9 nodad"));
             far.run(&format!("ip addr add {prefix}::1/64 dev mast9 nodad"));
         };
         renumbered("2001:db8:1");
         run("ip route add 2001:db8:f::1 via fe80::1 dev radio9");
-        let (endpoint, identity) = far.listen_on("[::]:0");
+        let (endpoint, identity) = listen_on(&far, "[::]:0");
         let server = std::net::SocketAddr::new(ip("2001:db8:f::1"), endpoint.local_addrs()[0].port());
         let connect = || Connect::to(server).trust(Trust::Pinned(identity.fingerprint()));
         let client = squall::connect(connect(), Config::default()).await.expect("connects");
@@ -426,7 +368,7 @@ fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
 #[test]
 fn what_reverse_path_filtering_drops_is_named() {
     in_namespace("what_reverse_path_filtering_drops_is_named", async || {
-        let far = Far::new();
+        let far = Namespace::new();
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip link set lo up");
         plug(&far, "modem1", 1, "10.9.0.1");
@@ -434,7 +376,7 @@ fn what_reverse_path_filtering_drops_is_named() {
         for name in ["all", "modem1", "modem2"] {
             fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "1").expect("can be set");
         }
-        let (endpoint, identity) = far.listen();
+        let (endpoint, identity) = listen(&far);
         let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
         let client = client.expect("connects");
         answered(&client, &["modem1"]).await;
@@ -457,12 +399,12 @@ fn what_reverse_path_filtering_drops_is_named() {
 #[test]
 fn a_route_that_comes_and_goes_takes_the_path_with_it() {
     in_namespace("a_route_that_comes_and_goes_takes_the_path_with_it", async || {
-        let far = Far::new();
+        let far = Namespace::new();
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip link set lo up");
         plug(&far, "modem1", 1, "10.9.0.1");
         plug(&far, "modem2", 2, "10.9.0.1");
-        let (endpoint, identity) = far.listen();
+        let (endpoint, identity) = listen(&far);
         let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
         let client = client.expect("connects");
         answered(&client, &["modem1", "modem2"]).await;
@@ -491,9 +433,9 @@ async fn up_or_down(client: &Session) -> PathEvent {
 #[test]
 fn interfaces_that_appear_are_used_and_those_that_disappear_are_dropped() {
     in_namespace("interfaces_that_appear_are_used_and_those_that_disappear_are_dropped", async || {
-        let far = Far::new();
-        far.take("mast9", "10.9.9.1/24");
-        let (endpoint, identity) = far.listen();
+        let far = Namespace::new();
+        take(&far, "mast9", "10.9.9.1/24");
+        let (endpoint, identity) = listen(&far);
         let server = (ip("10.9.9.1"), endpoint.local_addrs()[0].port());
         let request = Connect::to(std::net::SocketAddr::from(server));
         let request = request.trust(Trust::Pinned(identity.fingerprint()));
@@ -504,7 +446,7 @@ fn interfaces_that_appear_are_used_and_those_that_disappear_are_dropped() {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
 
         run("ip link add modem9 type veth peer name cell9");
-        far.take("cell9", "10.9.8.1/24");
+        take(&far, "cell9", "10.9.8.1/24");
         run("ip link set modem9 up");
         for appears in ["ip addr add 10.9.8.2/24 dev modem9", "ip addr add 10.9.8.3/24 dev modem9"] {
             let begin = Instant::now();
