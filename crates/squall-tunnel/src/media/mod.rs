@@ -14,8 +14,8 @@ mod formats;
 mod h264;
 mod h265;
 mod packet;
+mod pes;
 mod picture;
-mod pictures;
 mod psi;
 mod rtp;
 #[cfg(any(test, fuzzing))]

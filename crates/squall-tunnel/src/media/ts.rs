@@ -10,7 +10,7 @@ use super::{
     class::{Class, Cut},
     doubt::NoVideo,
     packet::{NULL_PID, Packet},
-    pictures::Pictures,
+    pes::Pictures,
     psi::{Psi, Role},
     rtp::{self, MP2T},
 };
