@@ -184,4 +184,5 @@ fn limits_dark() {
 fn limits_delays() {
     run_limit("jitter");
     run_limit("satellite");
+    run_limit("long-start");
 }

@@ -48,8 +48,8 @@
 //! **Policers.** Many losses at once without a queue, that end below the rate that passed meanwhile, are a policer's. Its rate bounds
 //! window, pacing and capacity, and is exceeded seldom and by little to see whether it still holds (`policer.rs`).
 //!
-//! **Start.** Up to three times what the window has delivered may be in flight, and no more than arrives in `R + 2·T` at the present
-//! rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no longer grows.
+//! **Start.** Up to three times what the window has delivered may be in flight, leaves within a third of a round trip, and is no more
+//! than arrives in `R + 2·T` at the present rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no longer grows.
 //!
 //! Findings, and what was tried and left out: `docs/congestion.md`.
 
@@ -106,6 +106,9 @@ const DOUBLINGS: i32 = 4;
 const PACING: f64 = 2.0;
 /// Pacing over the window and round trip, where losses bound the window: bursts of a key frame would overflow the queue.
 const LOSS_PACING: f64 = 1.1;
+/// The start: the window over what was delivered, and pacing over the window and round trip. Were it paced more slowly, the rate
+/// of arrivals would be that of the pacer, which bounds the window too.
+const START_GROWTH: u64 = 3;
 /// Packets whose delivery must be known before a queue or a loss may end the start: fewer are a burst of ten and its echo.
 const FIRST_PACKETS: u64 = 20;
 /// Rounds without growth of a quarter that end the start: a radio may take as many to grant its rate.
@@ -280,7 +283,7 @@ impl Steady {
     fn start_bound(&self, start: Start) -> u64 {
         let delay = self.delays.round_trip() + 2.0 * self.config.target as f64;
         let present = (self.present() * delay / 1e6) as u64;
-        present.clamp(start.delivered / 2, 3 * start.delivered) + INITIAL_PACKETS * self.mtu
+        present.clamp(start.delivered / 2, START_GROWTH * start.delivered) + INITIAL_PACKETS * self.mtu
     }
 
     /// What a policer lets pass in a round trip, and the target.
@@ -548,9 +551,13 @@ impl Controller for Steady {
     fn pacing_rate(&self) -> Option<u64> {
         let policed =
             Some(self.policer.ceiling()).filter(|rate| rate.is_finite()).map(|rate| (8.0 * rate) as u64);
+        let over_a_round_trip = |window: f64| (8e6 * window / self.smoothed_rtt) as u64;
         let asked = match self.phase {
+            Phase::Start(start) if self.smoothed_rtt > 0.0 => {
+                Some(over_a_round_trip((START_GROWTH * self.start_bound(start)) as f64))
+            }
             Phase::Alone { .. } if self.loss.window().is_finite() => {
-                Some((8e6 * LOSS_PACING * self.loss.window() / self.smoothed_rtt) as u64)
+                Some(over_a_round_trip(LOSS_PACING * self.loss.window()))
             }
             // A rate that is too small would keep packets for seconds.
             Phase::Alone { .. } | Phase::Dip { .. } => {
