@@ -20,8 +20,9 @@
 //! 2. *Rescue* (`rescue.rs`, `without=rescue`). What is in flight on silent paths alone is copied to another one at the
 //!    last moment at which the copy is in time. Most silences end before that; then nothing is copied.
 //! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late:
-//!    as much as leaves one block in 200 in need of a repair, at the measured loss. It takes another path than the
-//!    data. Blocks of one packet have it in common with those that follow them on their channel.
+//!    as much as leaves one block in 200 in need of a repair, at the measured loss, but no packet that is worth more in
+//!    a block that waits. It takes another path than the data. Blocks of one packet have it in common with those that
+//!    follow them on their channel.
 //! 4. *Order* (`order.rs`, `without=value`). By deadline. As soon as a block does not fit into what the paths can bring
 //!    before its deadline, the block with the least value for each byte that is still to be sent waits, and with it what
 //!    needs it. The value of a block includes that of the blocks that need it, so references are kept, and so is what
@@ -219,7 +220,7 @@ impl Squall {
         if !self.has(Rule::Parity) {
             return Next::Wait(None);
         }
-        parity::next(cx, arrivals, |meta| self.wanted_by(meta))
+        parity::next(cx, arrivals, self.order.opportunity_cost(), |meta| self.wanted_by(meta))
     }
 
     /// The first packets of the order that belong on a path that has room. If that path costs money and a later block is

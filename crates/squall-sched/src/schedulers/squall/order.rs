@@ -12,6 +12,9 @@ use crate::{
 /// costs 2 % of all frames, with 20 ms key frames that need most of their time are dropped too.
 const MARGIN: Micros = 10_000;
 
+/// After blocks had to wait, others are expected to for this long in microseconds: between two large frames all fit.
+const SCARCE: Micros = 1_000_000;
+
 /// The blocks at the front of the queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
@@ -19,6 +22,8 @@ pub(super) struct Order {
     kept: Vec<BlockId>,
     /// What cannot be in time, the nearest to it first, then what needs such a block, and what is useless.
     filler: Vec<BlockId>,
+    opportunity_cost: f64,
+    scarce_until: Micros,
     made: Micros,
     is_valid: bool,
     /// What follows is memory that is used again.
@@ -78,6 +83,12 @@ impl Order {
         self.kept.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
 
+    /// What a byte would have been worth to the blocks that others displaced, in units of [`crate::BlockMeta::value`]. Nothing where blocks need
+    /// others: what a reference saves is not known before all that needs it has been handed over.
+    pub(super) fn opportunity_cost(&self) -> f64 {
+        self.opportunity_cost
+    }
+
     /// The blocks that are not kept, the most hopeful first.
     pub(super) fn filler<'a>(&'a self, cx: &Context<'a>) -> impl Iterator<Item = &'a Block> {
         self.filler.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
@@ -86,7 +97,8 @@ impl Order {
     /// Decides again. `needs` and `value`: whether these rules hold.
     pub(super) fn make(&mut self, cx: &Context<'_>, arrivals: &Arrivals, needs: bool, value: bool) {
         self.list(cx, arrivals, needs, value);
-        self.select();
+        let cost = self.select();
+        self.note_cost(cx.now, cost);
         self.try_a_beginning(cx, arrivals);
         let is_useful = |block: &Front| !block.waits && !block.is_orphan;
         self.kept.clear();
@@ -100,10 +112,11 @@ impl Order {
     }
 
     /// Goes through the blocks by deadline. As soon as one does not fit into what the paths can still bring, the block
-    /// with the least value for each byte among those so far waits, until the rest fits.
-    fn select(&mut self) {
+    /// with the least value for each byte among those so far waits, until the rest fits. Returns the most value for a byte of those
+    /// that would have fitted alone, in units of 2^-32.
+    fn select(&mut self) -> u128 {
         self.least.clear();
-        let mut used = 0;
+        let (mut used, mut cost) = (0, 0);
         for index in 0..self.front.len() {
             let block = self.front[index];
             if block.is_orphan {
@@ -117,9 +130,23 @@ impl Order {
             used += block.unsent;
             self.least.push(Reverse((block.density(block.value), index)));
             while used > block.possible {
-                let Some(Reverse((_, least))) = self.least.pop() else { break };
+                let Some(Reverse((density, least))) = self.least.pop() else { break };
+                cost = cost.max(density);
                 used -= self.hold_back(least, index);
             }
+        }
+        cost
+    }
+
+    /// See [`Self::opportunity_cost`].
+    fn note_cost(&mut self, now: Micros, cost: u128) {
+        let is_known = self.front.iter().all(|block| block.needs == [None; 2]);
+        let cost = if is_known { cost as f64 / 2f64.powi(32) } else { 0.0 };
+        if cost > 0.0 {
+            self.scarce_until = now + SCARCE;
+        }
+        if cost > 0.0 || now >= self.scarce_until {
+            self.opportunity_cost = cost;
         }
     }
 
@@ -164,6 +191,7 @@ impl Order {
         self.front.clear();
         self.front.extend(cx.queue.by_deadline().take(FRONT).map(|block| {
             let meta = block.meta();
+            // What has begun to leave is not dropped for a guess.
             // What has begun to leave is not dropped for a guess.
             let margin = if block.unsent_bytes() < meta.len { 0 } else { MARGIN };
             let left = meta.deadline.map(|deadline| deadline.saturating_sub(cx.now + margin));
