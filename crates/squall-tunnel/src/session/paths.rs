@@ -62,6 +62,8 @@ pub(super) struct Paths {
 /// Events about a path.
 #[derive(Debug, Default)]
 struct Events {
+    /// The path's name, since a closed one has no statistics.
+    name: String,
     /// When the last one was reported.
     at: Option<Instant>,
     /// The last one that was not (whether it is a warning, and its text), and how many there were.
@@ -214,7 +216,14 @@ impl Paths {
         change: &PathChange,
     ) {
         let info = session.path_stats().into_iter().find(|info| info.id == path);
-        let name = info.as_ref().map_or_else(|| format!("path {}", path.0), |info| self.name(info));
+        if let Some(name) = info.as_ref().map(|info| self.name(info)) {
+            self.events.entry(path).or_default().name = name;
+        }
+        let events = self
+            .events
+            .entry(path)
+            .or_insert_with(|| Events { name: format!("path {path}"), ..Events::default() });
+        let name = &events.name;
         let state = info.map_or_else(|| "closed".to_owned(), |info| state(&info.stats));
         if let PathChange::EcnOff { why } = change {
             // Once in the life of a path, so that no other change need displace it.
@@ -240,7 +249,6 @@ impl Paths {
             other => format!("{name}: {other:?}"),
         };
         let now = Instant::now();
-        let events = self.events.entry(path).or_default();
         (events.held, events.count) = (Some((is_warning, words)), events.count + 1);
         events.release(journal, now);
     }
