@@ -25,7 +25,7 @@ delay = "30ms"
 name = "blocks"
 kind = "blocks"
 size = "12kB"
-interval = "20ms"
+interval = "17ms"
 deadline = "200ms"
 
 [[axis]]
