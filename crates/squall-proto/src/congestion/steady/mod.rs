@@ -339,7 +339,8 @@ impl Steady {
 
     fn note_queue(&mut self, now: Micros, queue: f64, target: f64, limited: bool) {
         let is_empty = queue - self.delays.jitter() < target / 3.0;
-        if !limited || is_empty {
+        // Beside others it is measured from the bottom of CUBIC's cycle, as soon as a dip is ten seconds ago.
+        if !limited || is_empty && !matches!(self.phase, Phase::Beside(_)) {
             self.empty = now;
         }
         let dipped = !matches!(self.phase, Phase::Alone { .. }) || now < self.judged + AFTER_DIP;
