@@ -1,13 +1,13 @@
 //! A cap on the bytes of metered paths, for every scheduler.
 //!
-//! [`Capped`] changes no decision: it answers [`Scheduler::metered_cap`], and the session, which alone sees
+//! [`Capped`] changes no decision: it answers [`Profile::metered_cap`], and the session, which alone sees
 //! every packet, enforces it and shows the scheduler what is left as [`PathView::budget`](crate::PathView).
 
 use std::{fmt, str::FromStr};
 
 use squall_units::{Size, UnitError};
 
-use crate::{Context, Decision, SchedEvent, Scheduler, Sharing};
+use crate::{Context, Decision, Profile, SchedEvent, Scheduler};
 
 /// A scheduler with a bound on the bytes of each metered path.
 pub struct Capped {
@@ -32,32 +32,9 @@ impl Scheduler for Capped {
         self.inner.on_event(event, cx);
     }
 
-    fn may_hedge(&self) -> bool {
-        self.inner.may_hedge()
-    }
-
-    fn follows_queue(&self) -> bool {
-        self.inner.follows_queue()
-    }
-
-    fn metered_cap(&self) -> Option<u64> {
-        Some(self.inner.metered_cap().map_or(self.cap, |own| own.min(self.cap)))
-    }
-
-    fn wants_stalls(&self) -> bool {
-        self.inner.wants_stalls()
-    }
-
-    fn wants_parity(&self) -> bool {
-        self.inner.wants_parity()
-    }
-
-    fn judges_deadlines(&self) -> bool {
-        self.inner.judges_deadlines()
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.inner.sharing()
+    fn profile(&self) -> Profile {
+        let inner = self.inner.profile();
+        Profile { metered_cap: Some(inner.metered_cap.map_or(self.cap, |own| own.min(self.cap))), ..inner }
     }
 }
 
@@ -128,16 +105,8 @@ mod tests {
             Decision::Idle { wake: Some(7) }
         }
 
-        fn metered_cap(&self) -> Option<u64> {
-            self.0
-        }
-
-        fn wants_stalls(&self) -> bool {
-            true
-        }
-
-        fn wants_parity(&self) -> bool {
-            true
+        fn profile(&self) -> Profile {
+            Profile { metered_cap: self.0, wants_stalls: true, wants_parity: true, ..Profile::default() }
         }
     }
 
@@ -147,9 +116,9 @@ mod tests {
         let cx = Context { now: 0, queue: &queue, paths: &[] };
         for (own, expected) in [(None, 100), (Some(50), 50), (Some(500), 100)] {
             let mut capped = Capped::new(Box::new(Own(own)), 100);
-            assert_eq!(capped.metered_cap(), Some(expected));
+            let expected = Profile { metered_cap: Some(expected), ..Own(own).profile() };
+            assert_eq!(capped.profile(), expected);
             assert_eq!(capped.next(&cx), Decision::Idle { wake: Some(7) });
-            assert!(capped.wants_stalls() && capped.wants_parity());
         }
     }
 
@@ -158,9 +127,9 @@ mod tests {
         let registry = Registry::standard();
         for entry in registry.entries() {
             let capped = registry.build(&format!("{}(cap=250MB)", entry.name)).expect(entry.name);
-            assert_eq!(capped.metered_cap(), Some(250_000_000), "{}", entry.name);
+            assert_eq!(capped.profile().metered_cap, Some(250_000_000), "{}", entry.name);
             let free = registry.build(&format!("{}(cap=none)", entry.name)).expect(entry.name);
-            assert_eq!(free.metered_cap(), None, "{}", entry.name);
+            assert_eq!(free.profile().metered_cap, None, "{}", entry.name);
             assert!(entry.options.iter().all(|option| option.name != "cap"), "{}: taken", entry.name);
         }
     }

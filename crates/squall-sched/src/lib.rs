@@ -60,7 +60,7 @@ pub use parity::{MAX_DATA_SYMBOLS, Parity, ParityFate, parity_symbols};
 pub use path::{PathId, PathState, PathView};
 pub use queue::{BlockQueue, MAX_RUN, Work, WorkKind};
 pub use registry::{BuildError, COMMON_OPTIONS, DEFAULT_SCHEDULER, Entry, OptionSpec, Options, Registry};
-pub use scheduler::{Assignment, Context, Decision, Forecast, SchedEvent, Scheduler};
+pub use scheduler::{Assignment, Context, Decision, Forecast, Profile, SchedEvent, Scheduler};
 pub use segment::{Segment, SegmentState};
 pub use sharing::Sharing;
 pub use squall_units::Micros;

@@ -21,44 +21,54 @@ pub trait Scheduler: Send {
         let _ = (event, cx);
     }
 
-    /// Whether the session may copy to another path what this scheduler gives to a path of which nothing proves that
-    /// it still delivers. Default: yes.
-    fn may_hedge(&self) -> bool {
-        true
+    /// What it is and what it wants of the session, read when the session begins and at each forecast. A scheduler around another one
+    /// returns the profile of that.
+    fn profile(&self) -> Profile {
+        Profile::default()
     }
+}
 
-    /// Whether new data leaves in the order of the queue ([`BlockQueue::next_fresh`]), in which channels can take
-    /// turns. Default: yes.
-    fn follows_queue(&self) -> bool {
-        true
-    }
-
-    /// Bytes that each metered path may carry in this session, if there is a limit. The session counts every
-    /// packet it sends and gives the rest as [`PathView::budget`].
-    fn metered_cap(&self) -> Option<u64> {
-        None
-    }
-
-    /// Whether the peer is asked to report stalls, as [`SchedEvent::Stalled`]. Default: no.
-    fn wants_stalls(&self) -> bool {
-        false
-    }
-
-    /// Whether blocks are to have parity ([`Block::parity`](crate::Block::parity)), where the peer takes it. Their data then
-    /// leaves in chunks of a symbol, which are a little shorter than packets could be. Default: no.
-    fn wants_parity(&self) -> bool {
-        false
-    }
-
-    /// Whether this scheduler decides which blocks can still be in time. Otherwise the session ends those that the paths
-    /// cannot bring before their deadline. Default: no.
-    fn judges_deadlines(&self) -> bool {
-        false
-    }
-
+/// What a [`Scheduler`] is, and what it wants of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The session may copy to another path what the scheduler gives to a path of which nothing proves that it still delivers. Default:
+    /// true.
+    pub may_hedge: bool,
+    /// New data leaves in the order of the queue ([`BlockQueue::next_fresh`]), in which channels can take turns. Default: true.
+    pub follows_queue: bool,
+    /// Blocks have parity ([`Block::parity`](crate::Block::parity)) where the peer takes it. Their data then leaves in chunks of a
+    /// symbol, which are a little shorter than packets could be. Default: false.
+    pub wants_parity: bool,
+    /// The peer is asked to report stalls, as [`SchedEvent::Stalled`]. Default: false.
+    pub wants_stalls: bool,
+    /// The scheduler decides which blocks can still be in time. Otherwise the session ends those that the paths cannot bring
+    /// before their deadline. Default: false.
+    pub judges_deadlines: bool,
+    /// Bytes that each metered path may carry in a session; `None` for no limit. The session counts every packet that it sends and
+    /// gives the rest as [`PathView::budget`]. Default: `None`.
+    pub metered_cap: Option<u64>,
     /// How the rates of paths add up to that of the session, for forecasts. Default: [`Sharing::Sum`].
-    fn sharing(&self) -> Sharing {
-        Sharing::Sum
+    pub sharing: Sharing,
+}
+
+impl Profile {
+    /// Whether metered paths carry less than others would.
+    pub fn spares_metered(&self) -> bool {
+        self.metered_cap.is_some() || matches!(self.sharing, Sharing::Free | Sharing::Primary(_))
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            may_hedge: true,
+            follows_queue: true,
+            wants_parity: false,
+            wants_stalls: false,
+            judges_deadlines: false,
+            metered_cap: None,
+            sharing: Sharing::Sum,
+        }
     }
 }
 
@@ -217,7 +227,7 @@ pub enum SchedEvent {
         fate: ParityFate,
     },
     /// The peer reports that a block came later than its reader expected it: after a gap in its channel that is no pause of
-    /// the sender. Only for schedulers that [want it](Scheduler::wants_stalls). The report may come before or after
+    /// the sender. Only for schedulers that [want it](Profile::wants_stalls). The report may come before or after
     /// [`Self::Done`], or never.
     Stalled(BlockId),
     /// A path appeared, changed its state, or is gone.

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn schedulers_declare_how_their_paths_add_up() {
-        let sharing = |scheduler: &str| Registry::standard().build(scheduler).expect(scheduler).sharing();
+        let sharing =
+            |scheduler: &str| Registry::standard().build(scheduler).expect(scheduler).profile().sharing;
         assert_eq!(sharing("sp"), Sharing::Only(PathId(0)));
         assert_eq!(sharing("sp(cap=2MB, path=1)"), Sharing::Only(PathId(1)));
         assert_eq!(sharing("redundant"), Sharing::Best);

@@ -134,7 +134,7 @@ impl<'a> Variant<'a> {
     /// # Errors
     /// Also if channels are to take turns and the scheduler does not follow the queue's order.
     pub fn check_in(&self, scenario: &Scenario, registry: &Registry) -> Result<(), BuildError> {
-        let follows = registry.build(self.scheduler)?.follows_queue();
+        let follows = registry.build(self.scheduler)?.profile().follows_queue;
         if follows || scenario.streams == StreamScheduler::Fifo {
             return Ok(());
         }

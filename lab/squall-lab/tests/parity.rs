@@ -7,7 +7,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use squall_lab::world::Side;
 use squall_proto::{
     Block, BlockFate, Config, CongestionControl, PathStats,
-    sched::{self, Assignment, Context, Decision, ParityFate, PathId, SchedEvent, Scheduler, WorkKind},
+    sched::{
+        self, Assignment, Context, Decision, ParityFate, PathId, Profile, SchedEvent, Scheduler, WorkKind,
+    },
 };
 
 use stage::Stage;
@@ -59,12 +61,8 @@ impl Scheduler for WithParity {
         }
     }
 
-    fn may_hedge(&self) -> bool {
-        false
-    }
-
-    fn wants_parity(&self) -> bool {
-        true
+    fn profile(&self) -> Profile {
+        Profile { may_hedge: false, wants_parity: true, ..Profile::default() }
     }
 }
 

@@ -43,7 +43,7 @@ fn schedulers() -> Vec<&'static str> {
 
 /// Whether a scheduler sends on one path, whatever becomes of it.
 fn is_pinned(scheduler: &str) -> bool {
-    matches!((config(scheduler).scheduler)().sharing(), Sharing::Only(_))
+    matches!((config(scheduler).scheduler)().profile().sharing, Sharing::Only(_))
 }
 
 /// Both sides up, with what the paths are for.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use squall_sched::{
-    BuildError, Context as View, Decision, Entry, PathId, Registry, SchedEvent, Scheduler, Sharing,
+    BuildError, Context as View, Decision, Entry, PathId, Profile, Registry, SchedEvent, Scheduler, Sharing,
 };
 
 use crate::error::scenario as problem;
@@ -33,16 +33,11 @@ pub(crate) struct Custom {
     habits: Habits,
 }
 
-/// What a class says of all its schedulers, as attributes; the names are those of [`Scheduler`].
+/// What a class says of all its schedulers, as attributes; the names are those of [`Profile`].
 #[derive(Clone, Copy)]
 struct Habits {
     signal: bool,
-    may_hedge: bool,
-    follows_queue: bool,
-    judges_deadlines: bool,
-    wants_stalls: bool,
-    metered_cap: Option<u64>,
-    sharing: Sharing,
+    profile: Profile,
     takes_events: bool,
 }
 
@@ -82,12 +77,15 @@ impl Habits {
         let is = |name: &str| class.getattr(name)?.is_truthy();
         Ok(Self {
             signal: is("signal")?,
-            may_hedge: is("may_hedge")?,
-            follows_queue: is("follows_queue")?,
-            judges_deadlines: is("judges_deadlines")?,
-            wants_stalls: is("wants_stalls")?,
-            metered_cap: class.getattr("metered_cap")?.extract()?,
-            sharing: sharing(&class.getattr("sharing")?)?,
+            profile: Profile {
+                may_hedge: is("may_hedge")?,
+                follows_queue: is("follows_queue")?,
+                judges_deadlines: is("judges_deadlines")?,
+                wants_stalls: is("wants_stalls")?,
+                metered_cap: class.getattr("metered_cap")?.extract()?,
+                sharing: sharing(&class.getattr("sharing")?)?,
+                ..Profile::default()
+            },
             takes_events: is("on_event")?,
         })
     }
@@ -193,27 +191,7 @@ impl Scheduler for Adapter {
         }
     }
 
-    fn may_hedge(&self) -> bool {
-        self.habits.may_hedge
-    }
-
-    fn follows_queue(&self) -> bool {
-        self.habits.follows_queue
-    }
-
-    fn wants_stalls(&self) -> bool {
-        self.habits.wants_stalls
-    }
-
-    fn judges_deadlines(&self) -> bool {
-        self.habits.judges_deadlines
-    }
-
-    fn metered_cap(&self) -> Option<u64> {
-        self.habits.metered_cap
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.habits.sharing
+    fn profile(&self) -> Profile {
+        self.habits.profile
     }
 }

@@ -62,7 +62,7 @@ fn config(input: &mut Input<'_>) -> Config {
     let (which, flags) = (usize::from(input.or_zero()), input.or_zero());
     let name = SCHEDULERS.entries().nth(which % SCHEDULERS.entries().count()).expect("there are some").name;
     let congestion = CongestionControl::ALL[usize::from(flags) % CongestionControl::ALL.len()].1;
-    let round_robin = flags & 8 != 0 && SCHEDULERS.build(name).expect("is standard").follows_queue();
+    let round_robin = flags & 8 != 0 && SCHEDULERS.build(name).expect("is standard").profile().follows_queue;
     Config {
         scheduler: Arc::new(move || SCHEDULERS.build(name).expect("is standard")),
         streams: if round_robin { StreamScheduler::weighted() } else { StreamScheduler::Fifo },
@@ -185,7 +185,8 @@ impl Pair {
     fn new(input: &mut Input<'_>) -> Self {
         let now = Instant::now();
         let (server, client) = (config(input), config(input));
-        let (of_client, of_server) = ((client.scheduler)().sharing(), (server.scheduler)().sharing());
+        let (of_client, of_server) =
+            ((client.scheduler)().profile().sharing, (server.scheduler)().profile().sharing);
         let side = |endpoint, sharing| Side {
             endpoint,
             sharing,

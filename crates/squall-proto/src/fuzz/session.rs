@@ -526,8 +526,8 @@ mod tests {
             }
         }
 
-        fn wants_parity(&self) -> bool {
-            true
+        fn profile(&self) -> sched::Profile {
+            sched::Profile { wants_parity: true, ..sched::Profile::default() }
         }
     }
 
@@ -563,8 +563,8 @@ mod tests {
             work.map_or(sched::Decision::idle(), send)
         }
 
-        fn wants_parity(&self) -> bool {
-            true
+        fn profile(&self) -> sched::Profile {
+            sched::Profile { wants_parity: true, ..sched::Profile::default() }
         }
     }
 

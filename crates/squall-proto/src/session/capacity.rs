@@ -209,7 +209,7 @@ impl Session {
     fn carriers(&self) -> u8 {
         let role = self.role_in_life();
         let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use() && path.role == role);
-        self.scheduler.sharing().carriers(in_use.map(|path| (path.id, path.metered)))
+        self.scheduler.profile().sharing.carriers(in_use.map(|path| (path.id, path.metered)))
     }
 
     fn carrying(&self) -> impl Iterator<Item = &Path> {
@@ -218,7 +218,7 @@ impl Session {
     }
 
     fn add_up(&self, of_paths: impl Iterator<Item = f64>) -> f64 {
-        match self.scheduler.sharing() {
+        match self.scheduler.profile().sharing {
             Sharing::Best => of_paths.fold(0.0, f64::max),
             Sharing::Sum | Sharing::Free | Sharing::Only(_) | Sharing::Primary(_) => of_paths.sum(),
         }

@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// Sets how many bytes of UDP payload this side may send on each path of an interface in this session,
-    /// or lifts that. The smaller of this and of [`Scheduler::metered_cap`](squall_sched::Scheduler::metered_cap)
+    /// or lifts that. The smaller of this and of [`Profile::metered_cap`](squall_sched::Profile::metered_cap)
     /// holds.
     ///
     /// Of a budget a reserve is kept from data, a quarter but at most 16 kB: for acknowledgements, probes,
@@ -86,7 +86,7 @@ impl Session {
 
     /// Computes what budgets leave.
     pub(super) fn refresh_allowances(&mut self) {
-        self.metering.set_cap(self.scheduler.metered_cap());
+        self.metering.set_cap(self.scheduler.profile().metered_cap);
         let limited = self.metering.has_budgets();
         let had_some = std::mem::replace(&mut self.has_allowances, limited);
         if !limited && !had_some {

@@ -131,7 +131,7 @@ impl Session {
     /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
     /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
     fn expire_unreachable(&mut self, now: Micros) {
-        if !self.config.expire || self.scheduler.judges_deadlines() {
+        if !self.config.expire || self.scheduler.profile().judges_deadlines {
             return;
         }
         // A backup that carries nothing has no estimate, and need not.
@@ -280,7 +280,10 @@ impl Session {
     /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
     /// are no use to the receiver.
     pub(super) fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
-        if assignment.kind == WorkKind::Copy || assignment.kind.is_parity() || !self.scheduler.may_hedge() {
+        if assignment.kind == WorkKind::Copy
+            || assignment.kind.is_parity()
+            || !self.scheduler.profile().may_hedge
+        {
             return;
         }
         let paths = &self.conn.paths;

@@ -38,7 +38,7 @@ pub(super) struct Hints {
 /// choice would ignore the hint.
 fn scheduler(config: &Config) -> Box<dyn Scheduler> {
     let scheduler = (config.scheduler)();
-    if matches!(scheduler.sharing(), Sharing::Only(_)) { Box::new(MinRtt) } else { scheduler }
+    if matches!(scheduler.profile().sharing, Sharing::Only(_)) { Box::new(MinRtt) } else { scheduler }
 }
 
 fn bits<'a>(views: impl Iterator<Item = &'a PathView>) -> u8 {

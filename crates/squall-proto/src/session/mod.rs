@@ -229,12 +229,12 @@ impl Session {
             logs: Logs::default(),
             place,
         };
-        if config.streams != StreamScheduler::Fifo && !session.scheduler.follows_queue() {
+        if config.streams != StreamScheduler::Fifo && !session.scheduler.profile().follows_queue {
             tracing::warn!("the scheduler has an order of its own: channels do not take turns");
         }
         session.outbox.queue.set_streams(config.streams);
-        session.wants_parity = session.scheduler.wants_parity();
-        session.pauses = session.scheduler.wants_stalls().then(Stalls::default);
+        session.wants_parity = session.scheduler.profile().wants_parity;
+        session.pauses = session.scheduler.profile().wants_stalls.then(Stalls::default);
         let now = session.micros(now);
         session.admit_path(0, now);
         session

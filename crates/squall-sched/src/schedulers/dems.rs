@@ -23,7 +23,7 @@
 //! Takes no options, and any number of paths: the paper's two are the case of the sum above with two terms.
 
 use crate::{
-    Block, BuildError, Context, Decision, Entry, Options, PathView, SchedEvent, Scheduler,
+    Block, BuildError, Context, Decision, Entry, Options, PathView, Profile, SchedEvent, Scheduler,
     plan::{FRONT, Plan},
 };
 
@@ -63,8 +63,8 @@ impl Scheduler for Dems {
         self.plan.on_event(event);
     }
 
-    fn follows_queue(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile { follows_queue: false, ..Profile::default() }
     }
 }
 

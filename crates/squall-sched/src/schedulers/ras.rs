@@ -60,7 +60,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, Micros,
-    OptionSpec, Options, PathView, SchedEvent, Scheduler, Segment, SegmentState,
+    OptionSpec, Options, PathView, Profile, SchedEvent, Scheduler, Segment, SegmentState,
     allocation::{Pipe, fill},
     capacity,
     plan::{FRONT, Plan},
@@ -178,8 +178,8 @@ impl Scheduler for Ras {
         }
     }
 
-    fn follows_queue(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile { follows_queue: false, ..Profile::default() }
     }
 }
 

@@ -7,7 +7,8 @@
 //! options, and any number of paths; bytes on the wire grow with the number of paths.
 
 use crate::{
-    Assignment, BuildError, Context, Decision, Duplicates, Entry, Options, SchedEvent, Scheduler, Sharing,
+    Assignment, BuildError, Context, Decision, Duplicates, Entry, Options, Profile, SchedEvent, Scheduler,
+    Sharing,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -53,7 +54,7 @@ impl Scheduler for Redundant {
         self.duplicates.on_event(event, cx);
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Best
+    fn profile(&self) -> Profile {
+        Profile { sharing: Sharing::Best, ..Profile::default() }
     }
 }

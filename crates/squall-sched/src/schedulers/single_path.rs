@@ -6,7 +6,7 @@
 
 use crate::{
     Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, PathId, PathView,
-    Scheduler, Sharing,
+    Profile, Scheduler, Sharing,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -40,11 +40,7 @@ impl Scheduler for SinglePath {
         }
     }
 
-    fn may_hedge(&self) -> bool {
-        false
-    }
-
-    fn sharing(&self) -> Sharing {
-        Sharing::Only(self.path)
+    fn profile(&self) -> Profile {
+        Profile { may_hedge: false, sharing: Sharing::Only(self.path), ..Profile::default() }
     }
 }

@@ -25,7 +25,7 @@
 //! - Any number of paths: the fastest with room is weighed against the fastest of all.
 
 use crate::{
-    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView,
+    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, Profile,
     SchedEvent, Scheduler, Work,
     candidates::Candidates,
     earliest_completion::{Verdict, weigh},
@@ -87,8 +87,8 @@ impl Scheduler for SrptEcf {
         remaining.refresh(cx.queue, id);
     }
 
-    fn follows_queue(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile { follows_queue: false, ..Profile::default() }
     }
 }
 

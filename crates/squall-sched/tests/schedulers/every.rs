@@ -20,7 +20,7 @@ const OWN_ORDER: [&str; 7] = ["dams", DAMS_OF_STORM, "dams-c", "dams-robust", "r
 /// Whether a scheduler sends on more than one path of its own choice.
 fn spreads(name: &str) -> bool {
     let scheduler = Registry::standard().build(name).expect("it exists");
-    !matches!(scheduler.sharing(), Sharing::Only(_))
+    !matches!(scheduler.profile().sharing, Sharing::Only(_))
 }
 
 /// Every scheduler but these, which must exist.

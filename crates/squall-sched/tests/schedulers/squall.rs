@@ -3,7 +3,7 @@
 //! A path of these stages carries a packet each millisecond. What is in flight arrives at this rate, and half the round trip
 //! is the way back of its acknowledgements.
 
-use squall_sched::{BlockId, Micros, PathView, Registry, WorkKind};
+use squall_sched::{BlockId, Micros, PathView, Profile, Registry, WorkKind};
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block, paths_of};
 
@@ -629,7 +629,10 @@ fn options_are_checked() {
 fn only_with_its_rules_it_judges_deadlines_and_wants_parity() {
     let traits = |name: &str| {
         let scheduler = Registry::standard().build(name).expect("exists");
-        (scheduler.judges_deadlines(), scheduler.wants_parity(), scheduler.follows_queue())
+        {
+            let Profile { judges_deadlines, wants_parity, follows_queue, .. } = scheduler.profile();
+            (judges_deadlines, wants_parity, follows_queue)
+        }
     };
     assert_eq!(traits("squall"), (true, true, false));
     assert_eq!(traits("squall(without=value)"), (false, true, false));

@@ -287,7 +287,7 @@ impl Stage {
 
     /// The peer reports that a block stalled, if the scheduler wants to know.
     pub(crate) fn stall(&mut self, block: BlockId) {
-        if self.scheduler.wants_stalls() {
+        if self.scheduler.profile().wants_stalls {
             self.events.push(SchedEvent::Stalled(block));
             self.notify();
         }

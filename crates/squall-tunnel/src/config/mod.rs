@@ -375,13 +375,12 @@ impl Config {
     /// A setting without effect, if there is one: metered interfaces that the scheduler does not spare.
     pub fn warning(&self) -> Option<String> {
         let Side::Connect(ConnectConfig { metered, .. }) = &self.side else { return None };
-        let name = self.scheduler.split('(').next().unwrap_or_default().trim();
-        let spares = name.starts_with("augur")
-            || name == "squall"
-            || squall::scheduler(&self.scheduler).is_ok_and(|factory| factory().metered_cap().is_some());
+        let spares =
+            squall::scheduler(&self.scheduler).is_ok_and(|factory| factory().profile().spares_metered());
         if metered.is_empty() || spares {
             return None;
         }
+        let name = self.scheduler.split('(').next().unwrap_or_default().trim();
         let registry = squall::sched::Registry::standard();
         let summary = registry.entry(name).map_or("", |entry| entry.summary);
         Some(format!(

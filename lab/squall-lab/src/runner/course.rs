@@ -51,7 +51,7 @@ pub(super) fn run(
     let start = connect_time(&calm);
     let stopwatch = scenario.timed.then(Stopwatch::default);
     let config = config(scenario, scheduler, registry, stopwatch.as_ref())?;
-    let cap = (config.scheduler)().metered_cap();
+    let cap = (config.scheduler)().profile().metered_cap;
     #[cfg(feature = "qlog")]
     let config = Config { qlog_dir: make(handling.qlog_dir.clone())?, ..config };
     // Not even a far first path loses the race: ids of paths are those of the file.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use squall_proto::{
     SchedulerFactory,
-    sched::{Context, Decision, SchedEvent, Scheduler, Sharing},
+    sched::{Context, Decision, Profile, SchedEvent, Scheduler},
 };
 
 /// The processor time of schedulers by a clock: what a run in virtual time measures in real time.
@@ -53,31 +53,7 @@ impl Scheduler for Timed {
         self.add(since);
     }
 
-    fn may_hedge(&self) -> bool {
-        self.inner.may_hedge()
-    }
-
-    fn follows_queue(&self) -> bool {
-        self.inner.follows_queue()
-    }
-
-    fn metered_cap(&self) -> Option<u64> {
-        self.inner.metered_cap()
-    }
-
-    fn wants_stalls(&self) -> bool {
-        self.inner.wants_stalls()
-    }
-
-    fn wants_parity(&self) -> bool {
-        self.inner.wants_parity()
-    }
-
-    fn judges_deadlines(&self) -> bool {
-        self.inner.judges_deadlines()
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.inner.sharing()
+    fn profile(&self) -> Profile {
+        self.inner.profile()
     }
 }

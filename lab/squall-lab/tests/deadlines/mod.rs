@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use squall_lab::world::Side;
 use squall_proto::{
     Block, BlockFate, Config, CongestionControl, Event, Missed,
-    sched::{BlockId, Context, Decision, Scheduler, schedulers::minrtt::MinRtt},
+    sched::{BlockId, Context, Decision, Profile, Scheduler, schedulers::minrtt::MinRtt},
 };
 
 use crate::stage::{Stage, TWO_PATHS};
@@ -76,8 +76,8 @@ impl Scheduler for Judge {
         MinRtt.next(cx)
     }
 
-    fn judges_deadlines(&self) -> bool {
-        self.0
+    fn profile(&self) -> Profile {
+        Profile { judges_deadlines: self.0, ..Profile::default() }
     }
 }
 

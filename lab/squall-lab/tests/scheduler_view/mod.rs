@@ -8,7 +8,7 @@ use std::{
 use squall_lab::world::Side;
 use squall_proto::{
     Block, Config,
-    sched::{BlockId, Context, Decision, Registry, SchedEvent, Scheduler},
+    sched::{BlockId, Context, Decision, Profile, Registry, SchedEvent, Scheduler},
 };
 
 use crate::stage::Stage;
@@ -53,8 +53,8 @@ impl Scheduler for Listener {
         }
     }
 
-    fn wants_stalls(&self) -> bool {
-        true
+    fn profile(&self) -> Profile {
+        Profile { wants_stalls: true, ..Profile::default() }
     }
 }
 

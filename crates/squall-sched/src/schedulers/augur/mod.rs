@@ -137,8 +137,8 @@ use self::{
     roles::{Choice, Roles},
 };
 use crate::{
-    Assignment, Block, BlockId, Context, Decision, Micros, PathId, PathView, SchedEvent, Scheduler, Sharing,
-    Work, WorkKind,
+    Assignment, Block, BlockId, Context, Decision, Micros, PathId, PathView, Profile, SchedEvent, Scheduler,
+    Sharing, Work, WorkKind,
 };
 
 /// A primary path that is gone keeps its part for so long: what was learned of it is worth more than what
@@ -237,16 +237,20 @@ impl Scheduler for Augur {
         }
     }
 
-    fn wants_stalls(&self) -> bool {
-        self.manager.settings().stalls == Stalls::Reported
-    }
-
-    fn sharing(&self) -> Sharing {
-        Sharing::Primary(self.options.primary.0)
+    fn profile(&self) -> Profile {
+        Profile {
+            wants_stalls: self.wants_stalls(),
+            sharing: Sharing::Primary(self.options.primary.0),
+            ..Profile::default()
+        }
     }
 }
 
 impl Augur {
+    fn wants_stalls(&self) -> bool {
+        self.manager.settings().stalls == Stalls::Reported
+    }
+
     /// The roles of the paths now. What was learned of one primary path is not true of another.
     fn assign_roles(&mut self, cx: &Context<'_>) -> Option<Roles> {
         let former = self.roles;

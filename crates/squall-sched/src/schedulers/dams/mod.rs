@@ -91,7 +91,7 @@ pub use self::{
 use super::dems::equal_arrival_over;
 use crate::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options, PathView,
-    SchedEvent, Scheduler,
+    Profile, SchedEvent, Scheduler,
     plan::{MAX_AGE, Plan},
 };
 
@@ -341,7 +341,7 @@ impl Scheduler for Dams {
         }
     }
 
-    fn follows_queue(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile { follows_queue: false, ..Profile::default() }
     }
 }

@@ -50,7 +50,7 @@ mod rescue;
 
 use self::{arrivals::Arrivals, order::Order};
 use crate::{
-    Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options,
+    Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options, Profile,
     SchedEvent, Scheduler, Sharing, allocation::Shares,
 };
 
@@ -184,21 +184,15 @@ impl Scheduler for Squall {
         self.order.on_event(event);
     }
 
-    fn follows_queue(&self) -> bool {
-        false
-    }
-
-    fn wants_parity(&self) -> bool {
-        self.has(Rule::Parity)
-    }
-
-    fn judges_deadlines(&self) -> bool {
-        self.has(Rule::Value)
-    }
-
-    /// An encoder is not to fill metered paths.
-    fn sharing(&self) -> Sharing {
-        Sharing::Free
+    fn profile(&self) -> Profile {
+        Profile {
+            follows_queue: false,
+            wants_parity: self.has(Rule::Parity),
+            judges_deadlines: self.has(Rule::Value),
+            // An encoder is not to fill metered paths.
+            sharing: Sharing::Free,
+            ..Profile::default()
+        }
     }
 }
 
