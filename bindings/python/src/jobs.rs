@@ -11,7 +11,6 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use squall_lab::experiment::{Cell, Record};
 use squall_lab::{Variant, parallel};
-use squall_sched::Registry;
 
 use crate::error::{RunError, scenario as problem};
 use crate::run::Run;
@@ -59,7 +58,7 @@ pub(crate) fn check(
         failure.take().map_or(Ok(()), Err)?;
         let Err(error) = known else { continue };
         if is_own {
-            scenario.check_text(&Registry::standard())?;
+            scenario.check_text(&squall_papers::registry())?;
         }
         return Err(problem(format!("schedulers: {error}")));
     }

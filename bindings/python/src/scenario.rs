@@ -56,7 +56,7 @@ impl Scenario {
     #[staticmethod]
     fn cells(path: PathBuf, quick: bool) -> PyResult<Vec<Self>> {
         input::check(&path).map_err(|error| problem(output::one_line(&error)))?;
-        let experiment = Experiment::load(&path, &Registry::standard()).map_err(problem)?;
+        let experiment = Experiment::load(&path, &squall_papers::registry()).map_err(problem)?;
         let cells = experiment.cells(quick).map_err(problem)?;
         let (file, base) = (path.display().to_string(), folder(path));
         Ok(cells.into_iter().map(|cell| Self::new(cell, file.clone(), base.clone())).collect())

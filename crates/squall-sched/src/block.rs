@@ -205,7 +205,7 @@ impl Block {
     }
 
     /// Its parity; `None` while its length is not final, if it is too long, if the peer takes no parity, or if the scheduler
-    /// [wants none](crate::Scheduler::wants_parity).
+    /// [wants none](crate::Profile::wants_parity).
     pub fn parity(&self) -> Option<&Parity> {
         self.parity.as_ref()
     }

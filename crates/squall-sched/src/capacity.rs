@@ -10,7 +10,7 @@
 //! pays for. Whether a block can arrive in time follows from comparing this with its own bytes and those of the blocks
 //! before it, whatever paths they take.
 
-use crate::{BlockId, Context, Micros, PathView};
+use crate::{Micros, PathView};
 
 /// Bytes that the usable paths can bring to the peer by `deadline`; unlimited without one.
 ///
@@ -30,7 +30,7 @@ pub fn before(deadline: Option<Micros>, now: Micros, paths: &[PathView]) -> u64 
 }
 
 /// The same where a path takes `delay` beyond sending.
-pub(crate) fn before_with(
+pub fn before_with(
     deadline: Option<Micros>,
     now: Micros,
     paths: &[PathView],
@@ -45,31 +45,23 @@ pub(crate) fn before_with(
 }
 
 /// Bytes of blocks that leave on a path within `time`.
-pub(crate) fn on_path(path: &PathView, time: Micros) -> u64 {
+pub fn on_path(path: &PathView, time: Micros) -> u64 {
     (u128::from(goodput(path)) * u128::from(time) / 8_000_000) as u64
 }
 
 /// The share of a path's bandwidth that is left for blocks, in bits per second.
-pub(crate) fn goodput(path: &PathView) -> u64 {
+pub fn goodput(path: &PathView) -> u64 {
     payload(path, path.bandwidth)
 }
 
 /// The share of `rate` that is left for blocks: packets have headers.
-pub(crate) fn payload(path: &PathView, rate: u64) -> u64 {
+pub fn payload(path: &PathView, rate: u64) -> u64 {
     let chunk = u64::from(path.chunk.max(1));
     (u128::from(rate) * u128::from(chunk) / u128::from(chunk + u64::from(path.overhead))) as u64
 }
 
 /// How long a path takes to send `bytes` of blocks; for ever without bandwidth.
-pub(crate) fn time_for(path: &PathView, bytes: u64) -> Micros {
+pub fn time_for(path: &PathView, bytes: u64) -> Micros {
     let time = (u128::from(bytes) * 8_000_000).checked_div(u128::from(goodput(path)));
     time.map_or(Micros::MAX / 4, |time| time.min(u128::from(Micros::MAX / 4)) as Micros)
-}
-
-/// The first block with bytes to send, reliable or not, that could not arrive in time even if they left now (Eq. 5 of STORM,
-/// USENIX ATC 2025).
-pub(crate) fn hopeless(cx: &Context<'_>) -> Option<BlockId> {
-    let shortest_delay = cx.paths.iter().filter(|p| p.is_open()).map(|p| p.owd).min()?;
-    let first = cx.queue.by_deadline().next()?.meta();
-    first.deadline.is_some_and(|deadline| deadline <= cx.now + shortest_delay).then_some(first.id)
 }

@@ -95,11 +95,16 @@ pub use writer::BlockWriter;
 pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
     let description = description.to_owned();
     // Mistakes are errors before there is a session.
-    sched::Registry::standard().build(&description)?;
-    Ok(Arc::new(move || {
-        let built = sched::Registry::standard().build(&description);
-        built.expect("the same description was built before")
-    }))
+    registry().build(&description)?;
+    Ok(Arc::new(move || registry().build(&description).expect("the same description was built before")))
+}
+
+/// The schedulers that [`scheduler`] picks from; with the feature `papers` those of published systems too.
+pub fn registry() -> sched::Registry {
+    #[cfg(feature = "papers")]
+    return squall_papers::registry();
+    #[cfg(not(feature = "papers"))]
+    sched::Registry::standard()
 }
 
 /// The examples of both READMEs and of `docs/library.md` compile.

@@ -3,9 +3,7 @@
 
 use std::process::ExitCode;
 
-use squall_lab_cli::sched::{
-    Assignment, Context, Decision, Entry, Micros, OptionSpec, PathView, Registry, Scheduler,
-};
+use squall_lab_cli::sched::{Assignment, Context, Decision, Entry, Micros, OptionSpec, PathView, Scheduler};
 
 /// Unmetered paths carry everything that they can deliver in time, and metered paths the rest.
 struct Thrifty {
@@ -46,7 +44,7 @@ impl Scheduler for Thrifty {
 }
 
 fn main() -> ExitCode {
-    let mut registry = Registry::standard();
+    let mut registry = squall_lab_cli::registry();
     registry.register(
         Entry {
             name: "thrifty",

@@ -4,10 +4,10 @@
 //! [`main`] from a program of your own. `examples/own_laboratory.rs` is such a program.
 //!
 //! ```no_run
-//! use squall_lab_cli::{main, sched::Registry};
+//! use squall_lab_cli::{main, registry};
 //!
 //! # fn program() -> std::process::ExitCode {
-//! let mut registry = Registry::standard();
+//! let mut registry = registry();
 //! // registry.register(…);
 //! main(registry)
 //! # }
@@ -38,6 +38,8 @@ use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
 /// What schedulers are written with.
 pub use squall::sched;
+/// The schedulers of this repository.
+pub use squall_papers::registry;
 
 /// The laboratory of Squall: schedulers and links in virtual time, experiments, reports, programs behind emulated links.
 #[derive(Parser)]

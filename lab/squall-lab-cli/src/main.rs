@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use squall_lab_cli::{main as run, sched::Registry};
+use squall_lab_cli::{main as run, registry};
 
 fn main() -> ExitCode {
-    run(Registry::standard())
+    run(registry())
 }

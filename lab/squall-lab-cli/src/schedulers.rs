@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn list(width: Option<usize>) -> String {
-        let registry = Registry::standard();
+        let registry = squall_papers::registry();
         text(&registry.entries().collect::<Vec<_>>(), width)
     }
 
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_the_order_does_not_have_comes_last() {
-        let mut registry = Registry::standard();
+        let mut registry = squall_papers::registry();
         let entry = *registry.entries().next().expect("there are some");
         registry.register(Entry { name: "aaa", ..entry }, |_| unreachable!("it is only listed"));
         let entries = in_reading_order(&registry);

@@ -213,12 +213,12 @@ mod tests {
         assert_eq!(Variant::of("dams+keep"), Variant { keep: true, ..variant("dams", false, false) });
         assert_eq!(Variant::of("minrtt-r"), variant("minrtt-r", false, false));
         assert_eq!(Variant::of("sp (path=1)-R").name(), "sp");
-        assert!(Variant::of("-R").check(&Registry::standard()).is_err());
+        assert!(Variant::of("-R").check(&squall_papers::registry()).is_err());
     }
 
     #[test]
     fn signals_are_for_those_they_belong_to_and_those_that_ask() {
-        let registry = Arc::new(Registry::standard());
+        let registry = Arc::new(squall_papers::registry());
         let signal = |label| Variant::of(label).config(&registry).unwrap().signal.is_some();
         assert!(signal("storm") && signal("storm(alpha=0.2)-R") && signal("minrtt+swm"));
         assert!(!signal("ras") && !signal("minrtt") && !signal("dams-R"));
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn blocks_outlive_their_deadlines_on_request() {
-        let registry = Arc::new(Registry::standard());
+        let registry = Arc::new(squall_papers::registry());
         let expire = |label| Variant::of(label).config(&registry).unwrap().expire;
         assert!(
             expire("dams") && expire("dams+late") && !expire("dams+keep") && !expire("dams+stock+keep-R")
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn no_scheduler_can_be_mistaken_for_the_reliable_one_of_another() {
-        for entry in Registry::standard().entries() {
+        for entry in squall_papers::registry().entries() {
             assert!(!SUFFIXES.iter().any(|suffix| entry.name.ends_with(suffix)), "{}", entry.name);
         }
     }

@@ -8,7 +8,6 @@ use squall_lab::{
     result::{FlowResult, Percentiles, Tally},
     traffic::{Pace, References, Traffic},
 };
-use squall_proto::sched::Registry;
 
 const SCHEDULERS: [&str; 5] = ["minrtt", "redundant", "dams", "ras", "storm"];
 
@@ -59,7 +58,7 @@ fn together(flows: &[(usize, Vec<Demand>)]) -> Vec<Demand> {
 fn compare(name: &str) {
     let scenario = beginning(name);
     let seed = scenario.seeds[0];
-    let batch = Batch::of(&scenario, Arc::new(Registry::standard()));
+    let batch = Batch::of(&scenario, Arc::new(squall_papers::registry()));
     let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
     for direction in [Direction::Down, Direction::Up] {
         let flows = scenario.flows.iter().enumerate().filter(|(_, flow)| flow.direction == direction);

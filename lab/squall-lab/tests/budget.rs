@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
-use squall_proto::{Block, BlockFate, CloseReason, Config, Event, PathChange, Priority, sched::Registry};
+use squall_proto::{Block, BlockFate, CloseReason, Config, Event, PathChange, Priority};
 
 use stage::Stage;
 
@@ -18,7 +18,7 @@ const METERED: &str =
 fn config(scheduler: &str) -> Config {
     let scheduler = scheduler.to_owned();
     Config {
-        scheduler: Arc::new(move || Registry::standard().build(&scheduler).expect("is known")),
+        scheduler: Arc::new(move || squall_papers::registry().build(&scheduler).expect("is known")),
         ..Config::default()
     }
 }
@@ -63,7 +63,7 @@ fn offer(stage: &mut Stage, end: u64) {
 
 #[test]
 fn no_scheduler_exceeds_the_cap_and_the_other_path_goes_on() {
-    for (seed, entry) in (1..).zip(Registry::standard().entries()) {
+    for (seed, entry) in (1..).zip(squall_papers::registry().entries()) {
         for cap in [20_000, 100_000, 1_000_000, 5_000_000] {
             let scheduler = format!("{}(cap={cap})", entry.name);
             println!("{scheduler}");

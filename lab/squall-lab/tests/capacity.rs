@@ -6,16 +6,14 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use squall_lab::{Scenario, Variant, run, world::Side};
 use squall_proto::{
-    Block, Capacity, Config, CongestionControl, Event, Limit, PathChange,
-    sched::{PathId, Registry},
-    signal::Reading,
+    Block, Capacity, Config, CongestionControl, Event, Limit, PathChange, sched::PathId, signal::Reading,
 };
 use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
 
 fn config(scheduler: &str) -> Config {
-    Variant::of(scheduler).config(&Arc::new(Registry::standard())).expect("is known")
+    Variant::of(scheduler).config(&Arc::new(squall_papers::registry())).expect("is known")
 }
 
 fn stage(seed: u64, scheduler: &str) -> Stage {
@@ -240,7 +238,7 @@ fn a_radio_that_announces_a_fade_lowers_the_rate_before_the_link_does() {
 fn followed(name: &str, scheduler: &str, links_bps: f64) -> (f64, f64) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/limits");
     let scenario = Scenario::load(&folder.join(format!("{name}.toml"))).expect("it ships");
-    let run = run(&scenario, scheduler, 1, &Arc::new(Registry::standard()), &mut |_| {}).expect("runs");
+    let run = run(&scenario, scheduler, 1, &Arc::new(squall_papers::registry()), &mut |_| {}).expect("runs");
     let flow = &run.flows[0];
     // A packet of 1,133 bytes of data is one of 1,179 in UDP, and of 1,207 on the link.
     let allowed = links_bps / 8.0 * scenario.duration_us as f64 / 1e6 * (1_133.0 / 1_207.0);

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 /// How the second link is until it is good, and for how many seconds longer packets of before stand in its way.
 const BAD: [(&str, u64); 7] = [
@@ -95,7 +94,7 @@ impl Cell {
             200 + self.delay,
         );
         let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-        Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+        Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
     }
 }
 

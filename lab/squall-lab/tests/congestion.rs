@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario, result};
-use squall_proto::sched::Registry;
 
 /// The controllers made for media.
 const MEDIA: [&str; 3] = ["steady", "sqp", "salsify"];
@@ -36,7 +35,7 @@ fn with_seeds(seeds: &str, congestion: &str, parts: &[&str]) -> Vec<RunResult> {
         parts.concat()
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
 /// For each seed a run with CUBIC, with Steady, with SQP and with Salsify.
@@ -92,7 +91,7 @@ fn two_connections_carry_twice_as_much_over_random_loss() {
              congestion = \"{congestion}\"\n{lossy}{BULK}"
         );
         let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-        let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
+        let runs = Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs");
         let mbps = runs.iter().map(|run| goodput(run, 0, 20, 80)).sum::<f64>() / runs.len() as f64;
         println!("{congestion}: {mbps:.2} Mbps");
         mbps
@@ -276,7 +275,7 @@ fn transfer(link: &str, seconds: u64) -> RunResult {
          congestion = \"steady\"\n[[path]]\nname = \"link\"\n{link}\n{BULK}backlog = \"16MB\"\n"
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs").swap_remove(0)
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs").swap_remove(0)
 }
 
 /// Longest p95 of the round trip that is wanted, over a link with this rate in Mbps and this round trip in milliseconds.

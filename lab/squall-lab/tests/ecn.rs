@@ -7,10 +7,7 @@ use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario, world::Side};
 use squall_net::Direction;
-use squall_proto::{
-    Block, Config, CongestionControl, PathChange,
-    sched::{PathId, Registry},
-};
+use squall_proto::{Block, Config, CongestionControl, PathChange, sched::PathId};
 use squall_units::Micros;
 
 use stage::Stage;
@@ -37,7 +34,7 @@ fn bulk(congestion: &str, path: &str, seconds: u64) -> RunResult {
          [[path]]\n{path}[[flow]]\nname='bulk'\nkind='bulk'\n"
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs").swap_remove(0)
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs").swap_remove(0)
 }
 
 #[test]

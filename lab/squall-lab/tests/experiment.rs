@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use squall_lab::experiment::{
     Along, Expectation, Experiment, Over, PlotKind, Record, Study, Verdict, judge, read_records,
 };
-use squall_proto::sched::Registry;
 
 const SCENARIO: &str = r#"
 name = "narrow"
@@ -92,12 +91,13 @@ impl Folder {
         let file = self.0.join("t.toml");
         fs::write(&file, text).expect("is written");
         let shown = format!("{}/", self.0.display());
-        Experiment::load(&file, &Registry::standard()).map_err(|error| error.to_string().replace(&shown, ""))
+        Experiment::load(&file, &squall_papers::registry())
+            .map_err(|error| error.to_string().replace(&shown, ""))
     }
 
     fn study(&self, experiment: &Experiment, quick: bool, program: u64) -> (usize, usize, Vec<Record>) {
         let experiments = std::slice::from_ref(experiment);
-        let registry = Arc::new(Registry::standard());
+        let registry = Arc::new(squall_papers::registry());
         let study = Study::new(experiments, registry, &self.0, quick, program).expect("is one");
         let before = study.progress();
         (before.runs.1, before.known, study.run(&|_| {}).expect("runs"))
@@ -189,7 +189,7 @@ fn the_experiments_of_the_papers_load() {
     for entry in fs::read_dir(folder).expect("is there") {
         let path = entry.expect("is there").path();
         let experiment =
-            Experiment::load(&path, &Registry::standard()).unwrap_or_else(|error| panic!("{error}"));
+            Experiment::load(&path, &squall_papers::registry()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(Some(experiment.name()), path.file_stem().and_then(|stem| stem.to_str()));
         assert!(
             !experiment.claims.is_empty() && !experiment.source.paper.is_empty(),
@@ -467,7 +467,7 @@ fn a_challenger_is_compared_with_the_papers_system() {
     let set = "set = { \"path.a.rate\" = \"8mbps\" }";
     let text =
         text.replace(set, "set = { \"path.a.rate\" = \"8mbps\", schedulers = [\"redundant\", \"minrtt\"] }");
-    let registry = Registry::standard();
+    let registry = squall_papers::registry();
     let experiment = folder.load(&text).expect("loads");
     let challenged = experiment.clone().challenged_by("redundant", &registry).expect("fits").expect("is one");
     let claims: Vec<_> = challenged
@@ -532,14 +532,14 @@ fn a_challenger_is_compared_with_the_papers_system() {
 
 fn challenge_error(folder: &Folder, text: &str, scheduler: &str) -> String {
     let experiment = folder.load(text).expect("loads");
-    experiment.challenged_by(scheduler, &Registry::standard()).expect_err("is refused").to_string()
+    experiment.challenged_by(scheduler, &squall_papers::registry()).expect_err("is refused").to_string()
 }
 
 /// The paper's system is a scheduler of its file: in all but two, which measure only what others lack.
 #[test]
 fn the_experiments_of_the_papers_can_be_challenged() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers");
-    let registry = Registry::standard();
+    let registry = squall_papers::registry();
     let (mut with, mut without, mut unmeasured) = (0, Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).expect("is there") {
         let experiment = Experiment::load(&entry.expect("is there").path(), &registry).expect("loads");

@@ -6,8 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use squall_lab::{RunResult, Scenario, result::Tally, run, world::Side};
 use squall_proto::{
-    BlockFate, BlockOptions, Channel, Config, Event, Limits, Missed, WriteError,
-    sched::{BlockId, Registry},
+    BlockFate, BlockOptions, Channel, Config, Event, Limits, Missed, WriteError, sched::BlockId,
     wire::CancelReason,
 };
 
@@ -102,9 +101,9 @@ fn bytes_leave_before_the_length_is_known() {
 
 #[test]
 fn every_scheduler_delivers_blocks_that_grow_whole_and_in_time() {
-    for entry in Registry::standard().entries() {
+    for entry in squall_papers::registry().entries() {
         let name = entry.name;
-        let scheduler = Arc::new(move || Registry::standard().build(name).expect("has defaults"));
+        let scheduler = Arc::new(move || squall_papers::registry().build(name).expect("has defaults"));
         let config = Config { scheduler, ..Config::default() };
         let mut stage = Stage::with(TWO_PATHS, 2, config.clone(), config);
         for frame in 0..60 {
@@ -264,7 +263,7 @@ growing = {growing}
 "#
     );
     let scenario = Scenario::parse(&text, "frames.toml").expect("is right");
-    run(&scenario, scheduler, 1, &Arc::new(Registry::standard()), &mut |_| {}).expect("runs")
+    run(&scenario, scheduler, 1, &Arc::new(squall_papers::registry()), &mut |_| {}).expect("runs")
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use squall_lab::experiment::{Cell, Experiment};
 use squall_lab::{Batch, RunResult};
-use squall_sched::Registry;
 
 /// Wi-Fi that is gone for half a second, and LTE that is always there. The flow moves with the lead, so that every lead
 /// meets the same network.
@@ -59,14 +58,14 @@ points = [
 fn experiment(name: &str, text: &str) -> Result<Experiment, String> {
     let file = std::env::temp_dir().join(format!("squall-lead-{name}-{}.toml", std::process::id()));
     fs::write(&file, text).expect("is written");
-    let experiment = Experiment::load(&file, &Registry::standard()).map_err(|error| error.to_string());
+    let experiment = Experiment::load(&file, &squall_papers::registry()).map_err(|error| error.to_string());
     fs::remove_file(&file).expect("was there");
     experiment
 }
 
 fn runs(cells: &[Cell], lead: &str, late: &str) -> Vec<RunResult> {
     let cell = cells.iter().find(|cell| cell.point["lead"] == lead && cell.point["late"] == late);
-    let batch = Batch::of(&cell.expect("is there").scenario, Arc::new(Registry::standard()));
+    let batch = Batch::of(&cell.expect("is there").scenario, Arc::new(squall_papers::registry()));
     batch.run(&|_| {}).expect("runs")
 }
 
@@ -110,7 +109,7 @@ fn the_experiments_that_ship_have_every_value() {
     for name in ["lead-walking", "lead-edge"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../scenarios/{name}.toml"));
         let experiment =
-            Experiment::load(&file, &Registry::standard()).unwrap_or_else(|error| panic!("{error}"));
+            Experiment::load(&file, &squall_papers::registry()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(experiment.name(), name);
         let cells = experiment.cells(false).expect("are scenarios");
         assert_eq!(cells.len(), 9 + 6 + 7 - 2, "{name}");

@@ -15,10 +15,7 @@ use std::{
 
 use squall_lab::world::{Side, World};
 use squall_net::PathConfig;
-use squall_proto::{
-    Block, Config, Event, PathChange,
-    sched::{PathId, Registry},
-};
+use squall_proto::{Block, Config, Event, PathChange, sched::PathId};
 use squall_units::Micros;
 
 const PATHS: [(&str, Micros); 3] = [
@@ -110,7 +107,7 @@ impl Cell {
             .collect();
         let name = self.scheduler;
         let config = Config {
-            scheduler: Arc::new(move || Registry::standard().build(name).expect("scheduler")),
+            scheduler: Arc::new(move || squall_papers::registry().build(name).expect("scheduler")),
             ..Config::default()
         };
         World::new(&paths, config.clone(), config, 7).expect("world")
@@ -195,7 +192,7 @@ impl Run<'_> {
 }
 
 fn grid() -> Vec<Cell> {
-    let registry = Registry::standard();
+    let registry = squall_papers::registry();
     let schedulers: Vec<&'static str> = registry.entries().map(|e| e.name).filter(|n| *n != "sp").collect();
     let mut cells = Vec::new();
     for scheduler in schedulers {

@@ -164,7 +164,7 @@ fn unreliable_blocks_arrive_with_parity_that_would_be_lost() {
 /// Four thousand unreliable blocks of a packet, 4 Mbps, that are due after 80 ms: how many arrived, and bytes of parity for
 /// each byte of data.
 fn small_blocks(scheduler: &'static str) -> (usize, f64) {
-    let build = move || sched::Registry::standard().build(scheduler).expect("exists");
+    let build = move || squall_papers::registry().build(scheduler).expect("exists");
     let congestion = CongestionControl::Steady;
     let server = Config { scheduler: Arc::new(build), congestion, ..Config::default() };
     let mut stage = Stage::with(LOSSY, 7, Config::default(), server);

@@ -10,7 +10,7 @@ use squall_proto::{
     Block, BlockFate, CloseReason, Config, Event, PathHint, PathStats, QuotaShare, RateLimit, Role,
     SendError, Session,
     quota::{Account, Period, Quota, Record},
-    sched::{Registry, Sharing},
+    sched::Sharing,
 };
 use squall_units::{Micros, Span};
 
@@ -32,13 +32,13 @@ const INTERVAL: Micros = 20_000;
 fn config(scheduler: &str) -> Config {
     let scheduler = scheduler.to_owned();
     Config {
-        scheduler: Arc::new(move || Registry::standard().build(&scheduler).expect("is registered")),
+        scheduler: Arc::new(move || squall_papers::registry().build(&scheduler).expect("is registered")),
         ..Config::default()
     }
 }
 
 fn schedulers() -> Vec<&'static str> {
-    Registry::standard().entries().map(|entry| entry.name).collect()
+    squall_papers::registry().entries().map(|entry| entry.name).collect()
 }
 
 /// Whether a scheduler sends on one path, whatever becomes of it.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 /// A game that follows the safe rate for a minute and a half over a link with this `policer`, beside one of 3 Mbps.
 fn follow(policer: &str) -> Vec<RunResult> {
@@ -16,7 +15,7 @@ fn follow(policer: &str) -> Vec<RunResult> {
          dependencies = true\n"
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
 /// Share of the packets over the policed link that are lost.

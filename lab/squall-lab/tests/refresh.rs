@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 /// Forty seconds of video of 9 Mbps over Wi-Fi of `wifi` and LTE of `lte`, which are both dark for 400 ms after ten.
 fn video(wifi: &str, lte: &str, keyframe_interval: &str) -> Vec<RunResult> {
@@ -16,7 +15,7 @@ fn video(wifi: &str, lte: &str, keyframe_interval: &str) -> Vec<RunResult> {
          keyframe_interval = \"{keyframe_interval}\"\ndeadline = \"300ms\"\ndependencies = true\n"
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
 /// Shares of the frames in time of the seed with the fewest, with `squall` and with minRTT.

@@ -4,7 +4,6 @@
 use std::{ops::RangeInclusive, sync::Arc};
 
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 /// Runs a flow over a link of 20 Mbps, with these seeds, for fifteen seconds.
 fn runs(congestion: &str, link: &str, flow: &str, seeds: RangeInclusive<u64>) -> Vec<RunResult> {
@@ -14,7 +13,7 @@ fn runs(congestion: &str, link: &str, flow: &str, seeds: RangeInclusive<u64>) ->
     );
     let mut scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
     scenario.seeds = seeds.collect();
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
 /// More than the link carries.

@@ -5,7 +5,6 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 /// The simplest, the earliest completion, and the systems of the four papers.
 const SCHEDULERS: [&str; 6] = ["minrtt", "ecf", "dams", "ninetails", "augur", "storm"];
@@ -65,7 +64,7 @@ fn shipped_scenarios_give_the_recorded_results() {
         scenario.duration_us = scenario.duration_us.min(LONGEST);
         let schedulers = SCHEDULERS.map(String::from).to_vec();
         let batch =
-            Batch { schedulers, seeds: vec![1], ..Batch::of(&scenario, Arc::new(Registry::standard())) };
+            Batch { schedulers, seeds: vec![1], ..Batch::of(&scenario, Arc::new(squall_papers::registry())) };
         let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
         found.extend(runs.iter().map(row));
     }

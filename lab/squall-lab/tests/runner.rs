@@ -49,7 +49,7 @@ fn scenario(text: &str) -> Scenario {
 }
 
 fn registry() -> Arc<Registry> {
-    Arc::new(Registry::standard())
+    Arc::new(squall_papers::registry())
 }
 
 fn run_one(text: &str) -> RunResult {
@@ -290,7 +290,7 @@ fn a_check_of_a_dead_link_fails() {
              [[check]]\nflow = \"data\"\nmeasure = \"{measure}\"\nat_least = \"1%\"\n"
         );
         let scenario = Scenario::parse(&text, "dead.toml").unwrap_or_else(|error| panic!("{error}"));
-        let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
+        let runs = Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs");
         let verdict = &runs[0].checks[0];
         assert!(!verdict.pass, "{measure} of {flow}: {verdict:?}");
     }
@@ -318,10 +318,10 @@ impl Scheduler for Watcher {
 /// What the session learns of the first blocks of a flow with these fields.
 fn shown(fields: &str) -> Vec<BlockMeta> {
     let seen: Arc<Mutex<Vec<BlockMeta>>> = Arc::default();
-    let (noted, mut registry) = (seen.clone(), Registry::standard());
+    let (noted, mut registry) = (seen.clone(), squall_papers::registry());
     let entry = Entry { name: "watcher", summary: "", source: "", options: &[], signal: false };
     registry.register(entry, move |_| {
-        let inner = Registry::standard().build("minrtt").unwrap();
+        let inner = squall_papers::registry().build("minrtt").unwrap();
         Ok(Box::new(Watcher { inner, seen: noted.clone() }))
     });
     let text = format!(

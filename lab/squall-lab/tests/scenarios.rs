@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario, summary};
-use squall_proto::sched::Registry;
 
 fn load(name: &str) -> Scenario {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
@@ -17,7 +16,7 @@ fn run(name: &str) -> Vec<RunResult> {
 }
 
 fn run_all(scenario: &Scenario) -> Vec<RunResult> {
-    let batch = Batch::of(scenario, Arc::new(Registry::standard()));
+    let batch = Batch::of(scenario, Arc::new(squall_papers::registry()));
     let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
     println!("{}", summary::results(&runs, None));
     assert_eq!(runs.len(), scenario.schedulers.len() * scenario.seeds.len());
@@ -105,7 +104,7 @@ fn schedulers() {
     };
     assert_eq!(
         runs.len(),
-        Registry::standard().entries().count() - 1,
+        squall_papers::registry().entries().count() - 1,
         "all but storm, which is ras without a radio"
     );
     let mean = |name: &str| (0..3).map(|flow| in_time(name, flow)).sum::<f64>() / 3.0;

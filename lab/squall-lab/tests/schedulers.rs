@@ -5,7 +5,7 @@ mod stage;
 use std::sync::Arc;
 
 use squall_lab::world::Side;
-use squall_proto::{Block, Config, sched::Registry};
+use squall_proto::{Block, Config};
 
 use stage::{Stage, TWO_PATHS};
 
@@ -16,7 +16,7 @@ const THIRD: &str = "name='5g'\nrate='8mbps'\ndelay='25ms'\nqueue='60kB'";
 const BLOCKS: usize = 50;
 
 fn config(scheduler: &'static str) -> Config {
-    let build = move || Registry::standard().build(scheduler).expect("is registered");
+    let build = move || squall_papers::registry().build(scheduler).expect("is registered");
     Config { scheduler: Arc::new(build), ..Config::default() }
 }
 
@@ -37,7 +37,7 @@ fn arrivals(scheduler: &'static str, paths: &[&str], dead: usize) -> usize {
 
 fn nothing_is_left_behind(paths: &[&str]) {
     let mut short = Vec::new();
-    for entry in Registry::standard().entries() {
+    for entry in squall_papers::registry().entries() {
         for dead in 0..paths.len() {
             let arrived = arrivals(entry.name, paths, dead);
             println!("{} of {BLOCKS}: {}, path {dead} of {} dead", arrived, entry.name, paths.len());

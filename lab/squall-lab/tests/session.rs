@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use squall_lab::world::Side;
 use squall_proto::{
     Block, BlockFate, Channel, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
-    sched::{BlockId, PathId, Registry},
+    sched::{BlockId, PathId},
     wire::{CancelReason, RefuseReason},
 };
 
@@ -358,10 +358,10 @@ fn a_close_reaches_the_peer_whichever_path_is_dead() {
 
 #[test]
 fn every_scheduler_delivers_everything() {
-    for entry in Registry::standard().entries() {
+    for entry in squall_papers::registry().entries() {
         let name = entry.name;
         let config = Config {
-            scheduler: std::sync::Arc::new(move || Registry::standard().build(name).unwrap()),
+            scheduler: std::sync::Arc::new(move || squall_papers::registry().build(name).unwrap()),
             ..Config::default()
         };
         let mut stage = Stage::with(TWO_PATHS, 19, config.clone(), config);
@@ -394,7 +394,7 @@ fn every_scheduler_delivers_everything() {
 #[test]
 fn a_change_of_keys_costs_no_packet() {
     for seed in 1..=6 {
-        let scheduler = || Registry::standard().build("sp(path=1)").unwrap();
+        let scheduler = || squall_papers::registry().build("sp(path=1)").unwrap();
         let config = Config { scheduler: Arc::new(scheduler), ..Config::default() };
         let slow = "name='slow'\nrate='20mbps'\ndelay='100ms'\nqueue='1MB'";
         let mut stage = Stage::with(&[TWO_PATHS[0], slow], seed, config.clone(), config);
@@ -440,7 +440,7 @@ fn one_way_delay_differences_are_exact() {
 
 fn rr() -> Config {
     Config {
-        scheduler: std::sync::Arc::new(|| Registry::standard().build("rr").unwrap()),
+        scheduler: std::sync::Arc::new(|| squall_papers::registry().build("rr").unwrap()),
         ..Config::default()
     }
 }

@@ -8,7 +8,7 @@ use squall_lab::world::Side;
 use squall_net::{Direction, log};
 use squall_proto::{
     Block, Config, Event, PathChange, Priority,
-    sched::{PathId, PathState, Registry},
+    sched::{PathId, PathState},
     signal::{AlertKind, Reading},
 };
 use squall_units::Micros;
@@ -22,7 +22,7 @@ const STRONG: f64 = -55.0;
 fn config(scheduler: &str) -> Config {
     let scheduler = scheduler.to_owned();
     Config {
-        scheduler: Arc::new(move || Registry::standard().build(&scheduler).expect("is known")),
+        scheduler: Arc::new(move || squall_papers::registry().build(&scheduler).expect("is known")),
         ..Config::default()
     }
 }
@@ -113,7 +113,7 @@ fn alerts(stage: &Stage, side: Side) -> Vec<(Micros, AlertKind)> {
 
 #[test]
 fn no_scheduler_puts_new_data_on_a_path_that_is_out_and_all_return_after_recovery() {
-    for (seed, entry) in (1..).zip(Registry::standard().entries()) {
+    for (seed, entry) in (1..).zip(squall_papers::registry().entries()) {
         let mut stage = stage(TWO_PATHS, seed, entry.name);
         stream(&mut stage, Side::Server, 2_000_000);
         let used = data_on_first(&mut stage, Side::Server);

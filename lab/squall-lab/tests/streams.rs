@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 fn runs(text: &str) -> Vec<RunResult> {
     let scenario = Scenario::parse(text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
 /// Messages of one packet each 5 ms over a path that loses 1 %; p95 and p99 of their latency, by seed.

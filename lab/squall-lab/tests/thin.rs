@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 /// A stream with key frames of five times the size each two seconds, over two links of 15 and 25 ms.
 fn stream(schedulers: &str, link: &str, direction: &str, bitrate: &str) -> Vec<RunResult> {
@@ -14,7 +13,7 @@ fn stream(schedulers: &str, link: &str, direction: &str, bitrate: &str) -> Vec<R
          keyframe_interval = \"2s\"\nkey_ratio = 5.0\ndeadline = \"300ms\"\ndependencies = true\n"
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+    Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
 /// The share of frames in time of the seed with the fewest.

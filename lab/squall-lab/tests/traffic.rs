@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use squall_lab::result::FlowResult;
 use squall_lab::{Batch, RunResult, Scenario};
-use squall_proto::sched::Registry;
 
 /// One path of this text, and a flow of this text, for ten seconds; a run for each scheduler.
 fn runs(schedulers: &str, congestion: &str, path: &str, flow: &str) -> Vec<RunResult> {
@@ -13,7 +12,7 @@ fn runs(schedulers: &str, congestion: &str, path: &str, flow: &str) -> Vec<RunRe
         [[path]]\nname = \"one\"\n{path}\n[[flow]]\nname = \"flow\"\n{flow}\n"
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
+    let runs = Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs");
     for run in &runs {
         let total = &run.flows[0].total;
         assert!(run.extra.is_empty() && run.flows[0].stray_deliveries == 0);

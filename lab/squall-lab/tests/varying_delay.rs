@@ -10,7 +10,6 @@ use rand_pcg::{
     rand_core::{Rng, SeedableRng},
 };
 use squall_lab::{Batch, Scenario};
-use squall_proto::sched::Registry;
 
 /// Points that chance takes.
 const NOISE: f64 = 0.02;
@@ -25,7 +24,7 @@ fn in_time(congestion: &str, schedulers: &str, path: &str, mbps: f64, deadline_m
         1e3 * mbps
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
+    let runs = Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs");
     runs.iter().map(|run| run.flows[0].total.in_time_ratio().expect("frames were due")).collect()
 }
 
@@ -73,7 +72,7 @@ fn an_encoder_that_follows_reaches_its_rate_over_jitter() {
         );
         let mut scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
         scenario.seeds = (1..=20).collect();
-        for run in Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs") {
+        for run in Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs") {
             let mbps = run.flows[0].goodput_bps as f64 / 1e6;
             assert!(mbps > 6.5, "jitter {jitter}, {}, seed {}: {mbps:.1} Mbps", run.scheduler, run.seed);
         }

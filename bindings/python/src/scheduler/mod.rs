@@ -55,7 +55,7 @@ struct Adapter {
 impl Custom {
     /// From pairs of a name and a class.
     pub(crate) fn of(classes: Vec<(String, Py<PyAny>)>) -> PyResult<Vec<Self>> {
-        let standard = Registry::standard();
+        let standard = squall_papers::registry();
         let known = |name: &str| standard.entry(name).is_some();
         Python::attach(|py| {
             classes
@@ -124,7 +124,7 @@ impl Failure {
 
 /// The built-in schedulers and these.
 pub(crate) fn registry(classes: &[Custom], failure: &Failure) -> Registry {
-    let mut registry = Registry::standard();
+    let mut registry = squall_papers::registry();
     for &Custom { name, ref class, habits } in classes {
         let entry = Entry {
             name,

@@ -1,21 +1,17 @@
 //! What each scheduler does in small situations.
 
-mod augur;
-mod blest;
-mod dams;
-mod dems;
-mod ecf;
-mod every;
+#[allow(dead_code, reason = "schedulers of other crates use the rest")]
 mod link;
-mod links;
 mod minrtt;
-mod ninetails;
-mod paths;
-mod ras;
-mod raven;
 mod redundant;
 mod round_robin;
 mod single_path;
 mod squall;
-mod srpt_ecf;
+#[allow(dead_code, reason = "schedulers of other crates use the rest")]
 mod stage;
+
+use squall_sched::Registry;
+
+fn registry() -> Registry {
+    Registry::standard()
+}

@@ -117,19 +117,6 @@ fn a_path_that_joins_late_catches_up() {
     assert_eq!(copies, [(1, 0), (1, 2 * CHUNK)]);
 }
 
-#[test]
-fn a_path_whose_id_is_used_again_repeats_what_the_old_one_carried() {
-    for name in ["redundant", "ninetails"] {
-        let mut stage = Stage::new(name, &[(10, 10), (20, 10), (30, 10)]);
-        stage.reliable(2 * CHUNK);
-        assert_eq!(stage.send_all().len(), 6, "{name}");
-        let next = stage.close_path(1);
-        assert_eq!(stage.send_all(), [], "{name}");
-        stage.paths.insert(1, next);
-        assert_eq!(paths_of(&stage.send_all()), [1, 1], "{name}");
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use squall_sched::{
     Assignment, Block, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, Parity, ParityFate, PathId,
-    PathState, PathView, Registry, SchedEvent, Scheduler, SegmentState, WorkKind,
+    PathState, PathView, SchedEvent, Scheduler, SegmentState, WorkKind,
 };
 
 use crate::link::Link;
@@ -124,7 +124,7 @@ impl Stage {
             links: Vec::new(),
             is_paced: false,
             events: Vec::new(),
-            scheduler: Registry::standard().build(scheduler).expect("scheduler exists"),
+            scheduler: crate::registry().build(scheduler).expect("scheduler exists"),
             next_id: 0,
         }
     }

@@ -381,10 +381,10 @@ impl Config {
             return None;
         }
         let name = self.scheduler.split('(').next().unwrap_or_default().trim();
-        let registry = squall::sched::Registry::standard();
+        let registry = squall::registry();
         let summary = registry.entry(name).map_or("", |entry| entry.summary);
         Some(format!(
-            "metered has no effect with {name} ({summary}): use {name}(cap=250MB), with a cap of your own, or augur or squall"
+            "metered has no effect with {name} ({summary}): use {name}(cap=250MB), with a cap of your own, or squall"
         ))
     }
 

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Instant};
 
-use squall::sched::Registry;
 use squall_lab::{Batch, Scenario, world::Protection};
 use squall_terminal::error::whole;
 
@@ -16,7 +15,7 @@ const RUNS: usize = 3;
 /// As all runs are, and with packets encrypted.
 pub(super) fn measure() -> anyhow::Result<[Figure; 2]> {
     let scenario = Scenario::parse(SCENARIO, "stable.toml").map_err(whole)?;
-    let registry = Arc::new(Registry::standard());
+    let registry = Arc::new(squall_papers::registry());
     let batch = Batch { schedulers: vec!["minrtt".into()], seeds: vec![1], ..Batch::of(&scenario, registry) };
     // Alternately, so that both meet the same moods of the machine.
     let (mut plain, mut encrypted) = (Vec::new(), Vec::new());

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn one_to_four_known_schedulers_are_compared() {
         let scenario = scenario::load(&DemoArgs::example()).expect("is valid");
-        let registry = Registry::standard();
+        let registry = squall_papers::registry();
         let names = schedulers("minrtt, storm+follow", &scenario, &registry).expect("are known");
         assert_eq!(names, ["minrtt", "storm+follow"]);
         for (list, word) in [("fastest", "'fastest'"), (",", "1 to 4"), ("rr,rr,rr,rr,rr", "1 to 4")] {

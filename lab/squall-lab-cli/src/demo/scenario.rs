@@ -126,7 +126,6 @@ mod tests {
     use std::sync::Arc;
 
     use squall_lab::Batch;
-    use squall_proto::sched::Registry;
 
     use super::*;
 
@@ -149,7 +148,7 @@ mod tests {
         // With these a reference was late once, as its end waited for a Wi-Fi that became slower, and all that needs it.
         scenario.seeds = vec![6, 9, 17, 18, 24, 35];
         let schedulers = vec!["squall+swm".to_owned()];
-        let batch = Batch { schedulers, ..Batch::of(&scenario, Arc::new(Registry::standard())) };
+        let batch = Batch { schedulers, ..Batch::of(&scenario, Arc::new(squall_papers::registry())) };
         for run in batch.run(&|_| {}).expect("runs") {
             let total = &run.flows[0].total;
             assert!(total.decodable_blocks >= total.offered_blocks - 3, "seed {}: {total:?}", run.seed);

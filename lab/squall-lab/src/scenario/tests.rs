@@ -185,7 +185,7 @@ fn shipped_scenarios_load() {
             continue;
         }
         let scenario =
-            Scenario::load_with(&path, &Registry::standard()).unwrap_or_else(|error| panic!("{error}"));
+            Scenario::load_with(&path, &squall_papers::registry()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(Some(scenario.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
         assert!(!scenario.description.is_empty(), "{}", scenario.name);
         names.push(scenario.name);
@@ -201,7 +201,7 @@ fn an_unknown_scheduler_is_located() {
     std::fs::write(&path, format!("{HEAD}{PATH}{FLOW}").replace("[\"minrtt\"]", "[\"minrtt\", \"fast\"]"))
         .unwrap();
     let known = Scenario::load(&path).map(drop);
-    let error = Scenario::load_with(&path, &Registry::standard()).unwrap_err().to_string();
+    let error = Scenario::load_with(&path, &squall_papers::registry()).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert!(known.is_ok());
     let start = format!("{}:3:25: unknown scheduler 'fast'; there are ", path.display());
@@ -210,7 +210,7 @@ fn an_unknown_scheduler_is_located() {
 
 #[test]
 fn channels_take_turns_only_under_schedulers_that_follow_the_queue() {
-    let registry = Registry::standard();
+    let registry = squall_papers::registry();
     let streams = "[streams]\nscheduler = \"wrr\"\n";
     let turns = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}{streams}"), "t.toml").unwrap();
     let fifo = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}"), "t.toml").unwrap();

@@ -6,7 +6,6 @@ use squall_lab::{
     Batch, RunResult, Scenario,
     result::{FlowResult, Tally},
 };
-use squall_proto::sched::Registry;
 
 /// The runs of a scenario, by scheduler.
 pub(crate) struct Runs {
@@ -30,7 +29,7 @@ impl Runs {
              congestion = \"cubic\"\n{body}"
         );
         let scenario = Scenario::parse(&text, name).unwrap_or_else(|error| panic!("{error}"));
-        let batch = Batch::of(&scenario, Arc::new(Registry::standard()));
+        let batch = Batch::of(&scenario, Arc::new(squall_papers::registry()));
         let runs = Self { runs: batch.run(&|_| {}).expect("runs"), seeds: seeds.len() };
         println!("{name}, seeds {seeds:?}");
         for scheduler in schedulers {

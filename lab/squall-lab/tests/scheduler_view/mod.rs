@@ -8,14 +8,14 @@ use std::{
 use squall_lab::world::Side;
 use squall_proto::{
     Block, Config,
-    sched::{BlockId, Context, Decision, Profile, Registry, SchedEvent, Scheduler},
+    sched::{BlockId, Context, Decision, Profile, SchedEvent, Scheduler},
 };
 
 use crate::stage::Stage;
 
 /// A server whose minRTT is inside of another scheduler, which notes something.
 fn server(wrap: impl Fn(Box<dyn Scheduler>) -> Box<dyn Scheduler> + Send + Sync + 'static) -> Config {
-    let build = move || wrap(Registry::standard().build("minrtt").unwrap());
+    let build = move || wrap(squall_papers::registry().build("minrtt").unwrap());
     Config { scheduler: Arc::new(build), ..Config::default() }
 }
 

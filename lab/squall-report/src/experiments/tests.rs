@@ -1,7 +1,5 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use squall_sched::Registry;
-
 use super::*;
 use crate::figures::plots;
 use squall_lab::experiment::{Expectation, record_line};
@@ -78,7 +76,7 @@ fn experiment() -> Experiment {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let file = std::env::temp_dir().join(format!("squall-report-{}-{number}.toml", std::process::id()));
     std::fs::write(&file, EXPERIMENT).expect("is written");
-    let experiment = Experiment::load(&file, &Registry::standard());
+    let experiment = Experiment::load(&file, &squall_papers::registry());
     // Only leaves a file in the system's own folder for that.
     let _ = std::fs::remove_file(&file);
     experiment.expect("is one")

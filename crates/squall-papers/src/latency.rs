@@ -1,0 +1,184 @@
+//! The latest latencies measured on a path: their mean, their deviation, their age.
+
+use std::collections::VecDeque;
+
+use squall_sched::Micros;
+
+/// Longest latency that is reckoned with, a minute: sums of squares stay within range.
+const LONGEST: Micros = 60_000_000;
+
+/// Mean and deviation of measurements that come and go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moments {
+    count: u64,
+    sum: u64,
+    squares: u128,
+}
+
+impl Moments {
+    pub(crate) fn add(&mut self, latency: Micros) {
+        let latency = latency.min(LONGEST);
+        self.count += 1;
+        self.sum += latency;
+        self.squares += square(latency);
+    }
+
+    /// Takes out what was added.
+    pub(crate) fn remove(&mut self, latency: Micros) {
+        let latency = latency.min(LONGEST);
+        self.count -= 1;
+        self.sum -= latency;
+        self.squares -= square(latency);
+    }
+
+    /// Mean of the measurements; 0 without any.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum as f64 / self.count.max(1) as f64
+    }
+
+    /// Standard deviation, estimated from the measurements; 0 of fewer than two.
+    pub(crate) fn deviation(&self) -> f64 {
+        let n = u128::from(self.count);
+        if n < 2 {
+            return 0.0;
+        }
+        let spread = n * self.squares - u128::from(self.sum) * u128::from(self.sum);
+        (spread as f64 / (n * (n - 1)) as f64).sqrt()
+    }
+}
+
+/// A window of measurements that keeps their mean and their deviation.
+#[derive(Clone, Debug)]
+pub(crate) struct LatencyWindow {
+    samples: VecDeque<Micros>,
+    capacity: usize,
+    moments: Moments,
+    /// When the path last delivered.
+    delivered: Micros,
+}
+
+impl LatencyWindow {
+    /// Of at most `capacity` measurements.
+    pub(crate) fn new(capacity: usize) -> Self {
+        let samples = VecDeque::with_capacity(capacity);
+        Self { samples, capacity, moments: Moments::default(), delivered: 0 }
+    }
+
+    /// Notes that the path's latest measurement is `latency`. The same as before may be the same measurement,
+    /// and is not counted.
+    pub(crate) fn observe(&mut self, latency: Micros, now: Micros) {
+        if self.samples.back() != Some(&latency.min(LONGEST)) {
+            self.push(latency, now);
+        }
+    }
+
+    /// Notes an answer, and with it the latest measurement: one of its own, however equal to the one before,
+    /// if none was noted at this time.
+    pub(crate) fn answered(&mut self, latency: Micros, now: Micros) {
+        if self.delivered < now {
+            self.push(latency, now);
+        }
+    }
+
+    fn push(&mut self, latency: Micros, now: Micros) {
+        let latency = latency.min(LONGEST);
+        if self.samples.len() == self.capacity {
+            self.samples.pop_front().into_iter().for_each(|oldest| self.moments.remove(oldest));
+        }
+        self.samples.push_back(latency);
+        self.moments.add(latency);
+        self.delivered = now;
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.samples.clear();
+        (self.moments, self.delivered) = (Moments::default(), 0);
+    }
+
+    /// Number of measurements.
+    pub(crate) fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Mean of the measurements; 0 without any.
+    pub(crate) fn mean(&self) -> f64 {
+        self.moments.mean()
+    }
+
+    /// Standard deviation, estimated from the measurements; 0 of fewer than two.
+    pub(crate) fn deviation(&self) -> f64 {
+        self.moments.deviation()
+    }
+
+    /// Time since the path last delivered.
+    pub(crate) fn age(&self, now: Micros) -> Micros {
+        now.saturating_sub(self.delivered)
+    }
+}
+
+fn square(latency: Micros) -> u128 {
+    u128::from(latency) * u128::from(latency)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn window(capacity: usize, samples: &[Micros]) -> LatencyWindow {
+        let mut window = LatencyWindow::new(capacity);
+        samples.iter().for_each(|sample| window.observe(*sample, 7));
+        window
+    }
+
+    #[test]
+    fn mean_and_deviation_by_hand() {
+        // Mean 20, squares of the differences 100 + 0 + 100, over 2: 10² = 100.
+        let three = window(8, &[10, 20, 30]);
+        assert_eq!((three.len(), three.mean(), three.deviation()), (3, 20.0, 10.0));
+        let one = window(8, &[10]);
+        assert_eq!((one.len(), one.mean(), one.deviation()), (1, 10.0, 0.0));
+        assert_eq!(window(8, &[]).mean(), 0.0);
+    }
+
+    #[test]
+    fn the_oldest_leave_and_the_same_counts_once() {
+        let window = window(3, &[1000, 10, 10, 20, 20, 30]);
+        assert_eq!((window.len(), window.mean(), window.deviation()), (3, 20.0, 10.0));
+    }
+
+    #[test]
+    fn an_answer_is_a_measurement_of_its_own_and_renews_the_age() {
+        let mut window = window(3, &[90]);
+        assert_eq!(window.age(10), 3);
+        window.observe(90, 9);
+        assert_eq!((window.len(), window.age(10)), (1, 3), "may be the same measurement");
+        window.answered(10, 9);
+        window.answered(10, 9);
+        assert_eq!((window.len(), window.age(10), window.age(8)), (2, 1, 0), "one at a time");
+        // However steady the path, an outlier leaves the window.
+        (10..13).for_each(|now| window.answered(10, now));
+        assert_eq!((window.len(), window.mean(), window.deviation()), (3, 10.0, 0.0));
+        window.clear();
+        assert_eq!((window.len(), window.mean()), (0, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn running_sums_agree_with_a_fresh_count(samples in vec(0..100_000_000u64, 0..60), capacity in 1..20usize) {
+            let window = window(capacity, &samples);
+            let mut kept: Vec<_> = samples.iter().map(|s| (*s).min(LONGEST) as f64).collect();
+            kept.dedup();
+            let kept = &kept[kept.len().saturating_sub(capacity)..];
+            prop_assert_eq!(window.len(), kept.len());
+            if kept.len() > 1 {
+                let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+                let variance = kept.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (kept.len() - 1) as f64;
+                prop_assert!((window.mean() - mean).abs() < 1e-3);
+                prop_assert!((window.deviation() - variance.sqrt()).abs() < 1e-3 * variance.sqrt().max(1.0));
+            }
+        }
+    }
+}

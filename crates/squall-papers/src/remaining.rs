@@ -1,0 +1,134 @@
+//! The blocks with bytes to send, ordered by how many.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use squall_sched::{Block, BlockId, BlockQueue};
+
+/// Blocks by bytes to send, fresh or, of reliable ones, lost: fewest first, among equals the older first.
+///
+/// The queue is authoritative; this follows it, one block at a time and O(log blocks) each, by reports of
+/// which block may have changed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Remaining {
+    order: BTreeSet<(u32, BlockId)>,
+    bytes: BTreeMap<BlockId, u32>,
+    total: u64,
+}
+
+impl Remaining {
+    /// Of every block in the queue.
+    pub(crate) fn of(queue: &BlockQueue) -> Self {
+        let mut remaining = Self::default();
+        queue.iter().for_each(|block| remaining.refresh(queue, block.meta().id));
+        remaining
+    }
+
+    /// Notes how many bytes the block has to send now; none if it is not in the queue.
+    pub(crate) fn refresh(&mut self, queue: &BlockQueue, id: BlockId) {
+        let now = queue.get(id).map_or(0, Block::unsent_bytes);
+        let before = self.bytes.get(&id).copied().unwrap_or(0);
+        if now == before {
+            return;
+        }
+        self.order.remove(&(before, id));
+        self.total = self.total - u64::from(before) + u64::from(now);
+        if now == 0 {
+            self.bytes.remove(&id);
+        } else {
+            self.bytes.insert(id, now);
+            self.order.insert((now, id));
+        }
+    }
+
+    /// Bytes to send of each block, fewest first.
+    pub(crate) fn fewest_first(&self) -> impl Iterator<Item = (u32, BlockId)> {
+        self.order.iter().copied()
+    }
+
+    /// The block with the most bytes to send.
+    pub(crate) fn most(&self) -> Option<BlockId> {
+        self.order.last().map(|(_, id)| *id)
+    }
+
+    /// Bytes to send over all blocks.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use squall_sched::{BlockMeta, PathId};
+
+    fn insert(queue: &mut BlockQueue, id: u64, len: u32, reliable: bool) {
+        queue.insert(BlockMeta { reliable, ..BlockMeta::new(BlockId(id), len) });
+    }
+
+    fn order(remaining: &Remaining) -> Vec<(u32, u64)> {
+        remaining.fewest_first().map(|(bytes, id)| (bytes, id.0)).collect()
+    }
+
+    #[test]
+    fn fewest_first_and_among_equals_the_older() {
+        let mut queue = BlockQueue::new();
+        for (id, len) in [(0, 300), (1, 100), (2, 200), (3, 100), (4, 0)] {
+            insert(&mut queue, id, len, true);
+        }
+        let mut remaining = Remaining::of(&queue);
+        assert_eq!(order(&remaining), [(100, 1), (100, 3), (200, 2), (300, 0)]);
+        assert_eq!((remaining.total(), remaining.most()), (700, Some(BlockId(0))));
+
+        queue.mark_sent(BlockId(0), 0..250, PathId(0), 1);
+        remaining.refresh(&queue, BlockId(0));
+        queue.remove(BlockId(3));
+        remaining.refresh(&queue, BlockId(3));
+        assert_eq!(order(&remaining), [(50, 0), (100, 1), (200, 2)]);
+        assert_eq!((remaining.total(), remaining.most()), (350, Some(BlockId(2))));
+    }
+
+    #[test]
+    fn lost_bytes_of_reliable_blocks_count() {
+        let mut queue = BlockQueue::new();
+        let mut remaining = Remaining::default();
+        for (id, reliable) in [(0, true), (1, false)] {
+            insert(&mut queue, id, 100, reliable);
+            queue.mark_sent(BlockId(id), 0..80, PathId(0), 1);
+            queue.mark_lost(BlockId(id), 0..30, PathId(0));
+            remaining.refresh(&queue, BlockId(id));
+        }
+        assert_eq!(order(&remaining), [(20, 1), (50, 0)]);
+    }
+
+    proptest! {
+        /// Followed block by block it equals one that is built from the queue.
+        #[test]
+        fn following_the_queue_and_reading_it_agree(
+            lens in vec((0..500u32, any::<bool>()), 1..10),
+            changes in vec((any::<prop::sample::Index>(), 0..4u8, 0..500u32, 0..500u32), 0..60),
+        ) {
+            let mut queue = BlockQueue::new();
+            for (id, (len, reliable)) in (0..).zip(&lens) {
+                insert(&mut queue, id, *len, *reliable);
+            }
+            let mut remaining = Remaining::of(&queue);
+            for (which, what, start, len) in changes {
+                let (id, range) = (BlockId(which.index(lens.len()) as u64), start..start + len);
+                match what {
+                    0 => queue.mark_sent(id, range, PathId(0), 1),
+                    1 => _ = queue.mark_lost(id, range, PathId(0)),
+                    2 => queue.mark_unsent(id, range, PathId(0)),
+                    _ => _ = queue.mark_acked(id, range),
+                }
+                remaining.refresh(&queue, id);
+                let built = Remaining::of(&queue);
+                prop_assert_eq!(order(&remaining), order(&built));
+                prop_assert_eq!(remaining.total(), built.total());
+                let sum = queue.iter().map(|b| u64::from(b.unsent_bytes())).sum::<u64>();
+                prop_assert_eq!(remaining.total(), sum);
+            }
+        }
+    }
+}

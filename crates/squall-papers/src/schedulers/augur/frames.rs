@@ -1,0 +1,382 @@
+//! The frames that began on the primary path: how old they are, which of them the backup repeats, and what
+//! became of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use super::model::Outcome;
+use squall_sched::{Block, BlockId, BlockQueue, Micros, SegmentState, Work, WorkKind};
+
+/// Frames that were delivered by the backup and still wait for the primary's verdict. More than are in
+/// flight within a stall threshold; beyond it the oldest are not judged.
+const MAX_OPEN: usize = 1024;
+
+/// Frames whose stall may yet be reported: 4 s at 60 frames a second. A report leaves with the acknowledgement of its
+/// frame, and again when that packet is lost.
+const MAX_ENDED: usize = 256;
+
+/// Every frame that is on its way since the primary path carried its first byte.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frames {
+    /// Unfinished ones.
+    tracked: BTreeMap<BlockId, Frame>,
+    /// Of these, the ones that are samples of the primary path: those begun since it was last switched to.
+    by_age: BTreeSet<(Micros, BlockId)>,
+    /// Of these, the ones not yet handed to a backup.
+    waiting: BTreeSet<(Micros, BlockId)>,
+    /// Frames handed to a backup with bytes that it may have to carry.
+    rescue: BTreeSet<BlockId>,
+    /// Of the frames handed over, those that the backup cannot bring in time any more.
+    doomed: BTreeSet<BlockId>,
+    /// Delivered, but whether the primary path would have been in time is still open.
+    open: BTreeMap<BlockId, Frame>,
+    /// Ended without a stall so far as is known.
+    ended: BTreeMap<BlockId, Outcome>,
+}
+
+#[derive(Clone, Debug)]
+struct Frame {
+    first_sent: Micros,
+    len: u32,
+    /// Bytes of it that were acknowledged on the primary path.
+    acked: u32,
+    handed: bool,
+    /// The peer has reported that it stalled.
+    stalled: bool,
+    /// Below this the backup has nothing to do, unless a loss is reported.
+    cursor: u32,
+    /// Since when it is the oldest, and until when if it has ended as such.
+    oldest: Option<(Micros, Option<Micros>)>,
+}
+
+impl Frames {
+    /// The first byte of a frame goes out on the primary path.
+    pub(super) fn begin(&mut self, id: BlockId, len: u32, now: Micros) {
+        self.take(id);
+        let frame =
+            Frame { first_sent: now, len, acked: 0, handed: false, stalled: false, cursor: 0, oldest: None };
+        self.tracked.insert(id, frame);
+        self.by_age.insert((now, id));
+        self.waiting.insert((now, id));
+        self.watch(now);
+    }
+
+    /// A frame that grows has this length now; the backup, if it was given it, looks at it again.
+    pub(super) fn grow(&mut self, id: BlockId, len: u32) {
+        if let Some(frame) = self.tracked.get_mut(&id) {
+            frame.len = len;
+            if frame.handed {
+                self.rescue.insert(id);
+            }
+        }
+    }
+
+    /// It turned out that nothing of the frame has left.
+    pub(super) fn never_left(&mut self, id: BlockId, now: Micros) {
+        self.take(id);
+        self.watch(now);
+    }
+
+    /// When the oldest frame in flight on the primary path was first sent.
+    pub(super) fn oldest(&self) -> Option<Micros> {
+        self.by_age.first().map(|(at, _)| *at)
+    }
+
+    /// When the oldest frame not yet handed over was first sent.
+    pub(super) fn oldest_waiting(&self) -> Option<Micros> {
+        self.waiting.first().map(|(at, _)| *at)
+    }
+
+    /// Hands every frame first sent at `until` or before to the backup.
+    pub(super) fn hand_over(&mut self, until: Micros) {
+        while let Some((at, id)) = self.waiting.first().copied().filter(|(at, _)| *at <= until) {
+            self.waiting.remove(&(at, id));
+            self.rescue.insert(id);
+            if let Some(frame) = self.tracked.get_mut(&id) {
+                frame.handed = true;
+            }
+        }
+    }
+
+    /// The primary path is left: the backup gets every frame, and none of them is a sample of it any more.
+    pub(super) fn abandon(&mut self, now: Micros) {
+        self.hand_over(Micros::MAX);
+        if let Some((_, id)) = self.by_age.first()
+            && let Some(frame) = self.tracked.get_mut(id)
+            && let Some((_, until)) = &mut frame.oldest
+        {
+            until.get_or_insert(now);
+        }
+        self.by_age.clear();
+    }
+
+    /// The backup must look at a frame again, from `offset` on, if it was given it.
+    pub(super) fn look_again(&mut self, id: BlockId, offset: u32) {
+        if let Some(frame) = self.tracked.get_mut(&id).filter(|frame| frame.handed) {
+            frame.cursor = frame.cursor.min(offset);
+            if !self.doomed.contains(&id) {
+                self.rescue.insert(id);
+            }
+        }
+    }
+
+    /// What the backup has to carry next: of the oldest frame it was given and that `in_time` can still arrive,
+    /// everything that the peer lacks and that no backup carries. `in_time` gets when the frame was first
+    /// sent and the bytes of it that are missing; time makes it no truer, so it is final.
+    pub(super) fn rescue(
+        &mut self,
+        queue: &BlockQueue,
+        backups: u8,
+        in_time: impl Fn(Micros, u32) -> bool,
+    ) -> Option<Work> {
+        while let Some(id) = self.rescue.first().copied() {
+            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
+                && let Some(work) = frame.missing(block, backups)
+            {
+                if in_time(frame.first_sent, frame.left(block)) {
+                    return Some(work);
+                }
+                self.doomed.insert(id);
+            }
+            self.rescue.remove(&id);
+        }
+        None
+    }
+
+    /// The same of a frame that comes too late.
+    pub(super) fn rescue_doomed(&mut self, queue: &BlockQueue, backups: u8) -> Option<Work> {
+        while let Some(id) = self.doomed.first().copied() {
+            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
+                && let Some(work) = frame.missing(block, backups)
+            {
+                return Some(work);
+            }
+            self.doomed.remove(&id);
+        }
+        None
+    }
+
+    /// Bytes arrived on the primary path. Returns the outcome of a frame that the backup had
+    /// delivered before.
+    pub(super) fn acked(&mut self, id: BlockId, range: &Range<u32>, now: Micros) -> Option<Outcome> {
+        let bytes = range.end.saturating_sub(range.start);
+        if let Some(frame) = self.tracked.get_mut(&id) {
+            frame.acked = frame.acked.saturating_add(bytes);
+            return None;
+        }
+        let frame = self.open.get_mut(&id)?;
+        frame.acked = frame.acked.saturating_add(bytes);
+        if frame.acked < frame.len {
+            return None;
+        }
+        let frame = self.open.remove(&id)?;
+        Some(Outcome { supposed: true, ..frame.outcome(now, true) })
+    }
+
+    /// The peer reports that a frame stalled. Returns what became of it, if that counts as no stall so far.
+    pub(super) fn stalled(&mut self, id: BlockId) -> Option<Outcome> {
+        for frames in [&mut self.tracked, &mut self.open] {
+            if let Some(frame) = frames.get_mut(&id) {
+                frame.stalled = true;
+            }
+        }
+        self.ended.remove(&id)
+    }
+
+    /// A frame ended without a stall so far as is known.
+    pub(super) fn remember(&mut self, id: BlockId, outcome: Outcome) {
+        self.ended.insert(id, outcome);
+        if self.ended.len() > MAX_ENDED {
+            self.ended.pop_first();
+        }
+    }
+
+    /// The frame has ended, by whichever path; `None` if it did not begin on the primary.
+    pub(super) fn end(&mut self, id: BlockId, delivered: bool, now: Micros) -> Option<Outcome> {
+        let frame = self.take(id)?;
+        self.watch(now);
+        Some(frame.outcome(now, delivered))
+    }
+
+    /// As [`Self::end`], but evaluates what the primary path alone would have done: for a frame that the backup
+    /// delivered first, the answer comes later, with [`Self::acked`] or [`Self::overdue`].
+    pub(super) fn end_on_primary(&mut self, id: BlockId, delivered: bool, now: Micros) -> Option<Outcome> {
+        let mut frame = self.take(id)?;
+        self.watch(now);
+        if !delivered || !frame.handed || frame.acked >= frame.len {
+            return Some(frame.outcome(now, delivered));
+        }
+        if let Some((_, until)) = &mut frame.oldest {
+            until.get_or_insert(now);
+        }
+        self.open.insert(id, frame);
+        while self.open.len() > MAX_OPEN {
+            self.open.pop_first();
+        }
+        None
+    }
+
+    /// A frame first sent before `before` that the primary path has not delivered to this day.
+    pub(super) fn overdue(&mut self, before: Micros, now: Micros) -> Option<Outcome> {
+        // Ids grow with the time of sending, but for frames that were taken back: those are late here, no
+        // more.
+        let oldest = self.open.first_entry().filter(|entry| entry.get().first_sent < before)?;
+        Some(oldest.remove().outcome(now, false))
+    }
+
+    fn take(&mut self, id: BlockId) -> Option<Frame> {
+        let frame = self.tracked.remove(&id)?;
+        self.by_age.remove(&(frame.first_sent, id));
+        self.waiting.remove(&(frame.first_sent, id));
+        self.rescue.remove(&id);
+        self.doomed.remove(&id);
+        Some(frame)
+    }
+
+    /// Notes since when the oldest frame is the oldest.
+    fn watch(&mut self, now: Micros) {
+        if let Some((_, id)) = self.by_age.first()
+            && let Some(frame) = self.tracked.get_mut(id)
+        {
+            frame.oldest.get_or_insert((now, None));
+        }
+    }
+}
+
+impl Frame {
+    fn missing(&mut self, block: &Block, backups: u8) -> Option<Work> {
+        let work = |range, kind| Some(Work { block: block.meta().id, range, kind });
+        if let Some(range) = block.next_lost() {
+            return work(range, WorkKind::Repair);
+        }
+        for segment in block.segments_from(self.cursor) {
+            match segment.state {
+                SegmentState::Fresh => return work(segment.range(), WorkKind::Fresh),
+                // A copy that a backup lost counts for nothing while the original is on its way.
+                SegmentState::Sent if segment.in_flight & backups == 0 => {
+                    return work(segment.range(), WorkKind::Copy);
+                }
+                _ => self.cursor = segment.end,
+            }
+        }
+        None
+    }
+
+    /// Bytes of it that a backup has to carry yet, or a few more: nothing before the cursor.
+    fn left(&self, block: &Block) -> u32 {
+        let unacked = block.meta().len - block.acked_bytes();
+        unacked.min(block.lost_bytes() + block.meta().len.saturating_sub(self.cursor))
+    }
+
+    fn outcome(&self, now: Micros, delivered: bool) -> Outcome {
+        let oldest = self.oldest.map(|(since, until)| (since, until.unwrap_or(now)));
+        let (first_sent, reported) = (self.first_sent, self.stalled);
+        Outcome { first_sent, ended: now, delivered, oldest, reported, supposed: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: BlockId = BlockId(1);
+    const B: BlockId = BlockId(2);
+    const C: BlockId = BlockId(3);
+
+    fn three() -> Frames {
+        let mut frames = Frames::default();
+        for (id, at) in [(A, 0), (B, 10), (C, 20)] {
+            frames.begin(id, 1000, at);
+        }
+        frames
+    }
+
+    #[test]
+    fn a_frame_is_the_oldest_from_the_end_of_the_one_before() {
+        let mut frames = three();
+        let ended = |first_sent, ended, oldest| {
+            let (reported, supposed) = (false, false);
+            Some(Outcome { first_sent, ended, delivered: true, oldest, reported, supposed })
+        };
+        assert_eq!(frames.end(B, true, 30), ended(10, 30, None), "overtook the oldest");
+        assert_eq!(frames.end(A, true, 40), ended(0, 40, Some((0, 40))));
+        assert_eq!(frames.oldest(), Some(20));
+        assert_eq!(frames.end(C, true, 70), ended(20, 70, Some((40, 70))));
+        assert_eq!((frames.end(C, true, 80), frames.oldest()), (None, None));
+    }
+
+    #[test]
+    fn what_never_left_does_not_age() {
+        let mut frames = three();
+        frames.never_left(A, 25);
+        assert_eq!((frames.oldest(), frames.oldest_waiting()), (Some(10), Some(10)));
+        frames.begin(A, 1000, 50);
+        frames.end(B, true, 60);
+        frames.end(C, true, 60);
+        assert_eq!(frames.oldest(), Some(50));
+        let outcome = frames.end(A, true, 65).expect("began");
+        assert_eq!((outcome.first_sent, outcome.oldest), (50, Some((60, 65))));
+    }
+
+    #[test]
+    fn leaving_the_primary_path_hands_everything_over_and_ends_the_watch() {
+        let mut frames = three();
+        frames.hand_over(10);
+        assert_eq!([A, B, C].map(|id| frames.tracked[&id].handed), [true, true, false]);
+        frames.abandon(30);
+        assert!(frames.tracked[&C].handed);
+        assert_eq!((frames.oldest(), frames.oldest_waiting()), (None, None));
+        assert_eq!(frames.end(A, true, 90).and_then(|o| o.oldest), Some((0, 30)));
+        assert_eq!(frames.end(B, true, 95).map(|o| (o.ended, o.oldest)), Some((95, None)));
+    }
+
+    #[test]
+    fn the_primary_path_is_judged_by_its_own_deliveries() {
+        let mut frames = three();
+        frames.hand_over(20);
+        frames.acked(A, &(0..600), 25);
+        assert_eq!(frames.end_on_primary(A, true, 30), None, "the backup was first");
+        let all = frames.acked(A, &(600..1000), 75).expect("now the primary has delivered it too");
+        assert_eq!((all.first_sent, all.ended, all.delivered, all.oldest), (0, 75, true, Some((0, 30))));
+        frames.acked(B, &(0..1000), 80);
+        assert!(frames.end_on_primary(B, true, 80).is_some_and(|o| o.delivered), "the primary was first");
+        assert_eq!(frames.end_on_primary(C, true, 90), None);
+        assert_eq!(frames.overdue(20, 300), None);
+        assert!(frames.overdue(21, 300).is_some_and(|o| !o.delivered && o.first_sent == 20));
+        assert_eq!((frames.acked(C, &(0..1000), 400), frames.overdue(1000, 400)), (None, None));
+    }
+
+    #[test]
+    fn a_report_may_come_before_the_end_or_after_it() {
+        let mut frames = three();
+        assert_eq!(frames.stalled(A), None, "it has not ended");
+        assert!(frames.end(A, true, 30).is_some_and(|outcome| outcome.reported));
+        let outcome = frames.end(B, true, 40).filter(|outcome| !outcome.reported).expect("is not reported");
+        frames.remember(B, outcome);
+        assert_eq!(frames.stalled(B), Some(outcome));
+        assert_eq!((frames.stalled(B), frames.stalled(BlockId(7))), (None, None), "each counts once");
+        frames.hand_over(20);
+        assert_eq!(frames.end_on_primary(C, true, 50), None);
+        assert_eq!(frames.stalled(C), None, "the primary's verdict is open");
+        let verdict = frames.acked(C, &(0..1000), 60).expect("the primary has delivered it too");
+        assert!(verdict.reported && verdict.supposed);
+        for id in (100..100 + 2 * MAX_ENDED as u64).map(BlockId) {
+            frames.remember(id, outcome);
+        }
+        assert_eq!(frames.ended.len(), MAX_ENDED);
+    }
+
+    #[test]
+    fn what_waits_for_a_verdict_is_bounded() {
+        let mut frames = Frames::default();
+        for id in (0..2 * MAX_OPEN as u64).map(BlockId) {
+            frames.begin(id, 1, 0);
+            frames.hand_over(0);
+            frames.end_on_primary(id, true, 1);
+        }
+        assert_eq!(frames.open.len(), MAX_OPEN);
+        assert!(frames.tracked.is_empty() && frames.by_age.is_empty() && frames.rescue.is_empty());
+    }
+}

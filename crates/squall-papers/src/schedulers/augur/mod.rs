@@ -1,0 +1,434 @@
+//! AUGUR: an unmetered primary path, and a metered backup that is used as little as stalls allow.
+//!
+//! Source: "AUGUR: Practical Mobile Multipath Transport Service for Low Tail Latency in Real-Time
+//! Streaming", NSDI 2024: §3.3–§3.4 (model and strategy), §3.5 (state manager), §3.6 (multipath agent), §5.1
+//! and §5.4 (parameters). A frame is a block; Wi-Fi is the primary path; cellular is a backup. `augur` does
+//! both of the following, `augur-retransmit` and `augur-switch` the one each (the ablation of Fig. 18):
+//!
+//! - **Retransmission** (§3.6.1): a frame whose in-flight time (since its first byte left) reaches X₁ is
+//!   repeated whole on the backup, once.
+//! - **Switch** (§3.6.2): when the oldest frame in flight has reached X₂ and the backup's round trip is
+//!   shorter than the primary's, new frames go on the backup and all frames in flight are repeated there.
+//!   New frames are copied to the primary as probes while fewer than two are in flight on it; it is taken
+//!   back when its round trip has left X₂.
+//!
+//! All else, new data and repairs, goes on the primary in the order of handing over, as on a single path.
+//!
+//! # From samples to thresholds
+//!
+//! Frequencies within the window Δ stand for probabilities (§3.5.2), with P(stall) = Σ P(stall|S)·P(S) (Eq.
+//! 1). M₁ has a sample for each frame: its in-flight time when it ended. M₂ has one every `sample`
+//! milliseconds while a frame is in flight on the primary: the age of the oldest, with that frame's end as
+//! its label. The backup is probed every `probe` milliseconds for P_backup(S) = P(RTT ≤ T_thresh − S) (Eq.
+//! 8). Eq. 2 and 5 turn "miss few stalls, act seldom in vain" into Eq. 7: choose the states X that maximise
+//! Σ_X P(stall|S)·P(S)·P_backup(S) under Σ_X P(S) ≤ δ·P(stall) (Eq. 6).
+//!
+//! **What a stall is.** By the paper the receiver reports it (§3.3), and P(stall|S) differs by user: with a round trip of
+//! 100 ms from 0 to 100 % (Fig. 9). So it is with `stalls=reported`: the peer reports frames that came later than its
+//! reader expected ([`SchedEvent::Stalled`]), and a frame counts as a stall in the state it ended in, from the report on.
+//! With `stalls=late` (default) T_thresh by the sender's clock decides.
+//!
+//! **A frame ages through the states.** With `stalls=late` Eq. 7 as printed is degenerate for M₁, by that statistic: a
+//! frame that ended before T_thresh was no stall, so P(stall|S) = 0 there, and past T_thresh P_backup(S) = 0. Every
+//! product is 0. With `stalls=reported` products are above 0 where frames below T_thresh were felt. Either way the age
+//! of a frame passes through all states up to the last, so that choosing S means *acting when the age reaches S*. Then
+//! a set acts when its smallest state s is reached, whatever else is in it; that costs P(T ≥ s), meets P(stall, T ≥ s)
+//! of the stalls and rescues the share P_backup(s) of them. Neither cost nor gain rises with s, so the best s is the
+//! smallest that keeps Eq. 6, if it gains anything, and else there is none: the threshold of §3.6, in one pass. Of
+//! P_backup only the reach matters, whether it is above 0. M₂ ages likewise (the age of the oldest frame jumps only
+//! downwards), so the same rule holds. Where Eq. 7 is not degenerate and its terms rise with S, both readings agree
+//! (the tests search all subsets for both). Between thresholds of equal gain the smallest is taken, although a later
+//! one is cheaper: it leaves a real frame, longer than a probe, more time, and §5.3 hints that the budget is used
+//! (medians: 0.65 % of the bytes, switches included, against 0.2 % of stalls on the single path, with δ = 3.5).
+//!
+//! **What a rescue does to the model.** By the paper the in-flight time ends with the
+//! acknowledgement, whichever path brings it, and stalls are those that the receiver felt. A rescued frame
+//! is then no stall, whether reports decide or T_thresh: P(stall) falls with success, and with it the budget, until
+//! enough frames stall again. Eq. 2 and 3, however, take P(stall) for constant, which is only true of the primary path
+//! alone. Option `learn`: `end` (default) follows the paper; `primary` judges a frame that the backup delivered first
+//! by when the primary delivers it too, or as a stall when it has not by T_thresh. The difference is large: of lone
+//! stalls at a steady rate `augur-retransmit` rescues 1 − 1/δ with `end` (71 % with 3.5), since rescued frames, as old
+//! as those to be acted on, use up the budget, and all but the first with `primary`, within the budget. Likewise what
+//! the switch bridges is not learned from, and once per Δ an outage comes unforeseen (both played in
+//! `tests/schedulers/augur/play.rs`).
+//!
+//! # Decided where the paper is silent
+//!
+//! - A frame not delivered at all is a stall, too (its state is its age at the end). A
+//!   frame that never left counts nowhere. The share of frames stands for the share of bytes.
+//! - What a receiver reports: `docs/wire.md`, STALLED. A report is taken for any frame in flight and the latest 256
+//!   that ended without one. With `learn=primary` T_thresh decides for frames that the backup brought first: no peer
+//!   can report that they would have stalled.
+//! - No start-up rule: without a stall in Δ the right side of Eq. 6 is 0, and with few samples the budget is
+//!   still δ frames for each stall that was counted.
+//! - Once a frame is handed to the backup, the backup carries what the peer lacks of it: what is in flight
+//!   as copies, what was lost as repairs, what was never sent for the first time. Lost bytes of other frames
+//!   are repaired on the primary. Where the backup has no room, the primary goes on with the frame. A copy that
+//!   the backup lost is made again.
+//! - Eq. 8 gives P_backup = 0 to states whose age leaves less than a round trip of the backup, and a frame is more than
+//!   the probe whose round trip that is. Option `rescue`: `all` (default) repeats every frame handed to the backup;
+//!   `probe` those whose age and latest round trip of the backup are T_thresh at most; `frame` those for which the time
+//!   that their missing bytes and those waiting before them take at the backups' bandwidth fits as well. The oldest
+//!   such frame goes first, then new frames: in the order in which they become late. At a switch all frames in flight
+//!   are repeated (§3.6.2), those that come too late last, in room that nothing else takes. Why `all`: on augur-fig12
+//!   (four sessions of 120 s) the stall rate is 0.16 % with `all`, 0.09 % with `probe` and 0.08 % with `frame`, on
+//!   augur-fig13 (twelve) 1.01 % and 0.91 % with `frame`, with as many bytes on LTE. But X₁ may lie where Eq. 8 just
+//!   allows it, and then nothing is rescued: over Wi-Fi that falls from 30 to 1 Mbps for 6 s 9 % of the frames are late
+//!   with `all`, 17 % with `probe`, 13 % with `frame`. And the bandwidth of a path that carries little is its first
+//!   window per round trip: on a lossy primary `frame` rescues a third of what it could.
+//! - RTT_wifi in the switch rule is the latest sample, or the time since which something is in flight and
+//!   nothing was received, if that is longer: a path that has gone silent keeps its last good sample.
+//! - Models count frames that began on the primary. While the backup is primary no samples are taken and no
+//!   thresholds derived; frames from before still get their label. After the return the oldest frame is one
+//!   begun since.
+//! - X₂ holds no age that half of all frames reach (M₁). Looks are spread over time, where a stall weighs as
+//!   much as it lasts, so Eq. 6 soon affords ages below the round trip of the healthy path, and "the round
+//!   trip has left X₂" could not come true any more: one stall of 400 ms in 50 frames was enough to stay on
+//!   the backup for good. A smaller set keeps Eq. 6 all the more.
+//! - "Fewer than two frames" on the primary is measured in bytes against the new frame's size.
+//! - The primary is taken back on evidence only: something was acknowledged on it since, and the latest
+//!   sample is below X₂.
+//! - A primary that is not usable counts as degraded for `augur` and `augur-switch`: new data goes on the
+//!   backup until it is trusted again and its round trip is below X₂ (T_thresh without X₂). `augur-retransmit`
+//!   uses the backup only as long as the primary is not usable.
+//!
+//! # More than two paths
+//!
+//! Primary is the first unmetered path, backups are all metered ones (every other path if none is metered);
+//! further unmetered paths rest unless an option names them, or none of the others can carry data. A primary
+//! path that is gone keeps its part and its model for 5 s, in which unmetered paths, if there are any, back it
+//! up; then the next unmetered path is primary, and stays so when the first comes back. Each packet for the
+//! backup takes the one with the lowest smoothed RTT and room (window and byte budget); Eq. 8 looks at the
+//! shortest round trip among them. With a single path this is `sp`.
+//!
+//! # Options
+//!
+//! | option | default | unit | source |
+//! | --- | --- | --- | --- |
+//! | `delta` | 3.5 | δ, times the share of stalls; 500 MB a month (1.75: 250 MB) | §5.1, §5.4.1 |
+//! | `budget` | none | bytes a month; δ is 3.5 for 500 MB, 1.75 for 250 MB | §5.1 |
+//! | `playing` | 0.25 | hours a day, for `budget` | ours (§5.1 does not print it) |
+//! | `window` | 300 | s, Δ | §5.1 |
+//! | `stall` | 200 | ms, T_thresh | §3.5.1 |
+//! | `stalls` | late | `late` or `reported`, see above | §3.3 (`reported`), ours |
+//! | `probe` | 50 | ms between probes of the backup | §3.5.1 |
+//! | `sample` | 10 | ms between looks at the oldest frame | ours ("periodically", §3.5.1) |
+//! | `primary`, `backup` | auto | path id | ours |
+//! | `rescue` | all | `all`, `probe` or `frame`, see above | §3.5.1 (Eq. 8), ours |
+//! | `learn` | end | `end` or `primary`, see above | ours |
+//!
+//! Cost: a decision looks at the oldest frames only, O(log frames); solving is a pass over 201 states at
+//! most every 20 ms. Memory: 45 kB, some bytes a frame in flight, and 25 kB with `stalls=reported`.
+
+mod away;
+mod entry;
+mod frames;
+mod model;
+mod roles;
+mod window;
+
+pub(super) use entry::{AUGUR, RETRANSMIT, SWITCH, build_augur, build_retransmit, build_switch};
+
+use self::{
+    away::Away,
+    entry::{Learn, Rescue},
+    frames::Frames,
+    model::{Outcome, Settings, Stalls, StateManager},
+    roles::{Choice, Roles},
+};
+use squall_sched::{
+    Assignment, Block, BlockId, Context, Decision, Micros, PathId, PathView, Profile, SchedEvent, Scheduler,
+    Sharing, Work, WorkKind,
+};
+
+/// A primary path that is gone keeps its part for so long: what was learned of it is worth more than what
+/// the next one would start from.
+const KEEPS_PART: Micros = 5_000_000;
+
+/// AUGUR, or one half of it.
+#[derive(Clone, Debug)]
+pub struct Augur {
+    options: entry::Chosen,
+    roles: Option<Roles>,
+    manager: StateManager,
+    frames: Frames,
+    /// Since when the primary path is gone.
+    gone_at: Option<Micros>,
+    /// While a backup is the primary path.
+    away: Option<Away>,
+    /// When something was last acknowledged on the primary path.
+    received_at: Micros,
+    /// When the backups are probed next.
+    probe_at: Micros,
+    /// Backups to probe now, one bit each.
+    to_probe: u8,
+    /// Whether they were probed before, so that their round trips are known.
+    probed: bool,
+}
+
+impl Scheduler for Augur {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        let Some(roles) = self.assign_roles(cx) else {
+            return Decision::idle();
+        };
+        self.judge_overdue(cx.now);
+        self.follow(cx, roles);
+        if self.away.is_none() {
+            self.manager.solve(cx.now);
+            self.retransmit_due(cx.now, roles);
+        }
+        if let Some(path) = self.probe(cx, roles) {
+            return Decision::Probe(path);
+        }
+        let assignment = self.rescue(cx, roles).or_else(|| self.in_line(cx, roles));
+        match assignment.or_else(|| self.rescue_doomed(cx, roles)) {
+            Some(assignment) => Decision::Send(assignment),
+            None => Decision::Idle { wake: self.wake(cx, roles) },
+        }
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        let primary = self.roles.map(|roles| roles.primary);
+        match event {
+            SchedEvent::Acked { block, range, path } if Some(*path) == primary => {
+                self.received_at = cx.now;
+                if let Some(away) = &mut self.away {
+                    away.received();
+                }
+                if let Some(outcome) = self.frames.acked(*block, range, cx.now) {
+                    self.note(cx.now, *block, outcome);
+                }
+            }
+            SchedEvent::Grew { block, .. } => {
+                if let Some(grown) = cx.queue.get(*block) {
+                    self.frames.grow(*block, grown.meta().len);
+                }
+            }
+            SchedEvent::Lost { block, range, .. } => self.frames.look_again(*block, range.start),
+            SchedEvent::Unsent { block, range, .. } => {
+                if cx.queue.get(*block).is_some_and(|b| b.first_sent().is_none()) {
+                    self.frames.never_left(*block, cx.now);
+                }
+                self.frames.look_again(*block, range.start);
+            }
+            SchedEvent::Done { block, delivered } => {
+                let outcome = match self.options.learn {
+                    Learn::End => self.frames.end(*block, *delivered, cx.now),
+                    Learn::Primary => self.frames.end_on_primary(*block, *delivered, cx.now),
+                };
+                if let Some(outcome) = outcome {
+                    self.note(cx.now, *block, outcome);
+                }
+            }
+            SchedEvent::Stalled(block) => {
+                if let Some(outcome) = self.frames.stalled(*block) {
+                    self.manager.note_stall(cx.now, &outcome);
+                }
+            }
+            SchedEvent::PathChanged(id) if Some(*id) == primary => {
+                if let Some(away) = &mut self.away {
+                    away.look(cx.path(*id));
+                }
+            }
+            SchedEvent::Queued(_)
+            | SchedEvent::Acked { .. }
+            | SchedEvent::Parity { .. }
+            | SchedEvent::PathChanged(_) => {}
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        Profile {
+            wants_stalls: self.wants_stalls(),
+            sharing: Sharing::Primary(self.options.primary.0),
+            ..Profile::default()
+        }
+    }
+}
+
+impl Augur {
+    fn wants_stalls(&self) -> bool {
+        self.manager.settings().stalls == Stalls::Reported
+    }
+
+    /// The roles of the paths now. What was learned of one primary path is not true of another.
+    fn assign_roles(&mut self, cx: &Context<'_>) -> Option<Roles> {
+        let former = self.roles;
+        let gone = former.is_some_and(|roles| cx.path(roles.primary).is_none());
+        self.gone_at = self.gone_at.filter(|_| gone).or_else(|| gone.then_some(cx.now));
+        let keeps = self.gone_at.is_none_or(|at| cx.now < at + KEEPS_PART);
+        let kept = former.map(|roles| (roles, keeps));
+        self.roles = Roles::of(cx.paths, self.options.primary, self.options.backup, kept);
+        if let (Some(former), Some(roles)) = (former, self.roles)
+            && former.primary != roles.primary
+        {
+            self.manager = StateManager::new(*self.manager.settings());
+            self.frames = Frames::default();
+            self.away = None;
+            self.received_at = 0;
+        }
+        self.roles
+    }
+
+    /// A frame has ended.
+    fn note(&mut self, now: Micros, id: BlockId, outcome: Outcome) {
+        if !self.manager.note(now, &outcome) && self.wants_stalls() {
+            self.frames.remember(id, outcome);
+        }
+    }
+
+    fn judge_overdue(&mut self, now: Micros) {
+        let before = now.saturating_sub(self.manager.settings().stall);
+        while let Some(outcome) = self.frames.overdue(before, now) {
+            self.manager.note(now, &outcome);
+        }
+    }
+
+    /// Leaves the primary path, or returns to it.
+    fn follow(&mut self, cx: &Context<'_>, roles: Roles) {
+        let primary = cx.path(roles.primary);
+        let backup = roles.backup_rtt(cx.paths);
+        if let Some(away) = &mut self.away {
+            away.look(primary);
+            if backup.is_none() || away.is_over(primary) {
+                self.away = None;
+            }
+            return;
+        }
+        let Some(backup_rtt) = backup else { return };
+        let leave = match primary {
+            None => true,
+            Some(primary) => {
+                self.options.switch
+                    && (!primary.usable
+                        || self.degraded_at(primary, backup_rtt).is_some_and(|at| at <= cx.now))
+            }
+        };
+        if leave {
+            let limit = self.manager.switch_at().unwrap_or(self.manager.settings().stall);
+            self.away = Some(Away::new(limit));
+            self.frames.abandon(cx.now);
+            self.to_probe = 0;
+        }
+    }
+
+    /// When the primary path is to be left if nothing is received on it until then: the oldest frame's age is in
+    /// X₂ and the primary's round trip longer than the backup's.
+    fn degraded_at(&self, primary: &PathView, backup_rtt: Micros) -> Option<Micros> {
+        let first_sent = self.frames.oldest()?;
+        let aged = first_sent + self.manager.switch_at()?;
+        let slower = if primary.latest_rtt > backup_rtt {
+            0
+        } else {
+            // The round trip of what is in flight is at least the silence so far.
+            first_sent.max(self.received_at) + backup_rtt + 1
+        };
+        Some(aged.max(slower))
+    }
+
+    /// Hands frames that have reached X₁ to the backup.
+    fn retransmit_due(&mut self, now: Micros, roles: Roles) {
+        if let Some(age) =
+            self.manager.retransmit_at().filter(|_| self.options.retransmit && roles.backups != 0)
+            && let Some(until) = now.checked_sub(age)
+        {
+            self.frames.hand_over(until);
+        }
+    }
+
+    /// The next backup to probe, if it is time to.
+    fn probe(&mut self, cx: &Context<'_>, roles: Roles) -> Option<PathId> {
+        if self.away.is_none() && roles.backups != 0 && cx.now >= self.probe_at {
+            if self.probed {
+                self.manager.note_backup(cx.now, roles.backup_rtt(cx.paths));
+            }
+            self.probe_at = cx.now + self.options.probe;
+            self.probed = true;
+            self.to_probe =
+                roles.backups(cx.paths).filter(|p| p.has_room()).fold(0, |set, p| set | p.id.bit());
+        }
+        let path = roles.backups(cx.paths).find(|p| self.to_probe & p.id.bit() != 0)?.id;
+        self.to_probe &= !path.bit();
+        Some(path)
+    }
+
+    /// What a backup has to carry of the frames it was given, of those that `rescue` names.
+    fn rescue(&mut self, cx: &Context<'_>, roles: Roles) -> Option<Assignment> {
+        let path = roles.best_with_room(cx.paths)?;
+        let stall = self.manager.settings().stall;
+        let chosen = self.options.rescue;
+        let in_time = |first_sent: Micros, bytes| {
+            let takes = match chosen {
+                Rescue::All => return true,
+                Rescue::Probe => roles.backup_rtt(cx.paths),
+                Rescue::Frame => roles.brings_in(cx.paths, bytes),
+            };
+            takes.is_some_and(|time| cx.now.saturating_add(time) <= first_sent + stall)
+        };
+        let work = self.frames.rescue(cx.queue, roles.backups, in_time)?;
+        let reason = match work.kind {
+            WorkKind::Copy => "late frame, repeated on the backup",
+            WorkKind::Repair => "late frame, lost bytes on the backup",
+            WorkKind::Fresh | WorkKind::Parity | WorkKind::RunParity => {
+                "late frame, rest of it on the backup"
+            }
+        };
+        Some(Assignment::new(work, path.id, reason))
+    }
+
+    /// After a switch all that is in flight is repeated, and what is too late with it: when nothing else is left to
+    /// send, it delays nothing.
+    fn rescue_doomed(&mut self, cx: &Context<'_>, roles: Roles) -> Option<Assignment> {
+        self.away.as_ref()?;
+        let path = roles.best_with_room(cx.paths)?;
+        let work = self.frames.rescue_doomed(cx.queue, roles.backups)?;
+        Some(Assignment::new(work, path.id, "late frame in flight at the switch"))
+    }
+
+    /// First come, first served on the path that is primary at the moment.
+    fn in_line(&mut self, cx: &Context<'_>, roles: Roles) -> Option<Assignment> {
+        let primary = cx.path(roles.primary);
+        if let Some(away) = &mut self.away {
+            if let Some(path) = primary.filter(|p| p.has_room())
+                && let Some(work) = away.copy(cx.queue, path)
+            {
+                return Some(Assignment::new(work, path.id, "probe frame on the path that was left"));
+            }
+            let path = roles.best_with_room(cx.paths)?;
+            let work = cx.queue.next_in_line()?;
+            if let Some(block) = beginning(&work, cx) {
+                away.begin(block, primary);
+            }
+            return Some(Assignment::new(work, path.id, "the backup while the primary is degraded"));
+        }
+        if primary.is_some_and(|primary| !primary.usable) {
+            let path = roles.best_with_room(cx.paths)?;
+            let work = cx.queue.next_in_line()?;
+            return Some(Assignment::new(work, path.id, "the backup while the primary is out of use"));
+        }
+        let path = primary.filter(|p| p.has_room())?;
+        let work = cx.queue.next_in_line()?;
+        if let Some(block) = beginning(&work, cx) {
+            self.frames.begin(work.block, block.meta().len, cx.now);
+        }
+        Some(Assignment::new(work, path.id, "the primary path"))
+    }
+
+    /// When something is to be done if nothing happens before.
+    fn wake(&self, cx: &Context<'_>, roles: Roles) -> Option<Micros> {
+        if self.away.is_some() || roles.backups == 0 || cx.queue.is_empty() {
+            return None;
+        }
+        let retransmit = self.manager.retransmit_at().filter(|_| self.options.retransmit);
+        let retransmit = retransmit.and_then(|age| Some(self.frames.oldest_waiting()? + age));
+        let switch = cx.path(roles.primary).filter(|_| self.options.switch);
+        let switch = switch.and_then(|path| self.degraded_at(path, roles.backup_rtt(cx.paths)?));
+        let times = [retransmit, switch, Some(self.probe_at)];
+        times.into_iter().flatten().filter(|at| *at > cx.now).min()
+    }
+}
+
+/// The block whose first bytes these are.
+fn beginning<'a>(work: &Work, cx: &Context<'a>) -> Option<&'a Block> {
+    cx.queue.get(work.block).filter(|block| work.kind == WorkKind::Fresh && block.first_sent().is_none())
+}

@@ -1,0 +1,112 @@
+//! Counts by state over the last stretch of time (the window Δ of §3.5.2).
+
+use std::collections::VecDeque;
+
+use squall_sched::Micros;
+
+/// Pieces a window is cut into: one leaves at a time, so that counts cover between nine and ten tenths of
+/// the window.
+const PARTS: usize = 10;
+
+/// How often each state was seen within the window.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    /// Oldest first; the last one is being filled. Never empty, never more than [`PARTS`].
+    parts: VecDeque<Box<[u32]>>,
+    /// The sum over all parts.
+    counts: Box<[u32]>,
+    /// How long a part is.
+    part: Micros,
+    /// When the last part is full.
+    ends: Micros,
+}
+
+impl Window {
+    /// Counts for `states` states over `span`.
+    pub(super) fn new(states: usize, span: Micros) -> Self {
+        let none: Box<[u32]> = vec![0; states].into();
+        let part = (span / PARTS as Micros).max(1);
+        Self { parts: VecDeque::from([none.clone()]), counts: none, part, ends: 0 }
+    }
+
+    /// Notes that `state` was seen `times` times.
+    pub(super) fn add(&mut self, now: Micros, state: usize, times: u32) {
+        self.forget(now);
+        if let Some(last) = self.parts.back_mut() {
+            last[state] = last[state].saturating_add(times);
+            self.counts[state] = self.counts[state].saturating_add(times);
+        }
+    }
+
+    /// The counts, once what is too old has left.
+    pub(super) fn counts(&mut self, now: Micros) -> &[u32] {
+        self.forget(now);
+        &self.counts
+    }
+
+    fn forget(&mut self, now: Micros) {
+        if now < self.ends {
+            return;
+        }
+        let passed = (now - self.ends) / self.part + 1;
+        for _ in 0..passed.min(PARTS as Micros) {
+            self.turn();
+        }
+        self.ends += passed * self.part;
+    }
+
+    /// Starts a new part, in the memory of the one that leaves.
+    fn turn(&mut self) {
+        let oldest = if self.parts.len() < PARTS { None } else { self.parts.pop_front() };
+        let mut part = oldest.unwrap_or_else(|| vec![0; self.counts.len()].into());
+        for (count, old) in self.counts.iter_mut().zip(part.iter_mut()) {
+            *count -= std::mem::take(old);
+        }
+        self.parts.push_back(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    #[test]
+    fn what_is_older_than_the_window_is_forgotten() {
+        let mut window = Window::new(3, 1000);
+        window.add(0, 1, 1);
+        window.add(450, 2, 4);
+        assert_eq!(window.counts(899), [0, 1, 4]);
+        assert_eq!(window.counts(1000), [0, 0, 4], "the first tenth has left");
+        assert_eq!(window.counts(1399), [0, 0, 4]);
+        assert_eq!(window.counts(1400), [0, 0, 0]);
+        window.add(1_000_000, 0, 7);
+        assert_eq!(window.counts(1_000_000), [7, 0, 0], "after a long silence");
+    }
+
+    proptest! {
+        /// Each sample counts for at least nine tenths of the window and is gone after the window.
+        #[test]
+        fn counts_are_those_of_the_last_parts(
+            samples in vec((0..400u64, 0..4usize, 1..5u32), 0..60), idle in 0..2500u64,
+        ) {
+            let mut window = Window::new(4, 1000);
+            let mut now = 0;
+            let mut all = Vec::new();
+            for (pause, state, times) in samples {
+                now += pause;
+                window.add(now, state, times);
+                all.push((now, state, times));
+            }
+            now += idle;
+            let mut expected = [0; 4];
+            for (at, state, times) in all {
+                if now / 100 - at / 100 < 10 {
+                    expected[state] += times;
+                }
+            }
+            prop_assert_eq!(window.counts(now), expected);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! DEMS: one block after the other, each arriving over all paths at the same time.
+//!
+//! Source: Guo et al., "Accelerating Multipath Transport Through Balanced Subflow Completion" (MobiCom
+//! 2017), as DAMS (INFOCOM 2022, §II and §V) describes it and compares with it. A block is divided so that
+//! the time to send its part plus the one-way delay is the same on every path that takes part:
+//!
+//! ```text
+//! waiting_i + size_i / BW_i + OWD_i = T,   Σ size_i = size
+//! ```
+//!
+//! which is the earliest time at which the block can be complete. A path whose one-way delay alone is longer
+//! takes nothing. The subflows are decoupled: a path that has sent its part begins with the next block
+//! while the others still send this one, so with paths of unequal delay different blocks are under way at
+//! a time. Blocks go in the order of handing over; deadlines and priorities play no part.
+//!
+//! - `BW_i` is window over smoothed RTT and `OWD_i` the one-way delay from the peer's receive times. The paper
+//!   halves the RTT.
+//! - `waiting_i` is what was given to the path and not sent yet, over `BW_i`.
+//! - Lost bytes are part of their block and divided again with the rest of it.
+//! - The paper's optional reinjection of a block's last bytes on the other subflow is left out: what DAMS
+//!   compares with, and what DAMS-C and STORM take over, is the division.
+//!
+//! Takes no options, and any number of paths: the paper's two are the case of the sum above with two terms.
+
+use squall_sched::{
+    Block, BuildError, Context, Decision, Entry, Options, PathView, Profile, SchedEvent, Scheduler,
+    plan::{FRONT, Plan},
+};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "dems",
+    summary: "one block after the other, each arriving over all paths at the same time",
+    source: "Guo et al., MobiCom 2017; baseline of DAMS",
+    options: &[],
+    signal: false,
+};
+
+pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    Ok(Box::new(Dems::default()))
+}
+
+/// First come, first served, with simultaneous subflow completion.
+#[derive(Clone, Debug, Default)]
+pub struct Dems {
+    plan: Plan,
+}
+
+impl Scheduler for Dems {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        if self.plan.is_obsolete(cx) {
+            let with_lost = cx.queue.with_lost();
+            let without = cx.queue.with_fresh().filter(|b| !b.meta().reliable || b.lost_bytes() == 0);
+            self.plan.begin(cx, with_lost.chain(without).map(|b| b.meta().id).take(FRONT));
+        }
+        let place = |plan: &mut Plan, block: &Block| equal_arrival(plan, cx, block);
+        match self.plan.next(cx, |_| "arrives with the rest of its block", place) {
+            Some(assignment) => Decision::Send(assignment),
+            None => Decision::Idle { wake: self.plan.review_at(cx) },
+        }
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
+        self.plan.on_event(event);
+    }
+
+    fn profile(&self) -> Profile {
+        Profile { follows_queue: false, ..Profile::default() }
+    }
+}
+
+/// Divides a block so that its parts arrive at the same time.
+pub(super) fn equal_arrival(plan: &mut Plan, cx: &Context<'_>, block: &Block) {
+    equal_arrival_over(plan, cx, block, |_| false);
+}
+
+/// The same without the paths that are closed to the block.
+pub(super) fn equal_arrival_over(
+    plan: &mut Plan,
+    cx: &Context<'_>,
+    block: &Block,
+    is_closed: impl Fn(&PathView) -> bool,
+) {
+    let mut pipes = plan.pipes(cx, |path| path.owd);
+    pipes.close(cx.paths, is_closed);
+    let shares = Plan::divide(block, cx.paths, &pipes);
+    plan.place(block.meta().id, cx.paths, &shares);
+}
