@@ -1,12 +1,16 @@
 //! The schedulers of published systems, reimplemented, so that they can be compared on one engine.
 //!
-//! | file | system | published |
-//! | --- | --- | --- |
-//! | [`ras`](schedulers::ras) | RAS, the scheduler of STORM | USENIX ATC 2025 |
-//! | [`dams`](schedulers::dams) | DAMS | INFOCOM 2022 |
-//! | [`ninetails`](schedulers::ninetails) | NineTails | 2022 |
-//! | [`augur`](schedulers::augur) | AUGUR | NSDI 2024 |
-//! | [`ecf`](schedulers::ecf), [`blest`](schedulers::blest), [`raven`](schedulers::raven), [`srpt_ecf`](schedulers::srpt_ecf), [`dems`](schedulers::dems) | what these were compared with | see each |
+//! | module | source |
+//! | --- | --- |
+//! | [`ras`](schedulers::ras) | STORM, USENIX ATC 2025 |
+//! | [`dams`](schedulers::dams) | DAMS, INFOCOM 2022 |
+//! | [`ninetails`](schedulers::ninetails) | the paper of MAppLE and NineTails |
+//! | [`augur`](schedulers::augur) | AUGUR, NSDI 2024 |
+//! | [`ecf`](schedulers::ecf) | CoNEXT 2017; a baseline of AUGUR |
+//! | [`blest`](schedulers::blest) | IFIP Networking 2016; a baseline of AUGUR |
+//! | [`raven`](schedulers::raven) | MobiCom 2018; a baseline of AUGUR |
+//! | [`dems`](schedulers::dems) | MobiCom 2017; a baseline of DAMS |
+//! | [`srpt_ecf`](schedulers::srpt_ecf) | FIT 2020; a baseline of DAMS |
 //!
 //! Each is a file or folder that opens with its source, its equations and the decisions where the paper is silent.
 //!
