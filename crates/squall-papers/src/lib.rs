@@ -29,7 +29,7 @@ mod near_tail;
 mod remaining;
 pub mod schedulers;
 
-pub use near_tail::{near_tail, recovery_time};
+pub use near_tail::near_tail;
 use squall_sched::Registry;
 
 /// The schedulers of `squall-sched` and those of this crate.

@@ -24,7 +24,7 @@ pub fn near_tail(remaining: u64, rate: u64, rtt: Micros, rto_min: Micros) -> boo
 
 /// How long after its first transmission a lost packet arrives, if it is sent again on a path with that
 /// `rtt`: after fast retransmission or the timeout, whichever is sooner.
-pub fn recovery_time(rtt: Micros, rto_min: Micros) -> Micros {
+fn recovery_time(rtt: Micros, rto_min: Micros) -> Micros {
     rtt.min(rto_min).saturating_add(rtt / 2)
 }
 

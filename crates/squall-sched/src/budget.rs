@@ -67,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{BlockQueue, Registry};
+    use crate::BlockQueue;
 
     fn cap(text: &str) -> Result<Option<u64>, UnitError> {
         text.parse::<Cap>().map(|cap| cap.0)
@@ -119,18 +119,6 @@ mod tests {
             let expected = Profile { metered_cap: Some(expected), ..Own(own).profile() };
             assert_eq!(capped.profile(), expected);
             assert_eq!(capped.next(&cx), Decision::Idle { wake: Some(7) });
-        }
-    }
-
-    #[test]
-    fn every_scheduler_takes_a_cap() {
-        let registry = Registry::standard();
-        for entry in registry.entries() {
-            let capped = registry.build(&format!("{}(cap=250MB)", entry.name)).expect(entry.name);
-            assert_eq!(capped.profile().metered_cap, Some(250_000_000), "{}", entry.name);
-            let free = registry.build(&format!("{}(cap=none)", entry.name)).expect(entry.name);
-            assert_eq!(free.profile().metered_cap, None, "{}", entry.name);
-            assert!(entry.options.iter().all(|option| option.name != "cap"), "{}: taken", entry.name);
         }
     }
 

@@ -48,8 +48,9 @@
 //! **Policers.** Many losses at once without a queue, that end below the rate that passed meanwhile, are a policer's. Its rate bounds
 //! window, pacing and capacity, and is exceeded seldom and by little to see whether it still holds (`policer.rs`).
 //!
-//! **Start.** Up to three times what the window has delivered may be in flight, leaves within a third of a round trip, and is no more
-//! than arrives in `R + 2·T` at the present rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no longer grows.
+//! **Start.** Up to three times what the window has delivered may be in flight, leaves within a third of a round trip, and is
+//! no more than arrives in `R + 2·T` at the present rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by
+//! congestion, or a rate that no longer grows.
 //!
 //! Findings, and what was tried and left out: `docs/congestion.md`.
 

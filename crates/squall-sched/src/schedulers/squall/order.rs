@@ -83,8 +83,8 @@ impl Order {
         self.kept.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
 
-    /// What a byte would have been worth to the blocks that others displaced, in units of [`crate::BlockMeta::value`]. Nothing where blocks need
-    /// others: what a reference saves is not known before all that needs it has been handed over.
+    /// The value that a byte would have had in the blocks that others displaced, in units of [`crate::BlockMeta::value`]; 0 where
+    /// blocks need others: what a reference saves is unknown before all that needs it has been handed over.
     pub(super) fn opportunity_cost(&self) -> f64 {
         self.opportunity_cost
     }
