@@ -1,6 +1,6 @@
-//! Quantities as people write them: `"20mbps"`, `"15ms"`, `"75kB"`, `"0.1%"`; and the [`Role`] of a path.
+//! Quantities as people write them: `"20mbps"`, `"15ms"`, `"75kB"`, `"0.1%"`; points in [`Time`]; and the [`Role`] of a path.
 //!
-//! Every other type holds a whole number. It is parsed with [`FromStr`] and, with the feature `serde`, deserialised from
+//! Each quantity holds a whole number. It is parsed with [`FromStr`] and, with the feature `serde`, deserialised from
 //! text or a plain number. It prints in the largest unit that fits, without rounding, so printed values parse
 //! back to themselves.
 
@@ -8,6 +8,7 @@
 
 pub mod format;
 mod role;
+mod time;
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -15,6 +16,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 pub use role::Role;
+pub use time::Time;
 
 /// A point in time or a span of it, in microseconds. The caller chooses the epoch: the start of a run or of a session.
 pub type Micros = u64;
@@ -58,7 +60,7 @@ pub struct Rate(u64);
 
 /// A span of time in microseconds: `"15ms"`, `"3s"`, `"250us"`, `"2min"`; only `"0"` may go without a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Span(Micros);
+pub struct Span(u64);
 
 /// A size in bytes: `"1500B"`, `"75kB"` (75,000), `"100KiB"` (102,400); a number without unit is bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -82,7 +84,7 @@ impl Rate {
 
 impl Span {
     /// A span in microseconds.
-    pub const fn from_micros(micros: Micros) -> Self {
+    pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
@@ -92,7 +94,7 @@ impl Span {
     }
 
     /// Microseconds.
-    pub const fn micros(self) -> Micros {
+    pub const fn micros(self) -> u64 {
         self.0
     }
 
