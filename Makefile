@@ -251,7 +251,7 @@ fuzz:
 # each; then, with ffmpeg, live video for as long over links that fail alternately.
 SOAK_MINUTES = $(or $(MINUTES),30)
 soak: tools
-	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli -p squall-testing
+	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli -p squall-testkit
 	@scripts/soak.py $(SOAK_MINUTES)
 	@if command -v ffmpeg >/dev/null; then scripts/soak.sh $(SOAK_MINUTES); \
 	else echo "not run: the decoded video: apt-get install ffmpeg"; fi

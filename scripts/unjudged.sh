@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Counts the tests that were not judged, from the file that they wrote (crates/squall-testing, `unjudged`):
+# Counts the tests that were not judged, from the file that they wrote (crates/squall-testkit, `unjudged`):
 #
 #   unjudged.sh FILE
 #

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use squall_testing::{program::Scratch, skipped};
+use squall_testkit::{program::Scratch, skipped};
 
 /// What a static library needs of the system.
 const SYSTEM: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];

@@ -4,7 +4,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use squall_testing::{program::Scratch, skipped};
+use squall_testkit::{program::Scratch, skipped};
 
 const SCENARIO: &str = r#"
 name = "gstreamer"

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn examples_in_help_can_be_copied() {
-        let lines = squall_testing::check_help(Cli::command(), &["squall ", "tar ", "SQUALL_"]);
+        let lines = squall_testkit::check_help(Cli::command(), &["squall ", "tar ", "SQUALL_"]);
         assert!(lines > 10, "only {lines} lines of examples");
     }
 }

@@ -6,7 +6,7 @@ mod common;
 use std::net::UdpSocket;
 
 use common::{Receiver, Scratch, failure, run};
-use squall_testing::foreign;
+use squall_testkit::foreign;
 
 fn line(text: &str) -> (String, Option<i32>) {
     (format!("squall: {text}"), Some(1))
@@ -110,12 +110,12 @@ fn without_ipv6(args: &[&str]) -> Option<(String, Option<i32>)> {
     command.args(["--signal=TERM", "2", "python3"]).arg(script).arg(env!("CARGO_BIN_EXE_squall")).args(args);
     let output = match command.env_remove("SQUALL_TOKEN").output() {
         Ok(output) if matches!(output.status.code(), Some(77 | 127)) => {
-            squall_testing::skipped("python3, or its filter of system calls, is missing");
+            squall_testkit::skipped("python3, or its filter of system calls, is missing");
             return None;
         }
         Ok(output) => output,
         Err(error) => {
-            squall_testing::skipped(&format!("there is no timeout (coreutils): {error}"));
+            squall_testkit::skipped(&format!("there is no timeout (coreutils): {error}"));
             return None;
         }
     };

@@ -12,7 +12,7 @@ fn transfers_between_namespaces_survive_the_loss_of_a_link() {
     match output.status.code() {
         Some(0) => assert!(printed.ends_with("all as it should be\n")),
         // The line above says why.
-        Some(77) => squall_testing::skipped(printed.trim_start_matches("skipped: ")),
+        Some(77) => squall_testkit::skipped(printed.trim_start_matches("skipped: ")),
         code => panic!("code {code:?}\n{printed}{}", String::from_utf8_lossy(&output.stderr)),
     }
 }

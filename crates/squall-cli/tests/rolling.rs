@@ -24,7 +24,7 @@ use std::{
 };
 
 use common::{Scratch, ends_within, signal, squall};
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 
 const TOKEN: &str = "a token for tests";
 

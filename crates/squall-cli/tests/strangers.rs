@@ -12,7 +12,7 @@ use common::{
     Receiver, Scratch, failure,
     peer::{Peer, header},
 };
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 const TOKEN: &str = "a token for tests";
 

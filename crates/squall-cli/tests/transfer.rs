@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{Receiver, Scratch, squall};
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 /// Sends and receives one file; both must succeed.
 fn transfer(scratch: &Scratch, content: &[u8], more: &[&str]) -> (Vec<u8>, String, String) {

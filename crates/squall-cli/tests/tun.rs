@@ -4,14 +4,14 @@
 
 use std::{path::Path, process::Command};
 
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 
 /// Runs tests of the script.
 fn run(tests: &[&str]) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tun.py");
     let mut command = Command::new("python3");
     let Ok(output) = command.arg(script).arg(env!("CARGO_BIN_EXE_squall")).args(tests).output() else {
-        return squall_testing::skipped("there is no python3");
+        return squall_testkit::skipped("there is no python3");
     };
     let printed = String::from_utf8_lossy(&output.stdout);
     println!("{printed}");
@@ -19,7 +19,7 @@ fn run(tests: &[&str]) {
     match output.status.code() {
         Some(0) => assert!(printed.ends_with("all as it should be\n")),
         Some(75) => assert_duration!(false, "{last}"),
-        Some(77) => squall_testing::skipped(last.trim_start_matches("skipped: ")),
+        Some(77) => squall_testkit::skipped(last.trim_start_matches("skipped: ")),
         code => panic!("code {code:?}\n{printed}{}", String::from_utf8_lossy(&output.stderr)),
     }
 }

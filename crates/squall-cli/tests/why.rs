@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{failure, run};
-use squall_testing::network::Network;
+use squall_testkit::network::Network;
 use squall_tunnel::{
     Config, FlowConfig, Tunnel,
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, Token, TrustConfig},

@@ -12,7 +12,6 @@ use noq_proto::{DatagramEvent, EndpointConfig, FourTuple, crypto::rustls::QuicCl
 use squall_proto::{
     ALPN, AcceptFilter, Block, ClientTls, CloseReason, Config, Endpoint, Event, Fingerprint, Limits, NetPath,
     ServerTls, SessionId, Target,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
 /// Time of a packet on its way, and the step of the clock.
@@ -27,9 +26,8 @@ fn server_config() -> Config {
 }
 
 fn identity() -> ServerTls {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("is made");
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    ServerTls::new(vec![made.cert.der().clone()], key).expect("belong together")
+    let (certificate, key) = squall_testkit::certificate("localhost");
+    ServerTls::new(vec![certificate], key).expect("belong together")
 }
 
 /// A client of QUIC that sends what the test writes and nothing else.

@@ -11,8 +11,7 @@ use noq_proto::{DatagramEvent, FourTuple, PathStatus, crypto::rustls::QuicClient
 use rustls::RootCertStore;
 use squall_proto::{
     ALPN, Block, ClientTls, Config, Endpoint, Event, Limits, NetPath, PathChange, ServerTls, SessionId,
-    Target,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    Target, pki_types::CertificateDer,
 };
 
 /// Time of a packet on its way, and the step of the clock.
@@ -35,9 +34,7 @@ fn server_config() -> Config {
 }
 
 fn identity() -> (ServerTls, CertificateDer<'static>) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("is made");
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let certificate = made.cert.der().clone();
+    let (certificate, key) = squall_testkit::certificate("localhost");
     (ServerTls::new(vec![certificate.clone()], key).expect("belong together"), certificate)
 }
 

@@ -48,7 +48,7 @@ fn properties(bytes: &[u8]) -> HashMap<String, OwnedValue> {
 
 #[cfg(test)]
 mod tests {
-    use squall_testing::replay;
+    use squall_testkit::replay;
 
     #[test]
     fn corpora() {

@@ -319,7 +319,7 @@ impl Input<'_> {
 
 #[cfg(test)]
 mod tests {
-    use squall_testing::replay;
+    use squall_testkit::replay;
 
     #[test]
     fn corpora() {

@@ -9,7 +9,7 @@ use std::{
 
 use common::*;
 use squall::{Block, CloseReason, Connect, Interfaces, Session, Trust};
-use squall_testing::network::Network;
+use squall_testkit::network::Network;
 use squall_tunnel::{Config, Tunnel, config::Side};
 
 /// The same, through a network.

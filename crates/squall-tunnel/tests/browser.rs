@@ -18,7 +18,7 @@ use std::{
 
 use common::*;
 use serde_json::{Value, json};
-use squall_testing::{browser::Browser, network::Network};
+use squall_testkit::{browser::Browser, network::Network};
 use squall_tunnel::{Tunnel, config::Side};
 
 /// Width of a phone.

@@ -15,7 +15,7 @@ use std::{
 
 use common::*;
 use squall::{Block, CloseReason, Connect, Trust};
-use squall_testing::program::Scratch;
+use squall_testkit::program::Scratch;
 use squall_tunnel::{
     Config, FlowConfig, Tunnel,
     config::{ConnectConfig, Side, TrustConfig},

@@ -12,7 +12,7 @@ use std::{
 
 use common::{tenants::*, *};
 use squall::{Block, Channel, Connect, Interfaces, Session, Trust};
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 use squall_tunnel::Tunnel;
 
 /// Datagrams of the innocent tenant in one measurement, 5 ms apart.

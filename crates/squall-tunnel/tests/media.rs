@@ -78,7 +78,7 @@ fn has_ffmpeg() -> bool {
     if found.is_ok_and(|status| status.success()) {
         return true;
     }
-    squall_testing::skipped("ffmpeg is missing");
+    squall_testkit::skipped("ffmpeg is missing");
     false
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::*;
-use squall_testing::namespace::{self, Namespace, run};
+use squall_testkit::namespace::{self, Namespace, run};
 use squall_tunnel::{
     Config, Tunnel,
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, TrustConfig},

@@ -10,7 +10,7 @@ use std::{
 
 use common::*;
 use serde_json::Value;
-use squall_testing::{assert_duration, network::Network};
+use squall_testkit::{assert_duration, network::Network};
 use squall_tunnel::{
     Tunnel,
     config::Side,

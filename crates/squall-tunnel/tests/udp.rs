@@ -5,7 +5,7 @@ mod common;
 use std::{net::UdpSocket, time::Duration};
 
 use common::*;
-use squall_testing::assert_duration;
+use squall_testkit::assert_duration;
 use squall_tunnel::{Status, Tunnel, config::Token};
 
 #[test]

@@ -190,7 +190,7 @@ mod tests {
     fn the_kernel_routes_to_loopback_over_loopback() {
         let mut kernel = match Kernel::open() {
             Ok(kernel) => kernel,
-            Err(error) => return squall_testing::skipped(&format!("there is no netlink: {error}")),
+            Err(error) => return squall_testkit::skipped(&format!("there is no netlink: {error}")),
         };
         let here = IpAddr::from(Ipv4Addr::LOCALHOST);
         let route = kernel.route(here, Query::default()).expect("is answered").expect("there is one");

@@ -19,7 +19,7 @@ use squall::{
     Block, Config, Connect, Endpoint, Identity, Interfaces, Session, Trust, destination_id,
     quic_lb::{QuicLb, QuicLbServer, ServerId},
 };
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 const SERVERS: usize = 3;
 const WORKERS: usize = 3;

@@ -8,7 +8,7 @@ use common::{ip, request, server, within};
 use squall::{
     Config, Connect, ConnectError, Endpoint, Fingerprint, Identity, Interfaces, ListenError, Trust,
 };
-use squall_testing::foreign;
+use squall_testkit::foreign;
 
 fn quick() -> Config {
     Config { connect_timeout: Duration::from_millis(300), ..Config::default() }

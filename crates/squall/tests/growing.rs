@@ -8,7 +8,7 @@ use common::{next_block, pair, within};
 use squall::{
     Arrival, Block, BlockFate, BlockOptions, Channel, Config, Limits, Missed, Part, Session, WriteError,
 };
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 /// The next part of a block.
 async fn next_part(session: &Session) -> Part {

@@ -14,7 +14,7 @@ use common::{ip, next_block, request, server, within};
 use squall::{
     Block, Config, Connect, Endpoint, Identity, PathChange, PathEvent, Session, Trust, sched::PathState,
 };
-use squall_testing::{
+use squall_testkit::{
     assert_duration, in_real_time,
     namespace::{self, Namespace, run},
 };

@@ -9,7 +9,7 @@ use squall::{
     Block, BlockFate, Channel, CloseReason, Config, Connect, Endpoint, FinishError, Interfaces, Limits,
     PathChange, SendError, Session, Trust,
 };
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 /// Waits until `count` paths are up.
 async fn paths_up(session: &Session, count: usize) {
@@ -396,7 +396,7 @@ fn sessions_run_over_ipv6() {
         let identity = squall::Identity::self_signed("localhost").expect("is made");
         let tls = identity.server_tls().expect("is valid");
         let Ok(endpoint) = Endpoint::listen("[::]:0", &tls, Config::default()) else {
-            return squall_testing::skipped("this machine has no IPv6");
+            return squall_testkit::skipped("this machine has no IPv6");
         };
         let port = endpoint.local_addrs()[0].port();
         for host in ["[::1]", "127.0.0.1"] {

@@ -8,7 +8,7 @@ use common::{ip, relay::Relay, server, within};
 use squall::{
     Block, Config, Connect, ConnectError, Endpoint, Identity, Period, Quota, Quotas, Session, Trust,
 };
-use squall_testing::in_real_time;
+use squall_testkit::in_real_time;
 
 const METERED: &str = "127.0.0.2";
 const FREE: &str = "127.0.0.3";

@@ -9,7 +9,7 @@ use std::{
 
 use common::{ip, next_block, within};
 use squall::{Block, Config, Connect, Endpoint, Identity, Interfaces, Trust};
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 
 /// How long a connection may take although an address leads nowhere.
 const SOON: Duration = Duration::from_millis(500);

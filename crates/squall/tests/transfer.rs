@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{LIMIT, next_block, pair, request, server, within};
 use squall::{Block, BlockFate, CloseReason, Config, Limits, PathChange};
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 #[test]
 fn both_paths_come_up() {

@@ -22,7 +22,7 @@ use squall::{
     Block, Config, Connect, Endpoint, Identity, Interfaces, Limits, ListenError, MAX_WORKERS, Session, Trust,
     WorkerStats,
 };
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 fn workers(workers: usize) -> Config {
     Config { workers, ..Config::default() }

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn examples_in_help_can_be_copied() {
-        let lines = squall_testing::check_help(Cli::command(), &["squall-lab ", "squall "]);
+        let lines = squall_testkit::check_help(Cli::command(), &["squall-lab ", "squall "]);
         assert!(lines > 30, "only {lines} lines of examples");
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Scratch, run};
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 
 #[test]
 fn a_short_demo_reports_what_it_measured() {

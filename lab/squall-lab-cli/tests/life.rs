@@ -6,7 +6,7 @@ use serde_json::Value;
 
 #[test]
 fn the_third_hour_takes_no_more_than_the_second() {
-    squall_testing::in_real_time(|| {
+    squall_testkit::in_real_time(|| {
         let program = env!("CARGO_BIN_EXE_squall-lab");
         let output = Command::new(program).args(["bench", "life", "--hours", "3", "--json", "-"]).output();
         let output = output.expect("starts");
@@ -33,6 +33,6 @@ fn the_third_hour_takes_no_more_than_the_second() {
             assert_eq!(seen["times"], 3, "{seen}");
             assert!(seen["frames"].as_u64() > seen["lost"].as_u64(), "{seen}");
         }
-        squall_testing::assert_duration!(slow.is_empty(), "{slow:?}");
+        squall_testkit::assert_duration!(slow.is_empty(), "{slow:?}");
     });
 }

@@ -11,7 +11,7 @@ const EXPERIMENT: &str = include_str!("common/narrow.toml");
 
 /// Runs `examples/own_laboratory.rs`.
 fn run(args: &[&str]) -> Output {
-    Command::new(squall_testing::program::sibling(LAB, "examples/own_laboratory"))
+    Command::new(squall_testkit::program::sibling(LAB, "examples/own_laboratory"))
         .args(args)
         .output()
         .expect("starts")

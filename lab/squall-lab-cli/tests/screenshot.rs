@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{Scratch, run};
-use squall_testing::browser::{FLAGS, installed};
+use squall_testkit::browser::{FLAGS, installed};
 
 /// Width and height of the window, in pixels.
 const SIZE: (u32, u32) = (1_100, 2_600);

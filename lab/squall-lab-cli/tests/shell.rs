@@ -278,7 +278,7 @@ fn a_session_has_paths_of_both_versions_of_ip() {
 fn has_ipv6() -> bool {
     let is_there = Path::new("/proc/net/if_inet6").exists();
     if !is_there {
-        squall_testing::skipped("this system has no IPv6");
+        squall_testkit::skipped("this system has no IPv6");
     }
     is_there
 }
@@ -288,7 +288,7 @@ fn have(program: &str, option: &str) -> bool {
     let run = Command::new(program).arg(option).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let works = run.is_ok_and(|status| status.success());
     if !works {
-        squall_testing::skipped(&format!("{program} {option} does not work"));
+        squall_testkit::skipped(&format!("{program} {option} does not work"));
     }
     works
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{Scratch, failure, lab, shell_is_possible, squall};
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 
 /// Packets of a transport stream in a datagram, and the bytes of one.
 const PACKETS: usize = 7;

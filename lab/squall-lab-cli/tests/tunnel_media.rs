@@ -115,7 +115,7 @@ fn have(programs: &[(&str, &[&str])]) -> bool {
     for (program, args) in programs {
         let run = Command::new(program).args(*args).stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !run.is_ok_and(|status| status.success()) {
-            squall_testing::skipped(&format!("{program} {} does not work", args.join(" ")));
+            squall_testkit::skipped(&format!("{program} {} does not work", args.join(" ")));
             return false;
         }
     }

@@ -7,7 +7,7 @@ mod common;
 use std::{ffi::OsStr, path::Path};
 
 use common::{Scratch, failure, lab, run, shell_is_possible};
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 
 /// Of these those who can be tried: what is not installed cannot.
 fn ready<'a>(transports: &[&'a str]) -> Vec<&'a str> {
@@ -70,7 +70,7 @@ fn each_transport_carries_the_same_frames() {
 #[test]
 fn each_transport_carries_them_over_ipv6() {
     if !Path::new("/proc/net/if_inet6").exists() {
-        return squall_testing::skipped("this system has no IPv6");
+        return squall_testkit::skipped("this system has no IPv6");
     }
     let more = ["udp-single", "noq-multipath", "mptcp", "srt-120ms", "rist-duplicate-120ms", "tquic-minrtt"];
     assert_each_carries("versus-ipv6", &more, &["--ipv6".as_ref()]);

@@ -17,7 +17,7 @@ use squall_media::studio::{Coding, Programs, check};
 fn equipped() -> bool {
     let missing = Coding::ALL.into_iter().find_map(|coding| check(&Programs::default(), coding).err());
     if let Some(error) = &missing {
-        squall_testing::skipped(&error.to_string());
+        squall_testkit::skipped(&error.to_string());
     }
     missing.is_none()
 }

@@ -13,7 +13,7 @@ pub fn scenario(input: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use squall_testing::replay;
+    use squall_testkit::replay;
 
     #[test]
     fn corpora() {

@@ -29,7 +29,7 @@ pub fn annexb(input: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use squall_testing::replay;
+    use squall_testkit::replay;
 
     #[test]
     fn corpora() {

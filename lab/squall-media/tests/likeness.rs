@@ -58,7 +58,7 @@ fn filter(folder: &Folder, filter: &str, size: &str) -> (Vec<String>, String) {
 #[test]
 fn ffmpeg_measures_the_same() {
     if Command::new("ffmpeg").arg("-version").output().is_err() {
-        squall_testing::skipped("ffmpeg is not installed");
+        squall_testkit::skipped("ffmpeg is not installed");
         return;
     }
     // At some widths, such as 312, the filter's fast code is off by 0.0006 itself.

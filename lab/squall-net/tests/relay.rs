@@ -8,7 +8,7 @@ use std::{
 };
 
 use squall_net::{Direction, PathConfig, PathEvent, Relay, relay::HEADERS};
-use squall_testing::{assert_duration, in_real_time};
+use squall_testkit::{assert_duration, in_real_time};
 use squall_units::Span;
 
 fn socket() -> UdpSocket {

@@ -19,13 +19,13 @@ fn main() {
         Ok(privilege) => println!("namespaces by {privilege:?}"),
         Err(error) => {
             assert!(!must_be_possible, "{error}");
-            return squall_testing::skipped(&error.to_string());
+            return squall_testkit::skipped(&error.to_string());
         }
     }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for (name, test) in measure::TESTS {
         if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
-            let judged = squall_testing::in_real_time(test);
+            let judged = squall_testkit::in_real_time(test);
             println!("test {name} ... {}", if judged { "ok" } else { "excused" });
         }
     }

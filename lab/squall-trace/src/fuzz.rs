@@ -62,7 +62,7 @@ fn one_line(words: &str) {
 
 #[cfg(test)]
 mod tests {
-    use squall_testing::replay;
+    use squall_testkit::replay;
 
     #[test]
     fn corpora() {

@@ -205,7 +205,7 @@ pub(crate) mod fuzz {
 
     #[test]
     fn corpus() {
-        squall_testing::replay("transfer", transfer);
+        squall_testkit::replay("transfer", transfer);
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use squall_testing::program::{Scratch, ends_within, failure, signal};
+pub(crate) use squall_testkit::program::{Scratch, ends_within, failure, signal};
 
 /// The program.
 pub(crate) fn squall() -> Command {

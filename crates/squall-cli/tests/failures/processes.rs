@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall_testing::assert_duration;
+use squall_testkit::assert_duration;
 
 const TOKEN: &str = "a token for tests";
 
@@ -262,7 +262,7 @@ fn a_log_that_is_not_read_holds_up_neither_the_flow_nor_the_end() {
         let full = if which == "entry" { &mut pair.entry } else { &mut pair.exit };
         full.signal("TERM");
         let (begin, ended) =
-            (Instant::now(), squall_testing::program::ends_within(&mut full.child, PATIENCE));
+            (Instant::now(), squall_testkit::program::ends_within(&mut full.child, PATIENCE));
         assert_eq!(ended, Some(0), "{which}");
         println!("{which}: ended after {:?}", begin.elapsed());
         assert_duration!(begin.elapsed() < Duration::from_secs(1), "{which}: {:?}", begin.elapsed());

@@ -19,7 +19,7 @@ use crate::common::{
     peer::{Peer, header},
     squall,
 };
-use squall_testing::pattern;
+use squall_testkit::pattern;
 
 /// Longer than the 30 s after which a session without an answer is over.
 const OUTAGE: Duration = Duration::from_secs(38);

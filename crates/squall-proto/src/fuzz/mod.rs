@@ -87,8 +87,8 @@ mod tests {
 
     #[test]
     fn corpora() {
-        squall_testing::replay("session", super::session);
-        squall_testing::replay("connection_id", super::connection_id);
-        squall_testing::replay("pair", super::pair);
+        squall_testkit::replay("session", super::session);
+        squall_testkit::replay("connection_id", super::connection_id);
+        squall_testkit::replay("pair", super::pair);
     }
 }

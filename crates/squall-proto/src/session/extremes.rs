@@ -7,7 +7,6 @@ use std::{
 };
 
 use bytes::BytesMut;
-use rustls::pki_types::PrivateKeyDer;
 
 use super::*;
 use crate::{BlockOptions, ClientTls, Endpoint, NetPath, ServerTls, SessionId, Target};
@@ -32,9 +31,7 @@ struct Pair {
 impl Pair {
     /// Two ends that are connected, if they can be, within a minute.
     fn new(config: &Config) -> Self {
-        let made = rcgen::generate_simple_self_signed(vec!["squall.test".into()]).expect("is made");
-        let chain = made.cert.der().clone();
-        let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+        let (chain, key) = squall_testkit::certificate("squall.test");
         let server = ServerTls::new(vec![chain.clone()], key).expect("is valid");
         let now = Instant::now();
         let mut client = Endpoint::new(config.clone(), None, Some([1; 32]), now);

@@ -56,10 +56,8 @@ fn client_net(path: usize) -> NetPath {
 impl Pair {
     /// Both paths up, everything settled.
     fn new() -> Self {
-        let key = rcgen::generate_simple_self_signed(vec!["squall.test".into()]).unwrap();
-        let der = key.cert.der().clone();
-        let private = rustls::pki_types::PrivateKeyDer::Pkcs8(key.signing_key.serialize_der().into());
-        let server = ServerTls::new(vec![der.clone()], private).unwrap();
+        let (der, key) = squall_testkit::certificate("squall.test");
+        let server = ServerTls::new(vec![der.clone()], key).unwrap();
         let client = ClientTls::with_roots(&[der]).unwrap();
         let config = Config::default();
         let now = Instant::now();

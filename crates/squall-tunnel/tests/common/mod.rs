@@ -92,9 +92,9 @@ pub(crate) fn within(test: impl AsyncFn()) {
     builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(test());
 }
 
-/// Runs a test that measures durations; see [`squall_testing::in_real_time`].
+/// Runs a test that measures durations; see [`squall_testkit::in_real_time`].
 pub(crate) fn in_real_time(test: impl AsyncFn()) {
-    squall_testing::in_real_time(|| within(&test));
+    squall_testkit::in_real_time(|| within(&test));
 }
 
 /// The words of all events.
@@ -148,7 +148,7 @@ impl Pair {
     /// Receives a datagram that a deadline drops if the machine is late.
     pub(crate) async fn recv_in_time(&self) {
         let received = self.recv_within(Duration::from_secs(2)).await;
-        squall_testing::assert_duration!(received.is_some(), "a datagram missed its deadline");
+        squall_testkit::assert_duration!(received.is_some(), "a datagram missed its deadline");
     }
 
     pub(crate) async fn stop(self) {

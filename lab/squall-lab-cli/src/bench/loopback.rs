@@ -105,15 +105,13 @@ async fn squall() -> anyhow::Result<Measured> {
 }
 
 async fn datagrams(data: Data) -> anyhow::Result<Measured> {
-    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
-    let (chain, key) = (vec![certified.cert.der().clone()], certified.signing_key.serialize_der());
+    let (certificate, key) = squall_testkit::certificate("localhost");
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(certified.cert.der().clone())?;
+    roots.add(certificate.clone())?;
     let mut transport = noq::TransportConfig::default();
     transport.datagram_send_buffer_size(QUEUE).datagram_receive_buffer_size(Some(8 << 20));
     let transport = Arc::new(transport);
-    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(key.into());
-    let mut server_config = noq::ServerConfig::with_single_cert(chain, key)?;
+    let mut server_config = noq::ServerConfig::with_single_cert(vec![certificate], key)?;
     server_config.transport_config(transport.clone());
     let mut client_config = noq::ClientConfig::with_root_certificates(Arc::new(roots))?;
     client_config.transport_config(transport);

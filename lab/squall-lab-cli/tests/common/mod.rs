@@ -8,8 +8,8 @@ use std::{
     process::{Command, Output},
 };
 
-use squall_testing::program::is_root;
-pub(crate) use squall_testing::program::{Scratch, ends_within, failure, signal};
+use squall_testkit::program::is_root;
+pub(crate) use squall_testkit::program::{Scratch, ends_within, failure, signal};
 
 /// The laboratory.
 pub(crate) const LAB: &str = env!("CARGO_BIN_EXE_squall-lab");
@@ -21,7 +21,7 @@ pub(crate) fn lab() -> Command {
 
 /// The product's program.
 pub(crate) fn squall() -> PathBuf {
-    squall_testing::program::sibling(LAB, "squall")
+    squall_testkit::program::sibling(LAB, "squall")
 }
 
 /// Runs the laboratory's program to its end.
@@ -34,7 +34,7 @@ pub(crate) fn shell_is_possible() -> bool {
     let (said, code) = failure(&run(["shell", "-q", "--link", "delay=1ms", "--", "true"]));
     if code != Some(0) {
         assert!(!(Path::new("/dev/net/tun").exists() && is_root()), "{said}");
-        squall_testing::skipped(&said);
+        squall_testkit::skipped(&said);
     }
     code == Some(0)
 }

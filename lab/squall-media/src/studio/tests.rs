@@ -14,7 +14,7 @@ fn equipped(coding: Coding) -> bool {
     match check(&Programs::default(), coding) {
         Ok(()) => true,
         Err(error) => {
-            squall_testing::skipped(&error.to_string());
+            squall_testkit::skipped(&error.to_string());
             false
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use squall_net::{PathConfig, PathEvent};
 use squall_shell::{Addresses, Family, Prepared, Shell, ShellError, Side, server};
-use squall_testing::assert_duration;
+use squall_testkit::assert_duration;
 use squall_units::Span;
 
 /// All of them, by name.
@@ -41,7 +41,7 @@ const FULL: usize = 1_500 - HEADERS;
 fn has_ipv6() -> bool {
     let is_there = std::path::Path::new("/proc/net/if_inet6").exists();
     if !is_there {
-        squall_testing::skipped("this system has no IPv6");
+        squall_testkit::skipped("this system has no IPv6");
     }
     is_there
 }

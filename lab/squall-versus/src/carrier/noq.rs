@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use noq::{Connection, Endpoint, PathStatus, RecvStream, TransportConfig};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use squall_shell::{Addresses, Family};
 use squall_versus_stream::{Frame, PORT, Scatter, frames};
 
@@ -104,16 +104,14 @@ async fn read(file: &Path) -> anyhow::Result<CertificateDer<'static>> {
 }
 
 async fn server(family: Family, certificate: &Path) -> anyhow::Result<()> {
-    let certified = rcgen::generate_simple_self_signed(vec!["versus".to_owned()])?;
-    let chain = vec![certified.cert.der().clone()];
-    let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
-    let mut config = noq::ServerConfig::with_single_cert(chain, key)?;
+    let (chain, key) = squall_testkit::certificate("versus");
+    let mut config = noq::ServerConfig::with_single_cert(vec![chain.clone()], key)?;
     // It takes as many paths as the client has.
     config.transport_config(transport(8));
     let endpoint = Endpoint::server(config, (squall_shell::server(family), PORT).into())?;
     // Whole or not at all: the client looks for it meanwhile.
     let part = certificate.with_extension("part");
-    std::fs::write(&part, certified.cert.der())?;
+    std::fs::write(&part, chain)?;
     std::fs::rename(&part, certificate)?;
     let connection = endpoint.accept().await.context("no connection has arrived")?.await?;
     while let Ok(stream) = connection.accept_uni().await {

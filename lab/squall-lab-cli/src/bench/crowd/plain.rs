@@ -22,15 +22,13 @@ const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(19
 const MAX_PACKETS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(10).unwrap();
 
 pub(super) fn pair() -> anyhow::Result<(Source, Sink)> {
-    let certified = rcgen::generate_simple_self_signed(vec!["bench".to_owned()])?;
-    let chain = vec![certified.cert.der().clone()];
-    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let (certificate, key) = squall_testkit::certificate("bench");
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(certified.cert.der().clone())?;
+    roots.add(certificate.clone())?;
     let mut transport = TransportConfig::default();
     transport.datagram_send_buffer_size(1 << 20).datagram_receive_buffer_size(Some(1 << 20));
     let transport = Arc::new(transport);
-    let mut server = ServerConfig::with_single_cert(chain, key)?;
+    let mut server = ServerConfig::with_single_cert(vec![certificate], key)?;
     server.transport_config(transport.clone());
     let mut client = ClientConfig::with_root_certificates(Arc::new(roots))?;
     client.transport_config(transport);

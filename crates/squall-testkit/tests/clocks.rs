@@ -30,7 +30,7 @@ fn only_what_has_a_reason_reads_the_wall_clock() {
     let mut files = Vec::new();
     for entry in fs::read_dir(crates).expect("is there") {
         let product = entry.expect("is readable").path();
-        if !product.ends_with("squall-testing") && product.join("src").is_dir() {
+        if !product.ends_with("squall-testkit") && product.join("src").is_dir() {
             sources(&product.join("src"), &mut files);
         }
     }

@@ -139,13 +139,12 @@ impl Peer {
 }
 
 fn server_config() -> ServerConfig {
-    let identity = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("is made");
-    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(identity.signing_key.serialize_der().into());
+    let (certificate, key) = crate::certificate("localhost");
     let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("is supported")
         .with_no_client_auth()
-        .with_single_cert(vec![identity.cert.der().clone()], key)
+        .with_single_cert(vec![certificate], key)
         .expect("is valid");
     tls.alpn_protocols = vec![b"h3".to_vec()];
     ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).expect("is TLS 1.3")))

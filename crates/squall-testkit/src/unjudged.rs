@@ -64,6 +64,6 @@ mod tests {
 
     #[test]
     fn a_test_has_its_programs_name() {
-        assert_eq!(test_name(), "squall_testing::unjudged::tests::a_test_has_its_programs_name");
+        assert_eq!(test_name(), "squall_testkit::unjudged::tests::a_test_has_its_programs_name");
     }
 }

@@ -1,7 +1,7 @@
 //! The public interface of the libraries as text, `public-api.txt` in the folder of each. A change of the interface fails this test
 //! until the text is written again, and so appears in the diff of a commit:
 //!
-//! `SQUALL_UPDATE=1 cargo test -p squall-testing --test public_api`
+//! `SQUALL_UPDATE=1 cargo test -p squall-testkit --test public_api`
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -34,7 +34,7 @@ fn the_public_interface_is_the_written_one() {
     }
     assert!(
         changes.is_empty(),
-        "the public interface has changed:\n{}\nif that is intended: SQUALL_UPDATE=1 cargo test -p squall-testing --test public_api",
+        "the public interface has changed:\n{}\nif that is intended: SQUALL_UPDATE=1 cargo test -p squall-testkit --test public_api",
         changes.join("\n")
     );
 }

@@ -5,7 +5,7 @@
 //!
 //! ```sh
 //! ffmpeg -fflags nobuffer -i udp://127.0.0.1:6000 -map 0:v -vf scale=64:36,format=gray -fps_mode passthrough \
-//!     -flush_packets 1 -f rawvideo - | cargo run --release -p squall-testing --bin interruptions -- --picture 2304
+//!     -flush_packets 1 -f rawvideo - | cargo run --release -p squall-testkit --bin interruptions -- --picture 2304
 //! ```
 //!
 //! Pictures this small cost no time in the pipe; `passthrough` keeps ffmpeg from repeating pictures where some are missing.

@@ -1,6 +1,6 @@
 //! Documents and code use the field's terms (`docs/glossary.md`). This test searches for the words and phrases that they replace.
 //!
-//! `SQUALL_WORDS=lab/squall-net cargo test -p squall-testing --test words` prints the occurrences in a folder.
+//! `SQUALL_WORDS=lab/squall-net cargo test -p squall-testkit --test words` prints the occurrences in a folder.
 
 use std::{
     collections::BTreeMap,
@@ -53,8 +53,8 @@ const NAMES: [(&str, &str); 14] = [
 
 /// Occurrences that stay: a file or folder, one of the words, and the reason.
 const EXCEPTIONS: [(&str, &str, &str); 15] = [
-    ("crates/squall-testing/tests/words.rs", "", "the list itself"),
-    ("crates/squall-testing/tests/public_api.rs", "visit", "syn's trait"),
+    ("crates/squall-testkit/tests/words.rs", "", "the list itself"),
+    ("crates/squall-testkit/tests/public_api.rs", "visit", "syn's trait"),
     ("dist/debian/copyright", "whom", "the text of the licence"),
     ("bindings/android/java", "parcel", "Android's class"),
     ("lab/squall-lab-cli/src/versus", "contender", "an alias of --transport"),

@@ -1,8 +1,9 @@
-//! What tests of several crates need; no part of the product. The program `interruptions` is what `make soak` watches a player with.
+//! Test kit of all crates; no part of the product. `make soak` watches a player with its program `interruptions`.
 
 #![forbid(unsafe_code)]
 
 pub mod browser;
+mod certificate;
 mod corpus;
 pub mod foreign;
 mod help;
@@ -15,6 +16,7 @@ pub mod program;
 mod real_time;
 mod unjudged;
 
+pub use certificate::certificate;
 pub use corpus::replay;
 pub use help::check_help;
 pub use real_time::in_real_time;
