@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, ops::Range};
 
-use crate::{MAX_PATHS, Micros, Parity, PathId, Segment, SegmentState, Work, WorkKind};
+use crate::{MAX_PATHS, Micros, Parity, PathId, PathSet, Segment, SegmentState, Work, WorkKind};
 
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
@@ -171,10 +171,8 @@ impl Block {
     pub(crate) fn sent_bytes(&self) -> [u32; MAX_PATHS] {
         let mut sent = [0; MAX_PATHS];
         for segment in &self.segments {
-            let mut paths = segment.sent_on;
-            while paths != 0 {
-                sent[paths.trailing_zeros() as usize] += segment.len();
-                paths &= paths - 1;
+            for path in segment.sent_on.iter() {
+                sent[usize::from(path.0)] += segment.len();
             }
         }
         sent
@@ -385,8 +383,8 @@ impl Block {
         self.update(range, |s| {
             if s.state != SegmentState::Acked {
                 s.state = SegmentState::Sent;
-                s.in_flight |= path.bit();
-                s.sent_on |= path.bit();
+                s.in_flight.insert(path);
+                s.sent_on.insert(path);
                 s.sent_at = now;
             }
         });
@@ -413,7 +411,7 @@ impl Block {
         let before = self.acked;
         self.update(range, |s| {
             s.state = SegmentState::Acked;
-            s.in_flight = 0;
+            s.in_flight = PathSet::EMPTY;
         });
         self.acked - before
     }
@@ -422,11 +420,11 @@ impl Block {
     pub(crate) fn lost(&mut self, range: Range<u32>, path: PathId) -> u32 {
         let before = self.lost;
         self.update(range, |s| {
-            let copy = s.in_flight & path.bit();
-            s.lost_on |= copy;
-            s.was_lost |= copy != 0;
-            s.in_flight &= !copy;
-            if s.state == SegmentState::Sent && s.in_flight == 0 {
+            if s.in_flight.remove(path) {
+                s.lost_on.insert(path);
+                s.was_lost = true;
+            }
+            if s.state == SegmentState::Sent && s.in_flight.is_empty() {
                 s.state = SegmentState::Lost;
             }
         });
@@ -436,21 +434,23 @@ impl Block {
     /// The path is gone, and its id may be given to another.
     pub(crate) fn forget_path(&mut self, path: PathId) {
         for segment in &mut self.segments {
-            segment.sent_on &= !path.bit() | segment.in_flight;
-            segment.lost_on &= !path.bit();
+            if !segment.in_flight.contains(path) {
+                segment.sent_on.remove(path);
+            }
+            segment.lost_on.remove(path);
         }
     }
 
     /// Takes back bytes that were assigned to a path but never left.
     pub(crate) fn unsent(&mut self, range: Range<u32>, path: PathId) {
         self.update(range, |s| {
-            let taken = s.in_flight & path.bit();
-            s.in_flight &= !taken;
-            s.sent_on &= !(taken & !s.lost_on);
-            if s.state == SegmentState::Sent && s.in_flight == 0 {
+            if s.in_flight.remove(path) && !s.lost_on.contains(path) {
+                s.sent_on.remove(path);
+            }
+            if s.state == SegmentState::Sent && s.in_flight.is_empty() {
                 // Decided by what truly left, not by what the last copy was called: the copy of a
                 // first transmission that was itself taken back leaves the bytes fresh.
-                if s.sent_on == 0 && !s.was_lost {
+                if s.sent_on.is_empty() && !s.was_lost {
                     s.state = SegmentState::Fresh;
                     s.sent_at = 0;
                 } else {
@@ -530,7 +530,7 @@ mod tests {
                 block.unsent(0..100, path);
             }
             assert_eq!(block.fresh_bytes(), 100, "an unreliable block must not lose what never left");
-            assert_eq!((block.segments()[0].sent_on, block.first_sent()), (0, None));
+            assert_eq!((block.segments()[0].sent_on, block.first_sent()), (PathSet::EMPTY, None));
         }
     }
 
@@ -543,7 +543,7 @@ mod tests {
             block.sent(0..100, path, 2);
             block.unsent(0..100, path);
             assert_eq!(block.lost_bytes(), 100);
-            assert_eq!(block.segments()[0].sent_on, A.bit());
+            assert_eq!(block.segments()[0].sent_on, A.into());
         }
     }
 
@@ -556,7 +556,7 @@ mod tests {
         block.forget_path(A);
         assert_eq!(
             block.segments().iter().map(|s| (s.sent_on, s.lost_on)).collect::<Vec<_>>(),
-            [(2, 0), (0, 0)]
+            [(B.into(), PathSet::EMPTY), (PathSet::EMPTY, PathSet::EMPTY)]
         );
         block.sent(50..100, A, 2);
         block.unsent(50..100, A);

@@ -7,7 +7,8 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
-    Block, BlockId, BlockQueue, Context, MAX_PATHS, PathId, SchedEvent, Segment, SegmentState, Work, WorkKind,
+    Block, BlockId, BlockQueue, Context, MAX_PATHS, PathId, PathSet, SchedEvent, Segment, SegmentState, Work,
+    WorkKind,
 };
 
 /// For each path, the oldest outstanding bytes that it has not carried yet.
@@ -48,24 +49,24 @@ impl Duplicates {
         wanted: impl Fn(&Block, &Segment) -> bool,
     ) -> Option<Work> {
         self.places[usize::from(path.0)].search(queue, |block, segment| match segment.state {
-            SegmentState::Sent if segment.sent_on & path.bit() == 0 && wanted(block, segment) => Found::Copy,
+            SegmentState::Sent if !segment.sent_on.contains(path) && wanted(block, segment) => Found::Copy,
             SegmentState::Fresh => Found::Leave,
             _ => Found::Pass,
         })
     }
 
-    /// The oldest bytes in flight on none of the `live` paths (one [bit](PathId::bit) each), of the blocks
+    /// The oldest bytes in flight on none of the `live` paths, of the blocks
     /// that are `wanted`: the reinjection of what dead paths hold, on `path`. Fresh bytes are passed; start
     /// with a new `Duplicates` each time a path dies.
     pub fn reinjection(
         &mut self,
         queue: &BlockQueue,
-        live: u8,
+        live: PathSet,
         path: PathId,
         mut wanted: impl FnMut(&Block) -> bool,
     ) -> Option<Work> {
         self.places[usize::from(path.0)].search(queue, |block, segment| {
-            let held = segment.state == SegmentState::Sent && segment.in_flight & live == 0;
+            let held = segment.state == SegmentState::Sent && segment.in_flight.is_disjoint(live);
             if held && wanted(block) { Found::Copy } else { Found::Pass }
         })
     }
@@ -272,7 +273,7 @@ mod tests {
         queue.mark_sent(BlockId(0), 0..40, A, 1);
         queue.mark_sent(BlockId(2), 0..100, A, 1);
         let next = |duplicates: &mut Duplicates, queue: &BlockQueue| {
-            found(duplicates.next(queue, B, |_, segment| segment.sent_on == A.bit()))
+            found(duplicates.next(queue, B, |_, segment| segment.sent_on == A.into()))
         };
         for (block, range) in [(0, 0..40), (2, 0..100)] {
             assert_eq!(next(&mut duplicates, &queue), Some((block, range.clone())));
@@ -323,7 +324,7 @@ mod tests {
         queue.mark_sent(BlockId(1), 0..100, B, 1);
         queue.mark_sent(BlockId(2), 50..100, A, 1);
         let mut next =
-            |queue: &BlockQueue| found(duplicates.reinjection(queue, !A.bit(), B, |b| b.meta().id.0 != 1));
+            |queue: &BlockQueue| found(duplicates.reinjection(queue, B.into(), B, |b| b.meta().id.0 != 1));
         assert_eq!(next(&queue), Some((0, 20..40)));
         queue.mark_sent(BlockId(0), 20..40, B, 2);
         assert_eq!(next(&queue), Some((2, 50..100)));
@@ -336,6 +337,6 @@ mod tests {
         let mut queue = queue(&[100], false);
         queue.mark_sent(BlockId(0), 0..100, A, 1);
         let mut duplicates = Duplicates::default();
-        assert_eq!(duplicates.reinjection(&queue, !A.bit(), B, |b| b.meta().reliable), None);
+        assert_eq!(duplicates.reinjection(&queue, B.into(), B, |b| b.meta().reliable), None);
     }
 }

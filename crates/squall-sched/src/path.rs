@@ -9,13 +9,6 @@ use crate::Micros;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u8);
 
-impl PathId {
-    /// The path's bit in the path sets of a [`Segment`](crate::Segment).
-    pub const fn bit(self) -> u8 {
-        1 << self.0
-    }
-}
-
 impl fmt::Display for PathId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

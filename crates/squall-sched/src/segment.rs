@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::Micros;
+use crate::{Micros, PathSet};
 
 /// Where a range of bytes stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub struct Segment {
     pub end: u32,
     /// Where it stands.
     pub state: SegmentState,
-    /// Paths it is in flight on, one [bit](crate::PathId::bit) each.
-    pub in_flight: u8,
+    /// Paths it is in flight on.
+    pub in_flight: PathSet,
     /// Paths it was ever sent on, of those that are open: in flight, lost or acknowledged there.
-    pub sent_on: u8,
+    pub sent_on: PathSet,
     /// Paths that lost a copy, so that taking back a later one does not wipe out the earlier.
-    pub lost_on: u8,
+    pub lost_on: PathSet,
     /// Whether a copy was lost, on a path that may be gone by now.
     pub was_lost: bool,
     /// When it was last sent or given to a path; 0 while fresh.
@@ -45,9 +45,9 @@ impl Segment {
             start: range.start,
             end: range.end,
             state: SegmentState::Fresh,
-            in_flight: 0,
-            sent_on: 0,
-            lost_on: 0,
+            in_flight: PathSet::EMPTY,
+            sent_on: PathSet::EMPTY,
+            lost_on: PathSet::EMPTY,
             was_lost: false,
             sent_at: 0,
         }

@@ -1,6 +1,6 @@
 //! How the rates of paths add up to the rate of a session.
 
-use crate::PathId;
+use crate::{PathId, PathSet};
 
 /// Which paths carry the bytes of blocks, and whether side by side: what a forecast for a session takes from those of its
 /// paths.
@@ -22,27 +22,28 @@ pub enum Sharing {
 
 impl Sharing {
     /// The paths that carry data of their own, among those in use, which are given by id and whether they are
-    /// metered, in ascending order: one [bit](PathId::bit) each.
-    pub fn carriers(self, in_use: impl IntoIterator<Item = (PathId, bool)>) -> u8 {
+    /// metered, in ascending order.
+    pub fn carriers(self, in_use: impl IntoIterator<Item = (PathId, bool)>) -> PathSet {
         let named = match self {
             Self::Only(path) => Some(path),
             Self::Primary(path) => path,
             Self::Sum | Self::Free | Self::Best => None,
         };
-        let (mut all, mut free) = (0, 0);
+        let (mut all, mut free) = (PathSet::EMPTY, PathSet::EMPTY);
         for (id, is_metered) in in_use {
-            all |= id.bit();
-            free |= if is_metered { 0 } else { id.bit() };
+            all.insert(id);
+            if !is_metered {
+                free.insert(id);
+            }
         }
-        let first = |set: u8| set & set.wrapping_neg();
-        let named = named.map_or(0, PathId::bit) & all;
+        let or = |set: PathSet, other| if set.is_empty() { other } else { set };
+        let first = |set: PathSet| set.iter().take(1).collect();
+        let named = named.filter(|path| all.contains(*path)).into_iter().collect();
         match self {
             Self::Sum | Self::Best => all,
-            Self::Free => [free, all].into_iter().find(|set| *set != 0).unwrap_or(0),
+            Self::Free => or(free, all),
             Self::Only(_) => named,
-            Self::Primary(_) => {
-                [named, first(free), first(all)].into_iter().find(|set| *set != 0).unwrap_or(0)
-            }
+            Self::Primary(_) => or(or(named, first(free)), first(all)),
         }
     }
 }
@@ -56,8 +57,7 @@ mod tests {
     const PATHS: [(PathId, bool); 3] = [(PathId(0), true), (PathId(1), false), (PathId(2), true)];
 
     fn carriers(sharing: Sharing, in_use: &[(PathId, bool)]) -> Vec<u8> {
-        let set = sharing.carriers(in_use.iter().copied());
-        (0..8).filter(|id| PathId(*id).bit() & set != 0).collect()
+        sharing.carriers(in_use.iter().copied()).iter().map(|path| path.0).collect()
     }
 
     #[test]

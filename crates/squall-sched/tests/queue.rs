@@ -7,7 +7,7 @@ use std::{
 
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{
-    Block, BlockId, BlockMeta, BlockQueue, Micros, ParityFate, PathId, SegmentState, WorkKind,
+    Block, BlockId, BlockMeta, BlockQueue, Micros, ParityFate, PathId, PathSet, SegmentState, WorkKind,
 };
 
 const PATHS: u8 = 4;
@@ -43,9 +43,9 @@ struct Step {
 #[derive(Clone, Copy, Debug, Default)]
 struct Byte {
     acked: bool,
-    in_flight: u8,
-    sent_on: u8,
-    lost_on: u8,
+    in_flight: PathSet,
+    sent_on: PathSet,
+    lost_on: PathSet,
     sent_at: Micros,
 }
 
@@ -53,9 +53,9 @@ impl Byte {
     fn state(self) -> SegmentState {
         if self.acked {
             SegmentState::Acked
-        } else if self.in_flight != 0 {
+        } else if !self.in_flight.is_empty() {
             SegmentState::Sent
-        } else if self.sent_on != 0 {
+        } else if !self.sent_on.is_empty() {
             SegmentState::Lost
         } else {
             SegmentState::Fresh
@@ -63,28 +63,28 @@ impl Byte {
     }
 
     fn apply(&mut self, op: &Op, path: PathId, now: Micros) {
-        let flying = self.in_flight & path.bit() != 0;
+        let flying = self.in_flight.contains(path);
         match op {
             Op::Sent if !self.acked => {
-                self.in_flight |= path.bit();
-                self.sent_on |= path.bit();
+                self.in_flight.insert(path);
+                self.sent_on.insert(path);
                 self.sent_at = now;
             }
             Op::Departed if self.state() == SegmentState::Sent => self.sent_at = now,
             Op::Acked => {
                 self.acked = true;
-                self.in_flight = 0;
+                self.in_flight = PathSet::EMPTY;
             }
             Op::Lost if flying => {
-                self.in_flight ^= path.bit();
-                self.lost_on |= path.bit();
+                self.in_flight.remove(path);
+                self.lost_on.insert(path);
             }
             Op::Unsent if flying => {
-                self.in_flight ^= path.bit();
-                if self.lost_on & path.bit() == 0 {
-                    self.sent_on ^= path.bit();
+                self.in_flight.remove(path);
+                if !self.lost_on.contains(path) {
+                    self.sent_on.remove(path);
                 }
-                if self.sent_on == 0 {
+                if self.sent_on.is_empty() {
                     self.sent_at = 0;
                 }
             }

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use squall_sched::{Block as Queued, BlockId, MAX_PATHS, Micros, Segment, SegmentState, WorkKind};
+use squall_sched::{Block as Queued, BlockId, Micros, Segment, SegmentState, WorkKind};
 
 /// First byte, one past the last byte, where they stand, and the paths that they are in flight on.
 type Part = (u32, u32, &'static str, Vec<usize>);
@@ -89,7 +89,7 @@ fn part(segment: &Segment) -> Part {
         SegmentState::Lost => "lost",
         SegmentState::Acked => "acked",
     };
-    let paths = (0..MAX_PATHS).filter(|id| segment.in_flight & (1 << id) != 0).collect();
+    let paths = segment.in_flight.iter().map(|path| path.0.into()).collect();
     (segment.start, segment.end, state, paths)
 }
 

@@ -39,7 +39,7 @@
 use crate::candidates::Candidates;
 use squall_sched::{
     Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, Micros, OptionSpec, Options, PathId,
-    PathView, SchedEvent, Scheduler,
+    PathSet, PathView, SchedEvent, Scheduler,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -72,7 +72,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
             up: options.take_in("up", 0.04, 0.0..=1.0)?,
             down: options.take_in("down", 0.01, 0.0..=1.0)?,
             since: [None; MAX_PATHS],
-            lossy: 0,
+            lossy: PathSet::EMPTY,
         },
     }))
 }
@@ -108,7 +108,7 @@ impl Scheduler for Blest {
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         match event {
-            SchedEvent::Lost { path, .. } => self.lambda.lossy |= path.bit(),
+            SchedEvent::Lost { path, .. } => _ = self.lambda.lossy.insert(*path),
             SchedEvent::PathChanged(path) if cx.path(*path).is_none() => self.lambda.forget(*path),
             _ => {}
         }
@@ -124,8 +124,8 @@ struct Lambda {
     down: f64,
     /// Last adapted by each path, or first evaluated.
     since: [Option<Micros>; MAX_PATHS],
-    /// Paths with a loss since then, one bit each.
-    lossy: u8,
+    /// Paths with a loss since then.
+    lossy: PathSet,
 }
 
 impl Lambda {
@@ -136,15 +136,14 @@ impl Lambda {
             return;
         }
         *since = now;
-        let step = if self.lossy & slow.id.bit() != 0 { self.up } else { -self.down };
+        let step = if self.lossy.remove(slow.id) { self.up } else { -self.down };
         self.value = (self.value + step).clamp(1.0, self.max);
-        self.lossy &= !slow.id.bit();
     }
 
     /// The path is gone: the next of its id has lost nothing.
     fn forget(&mut self, path: PathId) {
         self.since[usize::from(path.0)] = None;
-        self.lossy &= !path.bit();
+        self.lossy.remove(path);
     }
 }
 
@@ -212,25 +211,31 @@ mod tests {
 
     #[test]
     fn the_correction_follows_losses_once_each_slow_round_trip() {
-        let mut lambda =
-            Lambda { value: 1.2, max: 1.3, up: 0.04, down: 0.01, since: [None; MAX_PATHS], lossy: 0 };
+        let mut lambda = Lambda {
+            value: 1.2,
+            max: 1.3,
+            up: 0.04,
+            down: 0.01,
+            since: [None; MAX_PATHS],
+            lossy: PathSet::EMPTY,
+        };
         let slow = path(100, 10);
-        let at = |lambda: &mut Lambda, ms: u64, lossy: u8| {
-            lambda.lossy |= lossy;
+        let at = |lambda: &mut Lambda, ms: u64, lossy: Option<u8>| {
+            lossy.map(|path| lambda.lossy.insert(PathId(path)));
             lambda.adapt(ms * 1000, &slow);
             (lambda.value * 1000.0).round()
         };
-        assert_eq!(at(&mut lambda, 0, 0), 1200.0, "nothing is measured yet");
-        assert_eq!(at(&mut lambda, 99, 1), 1200.0, "not yet one round trip");
-        assert_eq!(at(&mut lambda, 100, 0), 1240.0, "a loss");
-        assert_eq!(at(&mut lambda, 200, 0), 1230.0, "none");
-        assert_eq!(at(&mut lambda, 300, 2), 1220.0, "a loss on another path");
+        assert_eq!(at(&mut lambda, 0, None), 1200.0, "nothing is measured yet");
+        assert_eq!(at(&mut lambda, 99, Some(0)), 1200.0, "not yet one round trip");
+        assert_eq!(at(&mut lambda, 100, None), 1240.0, "a loss");
+        assert_eq!(at(&mut lambda, 200, None), 1230.0, "none");
+        assert_eq!(at(&mut lambda, 300, Some(1)), 1220.0, "a loss on another path");
         for ms in 4..20 {
-            at(&mut lambda, ms * 100, 1);
+            at(&mut lambda, ms * 100, Some(0));
         }
         assert_eq!((lambda.value * 1000.0).round(), 1300.0, "no more than the largest");
         for ms in 20..60 {
-            at(&mut lambda, ms * 100, 0);
+            at(&mut lambda, ms * 100, None);
         }
         assert_eq!((lambda.value * 1000.0).round(), 1000.0, "no less than 1");
     }
@@ -238,7 +243,8 @@ mod tests {
     #[test]
     fn each_slow_path_counts_its_own_losses_and_round_trips() {
         let none = [None; MAX_PATHS];
-        let mut lambda = Lambda { value: 1.1, max: 1.3, up: 0.04, down: 0.01, since: none, lossy: 0 };
+        let mut lambda =
+            Lambda { value: 1.1, max: 1.3, up: 0.04, down: 0.01, since: none, lossy: PathSet::EMPTY };
         let (near, far) = (path(100, 10), PathView { id: PathId(1), ..path(400, 10) });
         let at = |lambda: &mut Lambda, ms: u64, slow: &PathView| {
             lambda.adapt(ms * 1000, slow);
@@ -246,13 +252,13 @@ mod tests {
         };
         at(&mut lambda, 0, &near);
         at(&mut lambda, 0, &far);
-        lambda.lossy = far.id.bit();
+        lambda.lossy = far.id.into();
         assert_eq!(at(&mut lambda, 100, &near), 1090.0, "none on this one");
         assert_eq!(at(&mut lambda, 399, &far), 1090.0);
         assert_eq!(at(&mut lambda, 400, &far), 1130.0, "the loss is not forgotten");
         assert_eq!(at(&mut lambda, 800, &far), 1120.0, "counted once");
-        lambda.lossy = far.id.bit();
+        lambda.lossy = far.id.into();
         lambda.forget(far.id);
-        assert_eq!((lambda.lossy, lambda.since[1]), (0, None));
+        assert_eq!((lambda.lossy, lambda.since[1]), (PathSet::EMPTY, None));
     }
 }

@@ -32,8 +32,8 @@ use crate::{
     earliest_completion::{Verdict, weigh},
 };
 use squall_sched::{
-    Assignment, BlockQueue, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, SchedEvent,
-    Scheduler,
+    Assignment, BlockQueue, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, PathSet,
+    SchedEvent, Scheduler,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -50,15 +50,15 @@ pub(super) const ENTRY: Entry = Entry {
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let beta = options.take_in("beta", 0.25, 0.0..=10.0)?;
-    Ok(Box::new(Ecf { beta, waiting: [0; MAX_PATHS] }))
+    Ok(Box::new(Ecf { beta, waiting: [PathSet::EMPTY; MAX_PATHS] }))
 }
 
 /// Earliest completion first.
 #[derive(Clone, Copy, Debug)]
 pub struct Ecf {
     beta: f64,
-    /// By the id of `f`: for which `s` it waits, one bit each.
-    waiting: [u8; MAX_PATHS],
+    /// By the id of `f`: for which `s` it waits.
+    waiting: [PathSet; MAX_PATHS],
 }
 
 impl Scheduler for Ecf {
@@ -72,16 +72,16 @@ impl Scheduler for Ecf {
         if paths.fastest_is_open() {
             return Decision::Send(Assignment::new(work, paths.open.id, "fastest path"));
         }
-        let (waiting, slow) = (&mut self.waiting[usize::from(paths.fastest.id.0)], paths.open.id.bit());
-        let margin = if *waiting & slow != 0 { self.beta } else { 0.0 };
+        let (waiting, slow) = (&mut self.waiting[usize::from(paths.fastest.id.0)], paths.open.id);
+        let margin = if waiting.contains(slow) { self.beta } else { 0.0 };
         let reason = match weigh(unsent_bytes(cx.queue), paths.fastest, paths.open, margin) {
             Verdict::Wait => {
-                *waiting |= slow;
+                waiting.insert(slow);
                 return Decision::idle();
             }
             Verdict::Send => "slower path, not by much",
             Verdict::SendClearly => {
-                *waiting &= !slow;
+                waiting.remove(slow);
                 "slower path is earlier than waiting"
             }
         };
@@ -93,8 +93,8 @@ impl Scheduler for Ecf {
         if let SchedEvent::PathChanged(id) = event
             && cx.path(*id).is_none()
         {
-            self.waiting[usize::from(id.0)] = 0;
-            self.waiting.iter_mut().for_each(|pairs| *pairs &= !id.bit());
+            self.waiting[usize::from(id.0)] = PathSet::EMPTY;
+            self.waiting.iter_mut().for_each(|pairs| _ = pairs.remove(*id));
         }
     }
 }

@@ -269,7 +269,7 @@ impl Tails {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use squall_sched::SegmentState;
+    use squall_sched::{PathSet, SegmentState};
 
     fn segment(start: u32) -> Segment {
         let state = SegmentState::Sent;
@@ -277,9 +277,9 @@ mod tests {
             start,
             end: start + 1,
             state,
-            in_flight: 1,
-            sent_on: 1,
-            lost_on: 0,
+            in_flight: PathId(0).into(),
+            sent_on: PathId(0).into(),
+            lost_on: PathSet::EMPTY,
             was_lost: false,
             sent_at: 0,
         }

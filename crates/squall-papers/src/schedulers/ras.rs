@@ -60,7 +60,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use squall_sched::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, Micros,
-    OptionSpec, Options, PathView, Profile, SchedEvent, Scheduler, Segment, SegmentState,
+    OptionSpec, Options, PathSet, PathView, Profile, SchedEvent, Scheduler, Segment, SegmentState,
     allocation::{Pipe, fill},
     capacity,
     plan::{FRONT, Plan},
@@ -283,15 +283,15 @@ impl Ras {
     }
 }
 
-/// The usable paths, one bit each.
-fn live(cx: &Context<'_>) -> u8 {
-    cx.paths.iter().filter(|p| p.usable).fold(0, |live, path| live | path.id.bit())
+/// The usable paths.
+fn live(cx: &Context<'_>) -> PathSet {
+    cx.paths.iter().filter(|p| p.usable).map(|p| p.id).collect()
 }
 
 /// Whether the `live` paths can bring in time what is to be sent of a block, and what is in flight on dead ones
 /// alone.
-fn can_be_whole(cx: &Context<'_>, block: &Block, live: u8) -> bool {
-    let held = |s: &&Segment| s.state == SegmentState::Sent && s.in_flight & live == 0;
+fn can_be_whole(cx: &Context<'_>, block: &Block, live: PathSet) -> bool {
+    let held = |s: &&Segment| s.state == SegmentState::Sent && s.in_flight.is_disjoint(live);
     let stranded: u64 = block.segments().iter().filter(held).map(|s| u64::from(s.end - s.start)).sum();
     u64::from(block.unsent_bytes()) + stranded <= capacity::before(block.meta().deadline, cx.now, cx.paths)
 }

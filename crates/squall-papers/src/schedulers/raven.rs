@@ -43,7 +43,7 @@
 use crate::latency::LatencyWindow;
 use squall_sched::{
     Assignment, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, Micros, OptionSpec, Options,
-    PathId, PathView, SchedEvent, Scheduler,
+    PathId, PathSet, PathView, SchedEvent, Scheduler,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -86,8 +86,8 @@ pub struct Raven {
     confidence: Confidence,
     /// By path id.
     measured: [LatencyWindow; MAX_PATHS],
-    /// The paths that could have been the fastest at the last decision, one bit each.
-    rivals: u8,
+    /// The paths that could have been the fastest at the last decision.
+    rivals: PathSet,
     duplicates: Duplicates,
 }
 
@@ -106,7 +106,7 @@ impl Scheduler for Raven {
         if let Some(copy) = open().find_map(|path| self.copy(cx, path)) {
             return Decision::Send(copy);
         }
-        let reason = match (self.is_rival(lead.id), self.rivals.count_ones()) {
+        let reason = match (self.is_rival(lead.id), self.rivals.len()) {
             (false, _) => "better paths are full",
             (true, 1) => "lowest latency for certain",
             (true, _) => "leads, the fastest is uncertain",
@@ -136,7 +136,7 @@ impl Scheduler for Raven {
 impl Raven {
     fn new(samples: usize, confidence: Confidence) -> Self {
         let measured = std::array::from_fn(|_| LatencyWindow::new(samples));
-        Self { confidence, measured, rivals: 0, duplicates: Duplicates::default() }
+        Self { confidence, measured, rivals: PathSet::EMPTY, duplicates: Duplicates::default() }
     }
 
     /// The prediction for each path, by path id.
@@ -157,17 +157,17 @@ impl Raven {
         let lowest = usable().map(of).min_by_key(|prediction| (prediction.low, prediction.high));
         let limit = lowest.map_or(0, |prediction| prediction.high);
         let before = self.rivals;
-        self.rivals = 0;
+        self.rivals = PathSet::EMPTY;
         for path in usable().filter(|path| of(path).low <= limit) {
-            self.rivals |= path.id.bit();
-            if before & path.id.bit() == 0 {
+            self.rivals.insert(path.id);
+            if !before.contains(path.id) {
                 self.duplicates.skip(cx.queue, path.id);
             }
         }
     }
 
     fn is_rival(&self, path: PathId) -> bool {
-        self.rivals & path.bit() != 0
+        self.rivals.contains(path)
     }
 
     /// What another rival carries and this one has not yet.
@@ -176,7 +176,8 @@ impl Raven {
             return None;
         }
         let rivals = self.rivals;
-        let work = self.duplicates.next(cx.queue, path.id, |_, segment| segment.in_flight & rivals != 0)?;
+        let work =
+            self.duplicates.next(cx.queue, path.id, |_, segment| !segment.in_flight.is_disjoint(rivals))?;
         Some(Assignment::new(work, path.id, "replica, the fastest is uncertain"))
     }
 }

@@ -279,7 +279,7 @@ const REPEAT_ALL: [&str; 2] = ["redundant", "raven(deviations=10)"];
 /// A path with room, and bytes in flight that it never carried.
 fn lacking(stage: &Stage) -> Option<(u8, BlockId, u32)> {
     stage.paths.iter().filter(|path| path.has_room()).find_map(|path| {
-        let lacks = |s: &&Segment| s.state == SegmentState::Sent && s.sent_on & path.id.bit() == 0;
+        let lacks = |s: &&Segment| s.state == SegmentState::Sent && !s.sent_on.contains(path.id);
         let of =
             |block: &Block| Some((path.id.0, block.meta().id, block.segments().iter().find(lacks)?.start));
         stage.queue.iter().find_map(of)

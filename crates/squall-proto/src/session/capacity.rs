@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use squall_sched::{Micros, PathId, PathState, Sharing};
+use squall_sched::{Micros, PathId, PathSet, PathState, Sharing};
 
 use super::{Session, Stage};
 use crate::{
@@ -94,7 +94,7 @@ impl Session {
         let (at, within) = (self.micros(now), within.min(FOREVER).as_micros() as Micros);
         let delays = one_way_delays(self.conn.paths.iter(), at);
         let carriers = self.carriers();
-        let rates = self.conn.paths.iter().zip(delays).filter(|(path, _)| path.id.bit() & carriers != 0);
+        let rates = self.conn.paths.iter().zip(delays).filter(|(path, _)| carriers.contains(path.id));
         let mut longest = 0;
         let bytes = rates.map(|(path, owd)| {
             let time = within.saturating_sub(owd);
@@ -145,14 +145,14 @@ impl Session {
 
     fn capacity_at(&self, at: Micros) -> Capacity {
         let carriers = self.carriers();
-        let is_carrier = |id: PathId| id.bit() & carriers != 0;
+        let is_carrier = |id: PathId| carriers.contains(id);
         let share = self.outlook.payload_share;
         let paths: Vec<_> = self.conn.paths.iter().map(|path| self.path_capacity(at, path)).collect();
         let link = self.add_up(self.carrying().map(|path| self.rate_in_use(path) as f64));
         let ahead = self.add_up(self.carrying().map(|path| self.to_come(at, path)));
         let (now, forecast) = (link * share, &self.outlook.forecast);
         // Of paths that are not used, those matter that would be if they could.
-        let matters = |path: &&PathCapacity| is_carrier(path.id) || carriers == 0;
+        let matters = |path: &&PathCapacity| is_carrier(path.id) || carriers.is_empty();
         let limit = Limit::of_session(paths.iter().filter(matters).map(|path| path.limit));
         let wanted = self.outlook.wanted.unwrap_or(u64::MAX);
         Capacity {
@@ -205,8 +205,8 @@ impl Session {
         self.rate_in_use(path) as f64 * path.life.factor() * path.forecast.ageing(at)
     }
 
-    /// The paths that the scheduler would use, as bits.
-    fn carriers(&self) -> u8 {
+    /// The paths that the scheduler would use.
+    fn carriers(&self) -> PathSet {
         let role = self.role_in_life();
         let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use() && path.role == role);
         self.scheduler.profile().sharing.carriers(in_use.map(|path| (path.id, path.metered)))
@@ -214,7 +214,7 @@ impl Session {
 
     fn carrying(&self) -> impl Iterator<Item = &Path> {
         let carriers = self.carriers();
-        self.conn.paths.iter().filter(move |path| path.id.bit() & carriers != 0)
+        self.conn.paths.iter().filter(move |path| carriers.contains(path.id))
     }
 
     fn add_up(&self, of_paths: impl Iterator<Item = f64>) -> f64 {

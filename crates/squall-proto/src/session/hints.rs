@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 
 use squall_sched::{
-    Block, BlockId, Context, Decision, Micros, PathView, SchedEvent, Scheduler, Sharing,
+    Block, BlockId, Context, Decision, Micros, PathSet, PathView, SchedEvent, Scheduler, Sharing,
     schedulers::minrtt::MinRtt,
 };
 
@@ -41,8 +41,8 @@ fn scheduler(config: &Config) -> Box<dyn Scheduler> {
     if matches!(scheduler.profile().sharing, Sharing::Only(_)) { Box::new(MinRtt) } else { scheduler }
 }
 
-fn bits<'a>(views: impl Iterator<Item = &'a PathView>) -> u8 {
-    views.fold(0, |set, view| set | view.id.bit())
+pub(super) fn usable(views: &[PathView]) -> PathSet {
+    views.iter().filter(|view| view.usable).map(|view| view.id).collect()
 }
 
 impl Session {
@@ -54,8 +54,8 @@ impl Session {
         }
     }
 
-    /// The paths that a hint names, as bits.
-    fn named(&self, hint: &PathHint) -> u8 {
+    /// The paths that a hint names.
+    fn named(&self, hint: &PathHint) -> PathSet {
         let is_meant = |local: IpAddr| {
             let labels = self.hints.labels.get(&local);
             labels.is_some_and(|labels| labels.iter().any(|label| **label == *hint.path))
@@ -66,32 +66,33 @@ impl Session {
             Some(id) => path.id.0 == id,
             None => is_meant(path.quic.net.local),
         });
-        named.fold(0, |set, path| set | path.id.bit())
+        named.map(|path| path.id).collect()
     }
 
-    /// The paths that the blocks of a queue may take now, as bits of `self.views`.
+    /// The paths that the blocks of a queue may take now.
     ///
     /// A hint goes before roles: a block that prefers a backup path takes it. Blocks that prefer a path, or avoid one, take
     /// the others when that cannot bring the first of them before its deadline.
-    fn allowed(&self, now: Micros, number: QueueNumber) -> u8 {
-        let by_role = bits(self.views.iter().filter(|view| view.usable));
+    fn allowed(&self, now: Micros, number: QueueNumber) -> PathSet {
+        let by_role = usable(&self.views);
         let Some(hint) = self.outbox.queue.hint(number) else { return by_role };
         let named = self.named(hint);
         if hint.kind == HintKind::Only {
-            return named & self.usable;
+            return named.intersection(self.usable);
         }
-        let wanted = if hint.kind == HintKind::Prefer { named } else { !named };
+        let wanted = if hint.kind == HintKind::Prefer { named } else { self.usable.difference(named) };
         // Of several, those whose role allows it.
-        let by_role_and_hint = wanted & by_role;
-        let wanted = if by_role_and_hint == 0 { wanted & self.usable } else { by_role_and_hint };
+        let by_role_and_hint = wanted.intersection(by_role);
+        let wanted =
+            if by_role_and_hint.is_empty() { wanted.intersection(self.usable) } else { by_role_and_hint };
         let first = self.outbox.queue.numbered(number).by_deadline().next();
         let is_in_time = |view: &PathView| {
             let Some(block) = first else { return true };
             let arrival = now + view.arrives_in(block.unsent_bytes().into());
             block.meta().deadline.is_none_or(|deadline| arrival <= deadline)
         };
-        let suits = self.views.iter().any(|view| wanted & view.id.bit() != 0 && is_in_time(view));
-        if suits { wanted } else { by_role | wanted }
+        let suits = self.views.iter().any(|view| wanted.contains(view.id) && is_in_time(view));
+        if suits { wanted } else { by_role.union(wanted) }
     }
 
     /// Runs `what` with the paths as the scheduler of a queue may see them.
@@ -105,14 +106,14 @@ impl Session {
             return what(self);
         }
         let allowed = self.allowed(now, number);
-        let before = bits(self.views.iter().filter(|view| view.usable));
+        let before = usable(&self.views);
         let repairing = self.repairing;
         let is_only = self.outbox.queue.hint(number).is_some_and(|hint| hint.kind == HintKind::Only);
-        let set = |session: &mut Self, usable: u8| {
-            session.views.iter_mut().for_each(|view| view.usable = usable & view.id.bit() != 0);
+        let set = |session: &mut Self, usable: PathSet| {
+            session.views.iter_mut().for_each(|view| view.usable = usable.contains(view.id));
         };
         set(self, allowed);
-        self.repairing &= if is_only { 0 } else { !allowed };
+        self.repairing = if is_only { PathSet::EMPTY } else { repairing.difference(allowed) };
         let result = what(self);
         set(self, before);
         self.repairing = repairing;
@@ -164,7 +165,7 @@ impl Session {
             let Some(hint) = self.outbox.queue.hint(number).filter(|hint| hint.kind == HintKind::Only) else {
                 continue;
             };
-            let is_usable = self.named(hint) & self.usable != 0;
+            let is_usable = !self.named(hint).is_disjoint(self.usable);
             let Some(state) = self.hints.states.get_mut(number - 1) else { continue };
             state.blocked_since = if is_usable { None } else { state.blocked_since.or(Some(now)) };
             let Some(since) = state.blocked_since else { continue };

@@ -33,7 +33,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathView, SchedEvent, Scheduler, StreamScheduler};
+use squall_sched::{
+    BlockId, MAX_PATHS, Micros, PathId, PathSet, PathView, SchedEvent, Scheduler, StreamScheduler,
+};
 
 use crate::{
     Block, BlockFate, Channel, CloseReason, Config, Event, Missed, Priority, SendError, SessionStats,
@@ -93,11 +95,11 @@ pub struct Session {
     scheduler: Box<dyn Scheduler>,
     sched_events: Vec<SchedEvent>,
     views: Vec<PathView>,
-    /// Paths that are usable whatever their role, as bits.
-    usable: u8,
+    /// Paths that are usable whatever their role.
+    usable: PathSet,
     hints: Hints,
-    /// Repair paths that schedulers do not see as usable, as bits.
-    repairing: u8,
+    /// Repair paths that schedulers do not see as usable.
+    repairing: PathSet,
     /// When they were made.
     viewed_at: Micros,
     outbox: Outbox,
@@ -196,9 +198,9 @@ impl Session {
             scheduler: (config.scheduler)(),
             sched_events: Vec::new(),
             views: Vec::new(),
-            usable: 0,
+            usable: PathSet::EMPTY,
             hints: Hints::default(),
-            repairing: 0,
+            repairing: PathSet::EMPTY,
             viewed_at: 0,
             outbox: Outbox::new(config),
             inbox: Inbox::new(if trusted { config.limits } else { config.limits.of_a_stranger() }),

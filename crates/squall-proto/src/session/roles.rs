@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, Decision, Micros, PathView, WorkKind};
+use squall_sched::{Assignment, Block, Decision, Micros, PathSet, PathView, WorkKind};
 
-use super::{Session, decide::Taken};
+use super::{Session, decide::Taken, hints::usable};
 use crate::{Role, outbox::QueueNumber};
 
 /// Lost ranges that are moved to repair paths at a time.
@@ -27,8 +27,8 @@ impl Session {
 
     /// Takes from the scheduler the paths that their role keeps from carrying what it decides now.
     pub(super) fn apply_roles(&mut self) {
-        self.usable = self.views.iter().filter(|view| view.usable).fold(0, |set, view| set | view.id.bit());
-        self.repairing = 0;
+        self.usable = usable(&self.views);
+        self.repairing = PathSet::EMPTY;
         if self.conn.paths.iter().all(|path| path.role == Role::Primary) {
             return;
         }
@@ -37,7 +37,9 @@ impl Session {
             let role = self.conn.paths[view.id].role;
             if role > in_use && view.usable {
                 view.usable = false;
-                self.repairing |= if role == Role::Repair { view.id.bit() } else { 0 };
+                if role == Role::Repair {
+                    self.repairing.insert(view.id);
+                }
             }
         }
     }
@@ -46,7 +48,7 @@ impl Session {
     fn with_repair_paths<R>(&mut self, what: impl FnOnce(&mut Self) -> R) -> R {
         let set = |session: &mut Self, usable: bool| {
             let repairing = session.repairing;
-            let hidden = session.views.iter_mut().filter(|view| repairing & view.id.bit() != 0);
+            let hidden = session.views.iter_mut().filter(|view| repairing.contains(view.id));
             hidden.for_each(|view| view.usable = usable);
         };
         set(self, true);
@@ -65,18 +67,20 @@ impl Session {
         let there = match assignment.kind {
             WorkKind::Copy => {
                 let copied = block.segments_from(assignment.range.start).iter();
-                copied.take_while(|s| s.start < assignment.range.end).fold(0, |set, s| set | s.in_flight)
+                copied
+                    .take_while(|s| s.start < assignment.range.end)
+                    .fold(PathSet::EMPTY, |set, s| set.union(s.in_flight))
             }
-            _ => 0,
+            _ => PathSet::EMPTY,
         };
-        let suitable = self.repairing & !there;
-        let open = self.views.iter().filter(|view| suitable & view.id.bit() != 0 && view.has_room());
+        let suitable = self.repairing.difference(there);
+        let open = self.views.iter().filter(|view| suitable.contains(view.id) && view.has_room());
         open.filter(is_in_time).min_by_key(|view| (view.arrives_in(0), view.id))
     }
 
     /// Gives an assignment to its path; a repair, parity or a copy to a repair path, if one brings it in time.
     pub(super) fn commit_by_role(&mut self, now: Micros, assignment: &mut Assignment) -> Option<Taken> {
-        if self.repairing == 0 || assignment.kind == WorkKind::Fresh {
+        if self.repairing.is_empty() || assignment.kind == WorkKind::Fresh {
             return self.commit(now, assignment);
         }
         self.with_repair_paths(|session| {
@@ -91,7 +95,7 @@ impl Session {
 
     /// As [`Self::hedge`], with repair paths to copy to.
     pub(super) fn hedge_by_role(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
-        if self.repairing == 0 {
+        if self.repairing.is_empty() {
             return self.hedge(now, assignment, range);
         }
         self.with_repair_paths(|session| session.hedge(now, assignment, range));
@@ -99,7 +103,7 @@ impl Session {
 
     /// Repairs what the scheduler could not, for lack of room on the paths that it sees. Returns whether there was any.
     pub(super) fn repair_on_repair_paths(&mut self, now: Micros, number: QueueNumber) -> bool {
-        if self.repairing == 0 || self.views.iter().any(PathView::has_room) {
+        if self.repairing.is_empty() || self.views.iter().any(PathView::has_room) {
             return false;
         }
         let mut moved = false;
@@ -110,7 +114,7 @@ impl Session {
             let Some(work) = lost else { break };
             // None of the paths that the scheduler sees has room.
             let Some(nowhere) =
-                self.views.iter().find(|view| self.repairing & view.id.bit() == 0).map(|view| view.id)
+                self.views.iter().find(|view| !self.repairing.contains(view.id)).map(|view| view.id)
             else {
                 break;
             };

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use squall_sched::{MAX_PATHS, PathId};
+use squall_sched::{MAX_PATHS, PathId, PathSet};
 
 use super::Ledger;
 use crate::NetPath;
@@ -34,13 +34,13 @@ pub(crate) trait Entry {
 pub(crate) struct Paths<S> {
     /// Boxed, as most sessions have one or two of the eight.
     slots: [Option<Box<S>>; MAX_PATHS],
-    /// Ids that were in use at any time, as bits.
-    issued: u8,
+    /// Ids that were in use at any time.
+    issued: PathSet,
 }
 
 impl<S> Default for Paths<S> {
     fn default() -> Self {
-        Self { slots: std::array::from_fn(|_| None), issued: 0 }
+        Self { slots: std::array::from_fn(|_| None), issued: PathSet::EMPTY }
     }
 }
 
@@ -69,7 +69,7 @@ impl<S> Paths<S> {
     }
 
     pub(super) fn insert(&mut self, id: PathId, path: S) {
-        self.issued |= id.bit();
+        self.issued.insert(id);
         self.slots[usize::from(id.0)] = Some(Box::new(path));
     }
 
@@ -81,7 +81,7 @@ impl<S> Paths<S> {
     /// number itself, so that both ends mean the same by an id, in whatever order packets arrive.
     pub(super) fn free(&self, number: u32) -> Option<PathId> {
         let free = || (0..MAX_PATHS as u8).map(PathId).filter(|id| self.get(*id).is_none());
-        let again = free().find(|id| self.issued & id.bit() != 0);
+        let again = free().find(|id| self.issued.contains(*id));
         again.or_else(|| free().find(|id| u32::from(id.0) == number)).or_else(|| free().next())
     }
 }

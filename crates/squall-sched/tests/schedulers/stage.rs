@@ -228,7 +228,7 @@ impl Stage {
                 WorkKind::Fresh => segment.state == SegmentState::Fresh,
                 WorkKind::Repair => segment.state == SegmentState::Lost && block.meta().reliable,
                 WorkKind::Copy => {
-                    segment.state == SegmentState::Sent && segment.in_flight & assignment.path.bit() == 0
+                    segment.state == SegmentState::Sent && !segment.in_flight.contains(assignment.path)
                 }
                 WorkKind::Parity | WorkKind::RunParity => true,
             };

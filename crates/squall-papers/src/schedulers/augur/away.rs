@@ -57,7 +57,7 @@ impl Away {
         for segment in block.map_or(&[][..], |block| block.segments_from(probe.cursor)) {
             match segment.state {
                 SegmentState::Fresh => return None,
-                SegmentState::Sent if segment.sent_on & primary.id.bit() == 0 => {
+                SegmentState::Sent if !segment.sent_on.contains(primary.id) => {
                     return Some(Work { block: probe.block, range: segment.range(), kind: WorkKind::Copy });
                 }
                 _ => probe.cursor = segment.end,

@@ -6,7 +6,7 @@ use super::{
     Augur, Choice, Frames, Settings, StateManager,
     model::{STATES, Stalls},
 };
-use squall_sched::{BuildError, Cap, Entry, Micros, OptionSpec, Options, Scheduler};
+use squall_sched::{BuildError, Cap, Entry, Micros, OptionSpec, Options, PathSet, Scheduler};
 
 const PRIMARY: OptionSpec =
     OptionSpec { name: "primary", default: "auto", help: "path id, 0 to 7; auto: the first unmetered path" };
@@ -208,7 +208,7 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
         away: None,
         received_at: 0,
         probe_at: 0,
-        to_probe: 0,
+        to_probe: PathSet::EMPTY,
         probed: false,
     }))
 }

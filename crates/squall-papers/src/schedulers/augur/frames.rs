@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::model::Outcome;
-use squall_sched::{Block, BlockId, BlockQueue, Micros, SegmentState, Work, WorkKind};
+use squall_sched::{Block, BlockId, BlockQueue, Micros, PathSet, SegmentState, Work, WorkKind};
 
 /// Frames that were delivered by the backup and still wait for the primary's verdict. More than are in
 /// flight within a stall threshold; beyond it the oldest are not judged.
@@ -128,7 +128,7 @@ impl Frames {
     pub(super) fn rescue(
         &mut self,
         queue: &BlockQueue,
-        backups: u8,
+        backups: PathSet,
         in_time: impl Fn(Micros, u32) -> bool,
     ) -> Option<Work> {
         while let Some(id) = self.rescue.first().copied() {
@@ -146,7 +146,7 @@ impl Frames {
     }
 
     /// The same of a frame that comes too late.
-    pub(super) fn rescue_doomed(&mut self, queue: &BlockQueue, backups: u8) -> Option<Work> {
+    pub(super) fn rescue_doomed(&mut self, queue: &BlockQueue, backups: PathSet) -> Option<Work> {
         while let Some(id) = self.doomed.first().copied() {
             if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
                 && let Some(work) = frame.missing(block, backups)
@@ -246,7 +246,7 @@ impl Frames {
 }
 
 impl Frame {
-    fn missing(&mut self, block: &Block, backups: u8) -> Option<Work> {
+    fn missing(&mut self, block: &Block, backups: PathSet) -> Option<Work> {
         let work = |range, kind| Some(Work { block: block.meta().id, range, kind });
         if let Some(range) = block.next_lost() {
             return work(range, WorkKind::Repair);
@@ -255,7 +255,7 @@ impl Frame {
             match segment.state {
                 SegmentState::Fresh => return work(segment.range(), WorkKind::Fresh),
                 // A copy that a backup lost counts for nothing while the original is on its way.
-                SegmentState::Sent if segment.in_flight & backups == 0 => {
+                SegmentState::Sent if segment.in_flight.is_disjoint(backups) => {
                     return work(segment.range(), WorkKind::Copy);
                 }
                 _ => self.cursor = segment.end,

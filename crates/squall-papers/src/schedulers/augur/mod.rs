@@ -137,8 +137,8 @@ use self::{
     roles::{Choice, Roles},
 };
 use squall_sched::{
-    Assignment, Block, BlockId, Context, Decision, Micros, PathId, PathView, Profile, SchedEvent, Scheduler,
-    Sharing, Work, WorkKind,
+    Assignment, Block, BlockId, Context, Decision, Micros, PathId, PathSet, PathView, Profile, SchedEvent,
+    Scheduler, Sharing, Work, WorkKind,
 };
 
 /// A primary path that is gone keeps its part for so long: what was learned of it is worth more than what
@@ -160,8 +160,8 @@ pub struct Augur {
     received_at: Micros,
     /// When the backups are probed next.
     probe_at: Micros,
-    /// Backups to probe now, one bit each.
-    to_probe: u8,
+    /// Backups to probe now.
+    to_probe: PathSet,
     /// Whether they were probed before, so that their round trips are known.
     probed: bool,
 }
@@ -308,7 +308,7 @@ impl Augur {
             let limit = self.manager.switch_at().unwrap_or(self.manager.settings().stall);
             self.away = Some(Away::new(limit));
             self.frames.abandon(cx.now);
-            self.to_probe = 0;
+            self.to_probe = PathSet::EMPTY;
         }
     }
 
@@ -329,7 +329,7 @@ impl Augur {
     /// Hands frames that have reached X₁ to the backup.
     fn retransmit_due(&mut self, now: Micros, roles: Roles) {
         if let Some(age) =
-            self.manager.retransmit_at().filter(|_| self.options.retransmit && roles.backups != 0)
+            self.manager.retransmit_at().filter(|_| self.options.retransmit && !roles.backups.is_empty())
             && let Some(until) = now.checked_sub(age)
         {
             self.frames.hand_over(until);
@@ -338,17 +338,16 @@ impl Augur {
 
     /// The next backup to probe, if it is time to.
     fn probe(&mut self, cx: &Context<'_>, roles: Roles) -> Option<PathId> {
-        if self.away.is_none() && roles.backups != 0 && cx.now >= self.probe_at {
+        if self.away.is_none() && !roles.backups.is_empty() && cx.now >= self.probe_at {
             if self.probed {
                 self.manager.note_backup(cx.now, roles.backup_rtt(cx.paths));
             }
             self.probe_at = cx.now + self.options.probe;
             self.probed = true;
-            self.to_probe =
-                roles.backups(cx.paths).filter(|p| p.has_room()).fold(0, |set, p| set | p.id.bit());
+            self.to_probe = roles.backups(cx.paths).filter(|p| p.has_room()).map(|p| p.id).collect();
         }
-        let path = roles.backups(cx.paths).find(|p| self.to_probe & p.id.bit() != 0)?.id;
-        self.to_probe &= !path.bit();
+        let path = roles.backups(cx.paths).find(|p| self.to_probe.contains(p.id))?.id;
+        self.to_probe.remove(path);
         Some(path)
     }
 
@@ -416,7 +415,7 @@ impl Augur {
 
     /// When something is to be done if nothing happens before.
     fn wake(&self, cx: &Context<'_>, roles: Roles) -> Option<Micros> {
-        if self.away.is_some() || roles.backups == 0 || cx.queue.is_empty() {
+        if self.away.is_some() || roles.backups.is_empty() || cx.queue.is_empty() {
             return None;
         }
         let retransmit = self.manager.retransmit_at().filter(|_| self.options.retransmit);

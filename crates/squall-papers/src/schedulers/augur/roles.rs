@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use squall_sched::{MAX_PATHS, PathId, PathView};
+use squall_sched::{MAX_PATHS, PathId, PathSet, PathView};
 
 /// A path that an option names, or leaves to the roles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +27,8 @@ impl FromStr for Choice {
 pub(super) struct Roles {
     /// It may be gone for the moment.
     pub(super) primary: PathId,
-    /// Open paths, one [bit](PathId::bit) each; never the primary.
-    pub(super) backups: u8,
+    /// Open paths, never the primary.
+    pub(super) backups: PathSet,
 }
 
 impl Roles {
@@ -52,7 +52,7 @@ impl Roles {
             .or_else(|| former.map(|(roles, _)| roles.primary))
             .or_else(|| rest().next().or(paths.first()).map(|p| p.id))?;
         let others = || paths.iter().filter(|p| p.id != primary);
-        let all = |paths: &mut dyn Iterator<Item = &PathView>| paths.fold(0, |set, p| set | p.id.bit());
+        let all = |paths: &mut dyn Iterator<Item = &PathView>| paths.map(|p| p.id).collect::<PathSet>();
         let backups = match backup.0 {
             Some(id) => all(&mut others().filter(|p| p.id == id)),
             // Data need not cost money because the primary path is gone for a moment.
@@ -63,7 +63,7 @@ impl Roles {
             None => all(&mut others()),
         };
         // Better one that rests than none.
-        let carries = |p: &PathView| (p.id == primary || backups & p.id.bit() != 0) && p.is_open();
+        let carries = |p: &PathView| (p.id == primary || backups.contains(p.id)) && p.is_open();
         let backups = if paths.iter().any(carries) { backups } else { all(&mut others()) };
         Some(Self { primary, backups })
     }
@@ -71,7 +71,7 @@ impl Roles {
     /// The backups among `paths`.
     pub(super) fn backups<'a>(&self, paths: &'a [PathView]) -> impl Iterator<Item = &'a PathView> + use<'a> {
         let set = self.backups;
-        paths.iter().filter(move |p| p.id.bit() & set != 0)
+        paths.iter().filter(move |p| set.contains(p.id))
     }
 
     /// The backup with room whose round trip is the shortest.
@@ -111,61 +111,66 @@ mod tests {
         primary: &str,
         backup: &str,
         former: Option<(Roles, bool)>,
-    ) -> Option<(u8, u8)> {
+    ) -> Option<(u8, Vec<u8>)> {
         let choice = |text: &str| text.parse().expect("a choice");
-        Roles::of(&paths(metered), choice(primary), choice(backup), former).map(|r| (r.primary.0, r.backups))
+        Roles::of(&paths(metered), choice(primary), choice(backup), former)
+            .map(|r| (r.primary.0, r.backups.iter().map(|path| path.0).collect()))
     }
 
     #[test]
     fn the_first_unmetered_path_is_primary_and_the_metered_ones_back_it_up() {
         assert_eq!(
             roles(&[(0, true), (1, false), (2, false), (3, true)], "auto", "auto", None),
-            Some((1, 0b1001))
+            Some((1, vec![0, 3]))
         );
-        assert_eq!(roles(&[(0, false), (1, false), (2, false)], "auto", "auto", None), Some((0, 0b110)));
-        assert_eq!(roles(&[(0, true), (1, true)], "auto", "auto", None), Some((0, 0b10)));
-        assert_eq!(roles(&[(3, false)], "auto", "auto", None), Some((3, 0)));
+        assert_eq!(roles(&[(0, false), (1, false), (2, false)], "auto", "auto", None), Some((0, vec![1, 2])));
+        assert_eq!(roles(&[(0, true), (1, true)], "auto", "auto", None), Some((0, vec![1])));
+        assert_eq!(roles(&[(3, false)], "auto", "auto", None), Some((3, vec![])));
         assert_eq!(roles(&[], "auto", "auto", None), None);
     }
 
     #[test]
     fn options_name_them() {
         let three = [(0, false), (1, false), (2, true)];
-        assert_eq!(roles(&three, "1", "auto", None), Some((1, 0b100)));
-        assert_eq!(roles(&three, "auto", "1", None), Some((0, 0b10)));
-        assert_eq!(roles(&three, "auto", "0", None), Some((1, 0b1)), "the named backup is not the primary");
-        assert_eq!(roles(&three, "7", "auto", None), Some((0, 0b100)), "no such path");
-        assert_eq!(roles(&three, "auto", "7", None), Some((0, 0)));
-        assert_eq!(roles(&[(4, false)], "auto", "4", None), Some((4, 0)), "better than nothing");
+        assert_eq!(roles(&three, "1", "auto", None), Some((1, vec![2])));
+        assert_eq!(roles(&three, "auto", "1", None), Some((0, vec![1])));
+        assert_eq!(
+            roles(&three, "auto", "0", None),
+            Some((1, vec![0])),
+            "the named backup is not the primary"
+        );
+        assert_eq!(roles(&three, "7", "auto", None), Some((0, vec![2])), "no such path");
+        assert_eq!(roles(&three, "auto", "7", None), Some((0, vec![])));
+        assert_eq!(roles(&[(4, false)], "auto", "4", None), Some((4, vec![])), "better than nothing");
     }
 
     #[test]
     fn a_primary_that_is_gone_keeps_its_part_for_a_while_and_for_good_if_only_metered_ones_follow() {
-        let first = Roles { primary: PathId(0), backups: 0b10 };
+        let first = Roles { primary: PathId(0), backups: PathId(1).into() };
         for keeps in [true, false] {
-            assert_eq!(roles(&[(1, true)], "auto", "auto", Some((first, keeps))), Some((0, 0b10)));
+            assert_eq!(roles(&[(1, true)], "auto", "auto", Some((first, keeps))), Some((0, vec![1])));
         }
         let others = [(1, true), (2, false)];
         assert_eq!(
             roles(&others, "auto", "auto", Some((first, true))),
-            Some((0, 0b100)),
+            Some((0, vec![2])),
             "which costs nothing"
         );
-        assert_eq!(roles(&others, "auto", "auto", Some((first, false))), Some((2, 0b10)));
+        assert_eq!(roles(&others, "auto", "auto", Some((first, false))), Some((2, vec![1])));
     }
 
     #[test]
     fn the_one_that_followed_keeps_the_part_when_the_first_comes_back() {
-        let second = Some((Roles { primary: PathId(2), backups: 0b10 }, true));
+        let second = Some((Roles { primary: PathId(2), backups: PathId(1).into() }, true));
         let all = |metered| [(0, false), (1, true), (2, metered)];
-        assert_eq!(roles(&all(false), "auto", "auto", second), Some((2, 0b10)));
+        assert_eq!(roles(&all(false), "auto", "auto", second), Some((2, vec![1])));
         assert_eq!(
             roles(&all(false), "0", "auto", second),
-            Some((0, 0b10)),
+            Some((0, vec![1])),
             "unless an option names another"
         );
-        assert_eq!(roles(&all(false), "auto", "2", second), Some((0, 0b100)), "or it is the named backup");
-        assert_eq!(roles(&all(true), "auto", "auto", second), Some((0, 0b110)), "or it costs money now");
+        assert_eq!(roles(&all(false), "auto", "2", second), Some((0, vec![2])), "or it is the named backup");
+        assert_eq!(roles(&all(true), "auto", "auto", second), Some((0, vec![1, 2])), "or it costs money now");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! When data arrives that leaves now, path by path.
 
 use crate::{
-    Context, MAX_PATHS, Micros, PathView,
+    Context, MAX_PATHS, Micros, PathSet, PathView,
     allocation::{Pipe, Shares, fill},
     capacity,
 };
@@ -41,10 +41,10 @@ pub(super) struct Arrivals {
 impl Arrivals {
     /// `counts_silence`: whether silence counts.
     pub(super) fn of(cx: &Context<'_>, counts_silence: bool) -> Self {
-        let silent = if counts_silence { silent(cx.paths) } else { 0 };
+        let silent = if counts_silence { silent(cx.paths) } else { PathSet::EMPTY };
         let mut paths = [Arrival::default(); MAX_PATHS];
         for (arrival, path) in paths.iter_mut().zip(cx.paths) {
-            let is_silent = silent & path.id.bit() != 0;
+            let is_silent = silent.contains(path.id);
             // What has been silent for a time stays so for as long again: outages have no typical length.
             let silence = if is_silent { path.overdue } else { 0 };
             *arrival = Arrival {
@@ -157,16 +157,16 @@ fn is_calm(path: &PathView) -> bool {
     path.in_flight.saturating_mul(8_000_000) <= bits
 }
 
-/// The silent paths, one bit each. Acknowledgements usually come over the path with the shortest round trip, so its
+/// The silent paths. Acknowledgements usually come over the path with the shortest round trip, so its
 /// silence makes all others silent too, and is no sign that these have failed.
-fn silent(paths: &[PathView]) -> u8 {
+fn silent(paths: &[PathView]) -> PathSet {
     let is_silent = |path: &&PathView| path.overdue > SILENT_AFTER + 2 * path.rtt_dev;
     let open = || paths.iter().filter(|path| path.is_open());
     if open().count() < 2 {
-        return 0;
+        return PathSet::EMPTY;
     }
     if open().all(|path| is_silent(&path)) {
-        return open().min_by_key(|path| path.srtt).map_or(0, |path| path.id.bit());
+        return open().min_by_key(|path| path.srtt).map(|path| path.id).into_iter().collect();
     }
-    open().filter(is_silent).fold(0, |set, path| set | path.id.bit())
+    open().filter(is_silent).map(|path| path.id).collect()
 }

@@ -2,7 +2,8 @@
 
 use super::{MARGIN, Next, arrivals::Arrivals};
 use crate::{
-    Assignment, Block, BlockId, BlockMeta, Context, Micros, PathView, Segment, SegmentState, Work, WorkKind,
+    Assignment, Block, BlockId, BlockMeta, Context, Micros, PathSet, PathView, Segment, SegmentState, Work,
+    WorkKind,
 };
 
 /// The first block that is in flight on silent paths alone and could be late, with a path for it.
@@ -12,10 +13,10 @@ pub(super) fn next(
     wanted_by: impl Fn(&BlockMeta) -> Micros,
     waiting: Option<Micros>,
 ) -> Next {
-    let indices = || 0..cx.paths.len();
-    let silent = indices().filter(|index| arrivals.is_silent(*index));
-    let silent = silent.fold(0, |set, index| set | cx.paths[index].id.bit());
-    let Some(index) = arrivals.ready().find(|index| !arrivals.is_silent(*index)).filter(|_| silent != 0)
+    let silent = (0..cx.paths.len()).filter(|index| arrivals.is_silent(*index));
+    let silent: PathSet = silent.map(|index| cx.paths[index].id).collect();
+    let Some(index) =
+        arrivals.ready().find(|index| !arrivals.is_silent(*index)).filter(|_| !silent.is_empty())
     else {
         return Next::Wait(None);
     };
@@ -50,11 +51,11 @@ pub(super) fn next(
 
 /// The first segment of a block that is in flight on silent paths alone and was never sent on `path`, and the bytes of
 /// all of them; `None` if there is none.
-fn at_risk<'a>(block: &'a Block, silent: u8, path: &PathView) -> Option<(&'a Segment, u64)> {
+fn at_risk<'a>(block: &'a Block, silent: PathSet, path: &PathView) -> Option<(&'a Segment, u64)> {
     let mut segments = block.segments().iter().filter(|segment| {
         segment.state == SegmentState::Sent
-            && segment.in_flight & !silent == 0
-            && segment.sent_on & path.id.bit() == 0
+            && segment.in_flight.difference(silent).is_empty()
+            && !segment.sent_on.contains(path.id)
     });
     let first = segments.next()?;
     let rest: u64 = segments.map(|segment| u64::from(segment.len())).sum();
