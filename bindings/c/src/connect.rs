@@ -49,7 +49,7 @@ pub(crate) fn config(
         config.scheduler = squall::scheduler(description).map_err(Failure::argument)?;
     }
     if let Some(name) = congestion {
-        config.congestion = name.parse().map_err(|line: String| Failure::argument(line))?;
+        config.congestion = squall::congestion_control(name).map_err(Failure::argument)?;
     }
     set(&mut config.connect_timeout, numbers.connect_timeout_us);
     set(&mut config.idle_timeout, numbers.idle_timeout_us);

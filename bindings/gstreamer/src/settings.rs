@@ -181,7 +181,8 @@ impl Settings {
                 squall::scheduler(description).map_err(|error| Fault::new("scheduler", error))?;
         }
         if let Some(name) = &self.congestion {
-            config.congestion = name.parse().map_err(|line: String| Fault::new("congestion", line))?;
+            config.congestion =
+                squall::congestion_control(name).map_err(|error| Fault::new("congestion", error))?;
         }
         // As the tunnel does: a shorter latency detects outages earlier.
         config.silence = Duration::from_millis(u64::from(self.latency_ms / 3).clamp(50, 200));

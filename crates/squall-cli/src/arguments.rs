@@ -55,8 +55,8 @@ pub(crate) struct PathArgs {
     /// Scheduler, with options, such as augur or minrtt(cap=250MB); see docs/schedulers.md
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEDULER, value_parser = parse_scheduler)]
     pub(crate) scheduler: String,
-    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
-        "Congestion control of all paths: {}", CongestionControl::names()
+    #[arg(long, value_name = "NAME", default_value = "steady", value_parser = squall::congestion_control, help = format!(
+        "Congestion control of all paths: {}", squall::controllers().names()
     ))]
     pub(crate) congestion: CongestionControl,
 }

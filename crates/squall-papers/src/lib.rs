@@ -1,4 +1,4 @@
-//! The schedulers of published systems, reimplemented, so that they can be compared on one engine.
+//! The schedulers and congestion controllers of published systems, reimplemented, so that they can be compared on one engine.
 //!
 //! | module | source |
 //! | --- | --- |
@@ -12,17 +12,25 @@
 //! | [`dems`](schedulers::dems) | MobiCom 2017; a baseline of DAMS |
 //! | [`srpt_ecf`](schedulers::srpt_ecf) | FIT 2020; a baseline of DAMS |
 //!
+//! | controller | source |
+//! | --- | --- |
+//! | [`sqp`](controllers::sqp) | arXiv 2207.11857; one of AUGUR's evaluation |
+//! | [`salsify`](controllers::salsify) | NSDI 2018; one of AUGUR's evaluation |
+//! | [`cubic`](controllers::cubic) | CUBIC for several connections, as quic-go's; NineTails ran on it |
+//!
 //! Each is a file or folder that opens with its source, its equations and the decisions where the paper is silent.
 //!
 //! ```
 //! let registry = squall_papers::registry();
 //! assert!(registry.build("dams-robust(alpha=2)").is_ok());
 //! assert!(registry.build("minrtt").is_ok());
+//! assert!(squall_papers::controllers().build("cubic(connections=2)").is_ok());
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod candidates;
+pub mod controllers;
 mod earliest_completion;
 mod latency;
 mod near_tail;
@@ -30,12 +38,20 @@ mod remaining;
 pub mod schedulers;
 
 pub use near_tail::near_tail;
+use squall_proto::congestion;
 use squall_sched::Registry;
 
 /// The schedulers of `squall-sched` and those of this crate.
 pub fn registry() -> Registry {
     let mut registry = Registry::standard();
     schedulers::register(&mut registry);
+    registry
+}
+
+/// The congestion controllers of `squall-proto` and those of this crate.
+pub fn controllers() -> congestion::Registry {
+    let mut registry = congestion::Registry::standard();
+    controllers::register(&mut registry);
     registry
 }
 
@@ -47,6 +63,19 @@ mod tests {
 
     fn error(description: &str) -> String {
         registry().build(description).err().expect("is refused").to_string()
+    }
+
+    #[test]
+    fn controllers_are_picked_by_name_and_others_are_refused() {
+        for control in controllers().controls() {
+            assert_eq!(controllers().build(control.name()).as_ref(), Ok(control));
+        }
+        assert!(controllers().build("cubic(connections=8)").is_ok());
+        for none in ["reno", "cubic(connections=0)", "cubic(connections=9)", "cubic(connections=x)"] {
+            let known = "steady, cubic, cubic-tolerant, newreno, bbr3, cubic(connections=2), sqp, salsify";
+            let error = controllers().build(none).expect_err("is refused").to_string();
+            assert_eq!(error, format!("unknown congestion control '{none}'; there are {known}"));
+        }
     }
 
     #[test]

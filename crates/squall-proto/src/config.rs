@@ -10,10 +10,7 @@ use std::{
 use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::squall::Squall};
 use squall_signal::WatermarkConfig;
 
-use crate::{
-    congestion::{SalsifyConfig, SqpConfig, SteadyConfig},
-    quic_lb::QuicLbServer,
-};
+use crate::{congestion::CongestionControl, quic_lb::QuicLbServer};
 
 /// A pair of addresses that packets run between.
 ///
@@ -25,77 +22,6 @@ pub struct NetPath {
     pub local: IpAddr,
     /// The peer's side.
     pub remote: SocketAddr,
-}
-
-/// Congestion controller of every path of a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum CongestionControl {
-    /// CUBIC (RFC 9438), as noq implements it.
-    Cubic,
-    /// CUBIC that takes a loss for congestion only where packets queue, or more than a tenth of them is lost; for
-    /// media over radio. See `docs/congestion.md`.
-    CubicTolerant,
-    /// CUBIC that takes the share of this many connections, 1 to 8, and of a loss the consequences for one of them, as quic-go's
-    /// does for two. For comparisons with systems that were built on it; see `docs/congestion.md`.
-    CubicConnections(u8),
-    /// NewReno (RFC 9002 §7).
-    NewReno,
-    /// BBR version 3. Not the default: when the application limits the rate it does not pace
-    /// (n0-computer/noq#800).
-    Bbr3,
-    /// SQP: the rate that trains of packets show; see [`crate::congestion::sqp`].
-    Sqp,
-    /// Salsify: what arrives within 100 ms; see [`crate::congestion::salsify`].
-    Salsify,
-    /// Steady: what arrives within a short delay beyond the round trip; see [`crate::congestion::steady`]. The default.
-    #[default]
-    Steady,
-}
-
-impl CongestionControl {
-    /// All of them, by name. [`Self::CubicConnections`] also has other numbers.
-    pub const ALL: [(&'static str, Self); 8] = [
-        ("steady", Self::Steady),
-        ("cubic", Self::Cubic),
-        ("cubic(connections=2)", Self::CubicConnections(2)),
-        ("cubic-tolerant", Self::CubicTolerant),
-        ("newreno", Self::NewReno),
-        ("bbr3", Self::Bbr3),
-        ("sqp", Self::Sqp),
-        ("salsify", Self::Salsify),
-    ];
-
-    /// The names, as a sentence lists them: `steady, cubic, …`.
-    pub fn names() -> String {
-        Self::ALL.map(|(name, _)| name).join(", ")
-    }
-}
-
-impl std::str::FromStr for CongestionControl {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, control)| *control);
-        known
-            .or_else(|| connections(name).map(Self::CubicConnections))
-            .ok_or_else(|| format!("unknown congestion control '{name}'; there are {}", Self::names()))
-    }
-}
-
-/// The number in `cubic(connections=2)`.
-fn connections(name: &str) -> Option<u8> {
-    let number = name.strip_prefix("cubic(connections=")?.strip_suffix(')')?.parse().ok()?;
-    (1..=8).contains(&number).then_some(number)
-}
-
-impl fmt::Display for CongestionControl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::CubicConnections(connections) = self {
-            return write!(f, "cubic(connections={connections})");
-        }
-        let name = Self::ALL.iter().find(|(_, c)| c == self).map_or("?", |(name, _)| name);
-        f.write_str(name)
-    }
 }
 
 /// Makes the scheduler of each new session.
@@ -113,12 +39,6 @@ pub struct Config {
     pub streams: StreamScheduler,
     /// Congestion controller of every path. Default: Steady.
     pub congestion: CongestionControl,
-    /// Settings of [`CongestionControl::Sqp`].
-    pub sqp: SqpConfig,
-    /// Settings of [`CongestionControl::Salsify`].
-    pub salsify: SalsifyConfig,
-    /// Settings of [`CongestionControl::Steady`].
-    pub steady: SteadyConfig,
     /// Whether blocks that are handed over as unreliable are sent as reliable ones, as if the application
     /// had asked for it. The peer sees no difference. Default: no.
     pub all_reliable: bool,
@@ -186,9 +106,6 @@ impl Default for Config {
             scheduler: Arc::new(|| Box::<Squall>::default()),
             streams: StreamScheduler::default(),
             congestion: CongestionControl::default(),
-            sqp: SqpConfig::default(),
-            salsify: SalsifyConfig::default(),
-            steady: SteadyConfig::default(),
             all_reliable: false,
             expire: true,
             limits: Limits::default(),

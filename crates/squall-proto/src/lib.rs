@@ -53,7 +53,8 @@ mod worker;
 pub use attempts::host_network;
 pub use block::{Block, BlockOptions, Channel, Depends, OptionError, PathHint, Priority};
 pub use capacity::{Capacity, Limit, PathCapacity};
-pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
+pub use config::{AcceptFilter, Config, Limits, NetPath, SchedulerFactory};
+pub use congestion::CongestionControl;
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
     BlockFate, CloseReason, ConnectError, Event, Missed, OpenError, Part, PathChange, Received, SendError,

@@ -39,7 +39,7 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
         squall::scheduler(&config.scheduler).map_err(|error| StartError::Scheduler(error.to_string()))?;
     Ok(squall::Config {
         scheduler,
-        congestion: config.congestion,
+        congestion: config.congestion.clone(),
         workers: config.workers,
         quic_lb: config.quic_lb.clone(),
         idle_timeout: IDLE_TIMEOUT,

@@ -78,7 +78,8 @@ pub use squall_proto::{
     Config, CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
     MAX_WORKERS, Missed, NetPath, OpenError, OptionError, PacketFate, PacketLog, Part, PathCapacity,
     PathChange, PathHint, PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, Role,
-    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError, congestion,
+    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError,
+    congestion::{self, UnknownController},
     destination_id, fingerprint_of, host_network, pki_types, quic_lb,
     quota::{Period, Quota},
     sched::{self, BlockId, BuildError, PathId},
@@ -105,6 +106,22 @@ pub fn registry() -> sched::Registry {
     return squall_papers::registry();
     #[cfg(not(feature = "papers"))]
     sched::Registry::standard()
+}
+
+/// Picks the congestion controller of all paths by its name, for [`Config::congestion`]: `steady`, `cubic`.
+///
+/// # Errors
+/// If there is none of that name.
+pub fn congestion_control(name: &str) -> Result<CongestionControl, UnknownController> {
+    controllers().build(name)
+}
+
+/// The congestion controllers that [`congestion_control`] picks from; with the feature `papers` those of published systems too.
+pub fn controllers() -> congestion::Registry {
+    #[cfg(feature = "papers")]
+    return squall_papers::controllers();
+    #[cfg(not(feature = "papers"))]
+    congestion::Registry::standard()
 }
 
 /// The examples of both READMEs and of `docs/library.md` compile.

@@ -201,8 +201,10 @@ fn a_warning_of_a_radio_lowers_what_is_safe_at_once() {
 
 #[test]
 fn every_control_gives_a_rate() {
-    for (name, congestion) in CongestionControl::ALL {
-        let config = || Config { congestion, ..config("minrtt") };
+    let controllers = squall_papers::controllers();
+    for congestion in controllers.controls() {
+        let name = congestion.name();
+        let config = || Config { congestion: congestion.clone(), ..config("minrtt") };
         let mut stage = Stage::with(TWO_PATHS, 7, config(), config());
         stage.saturate(Side::Client, 6_000_000, 100_000);
         let capacity = capacity(&mut stage);
@@ -272,10 +274,10 @@ fn an_encoder_that_follows_comes_back_from_a_rate_of_almost_nothing() {
 }
 
 /// Forecasts of a session for a link whose third is used, before and after the first second: the largest `now`, in bits per second.
-fn largest_forecasts(congestion: CongestionControl, rtt_us: u64, bps: u64) -> (u64, u64) {
+fn largest_forecasts(congestion: &CongestionControl, rtt_us: u64, bps: u64) -> (u64, u64) {
     const FPS: u64 = 30;
     let link = format!("name='a'\nrate='{}kbps'\ndelay='{}us'\nqueue='250kB'", bps / 1_000, rtt_us / 2);
-    let config = || Config { congestion, ..config("minrtt") };
+    let config = || Config { congestion: congestion.clone(), ..config("minrtt") };
     let mut stage = Stage::unconnected(&[&link], 11, config(), config());
     stage.run_for(100_000 + 4 * rtt_us);
     assert!(stage.world.is_connected());
@@ -296,10 +298,10 @@ fn largest_forecasts(congestion: CongestionControl, rtt_us: u64, bps: u64) -> (u
 #[test]
 fn a_forecast_is_plausible_before_the_path_is_measured() {
     let mut implausible = Vec::new();
-    for congestion in [CongestionControl::Steady, CongestionControl::Cubic, CongestionControl::Bbr3] {
+    for congestion in [CongestionControl::default(), CongestionControl::CUBIC, CongestionControl::BBR3] {
         for rtt_us in [100, 1_000, 5_000, 20_000, 80_000, 200_000, 600_000] {
             for bps in [1_000_000, 5_000_000, 20_000_000, 50_000_000, 200_000_000] {
-                let (before, after) = largest_forecasts(congestion, rtt_us, bps);
+                let (before, after) = largest_forecasts(&congestion, rtt_us, bps);
                 let line = format!(
                     "{congestion:?}, {:.1} ms, {} Mbps: {:.1}, then {:.1} Mbps",
                     rtt_us as f64 / 1e3,

@@ -150,8 +150,8 @@ fn a_link_that_drops_marked_packets_is_used() {
 #[test]
 fn a_queue_that_marks_is_listened_to() {
     let marking = format!("{WIFI}ecn='pass'\nqueue={{bytes='1MB', codel={{ecn=true}}}}");
-    for congestion in [CongestionControl::Cubic, CongestionControl::Steady] {
-        let config = Config { congestion, ..stage::plain() };
+    for congestion in [CongestionControl::CUBIC, CongestionControl::default()] {
+        let config = Config { congestion: congestion.clone(), ..stage::plain() };
         let mut stage = Stage::with(&[&marking], 3, config.clone(), config);
         let rates = stage.saturate(Side::Server, 14 * SECOND, SECOND / 4);
         let rate = rates[16..].iter().map(|rate| rate[0]).sum::<f64>() / (rates.len() - 16) as f64 / 1e6;
@@ -160,7 +160,7 @@ fn a_queue_that_marks_is_listened_to() {
         println!("{congestion}: {rate:.1} Mbps, {marks} marks answered, {:?} dropped", stats.dropped.total());
         assert!(rate > 16.0, "{congestion}: {rate} Mbps");
         assert_eq!(stats.dropped.codel.packets, 0, "{congestion}: it is marked instead");
-        assert!(congestion != CongestionControl::Cubic || marks > 10, "{congestion}: {marks} marks");
+        assert!(congestion != CongestionControl::CUBIC || marks > 10, "{congestion}: {marks} marks");
         assert_eq!(stats.dropped.queue.packets, 0, "{congestion}: the marks keep the queue short");
     }
 }

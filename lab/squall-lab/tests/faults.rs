@@ -47,7 +47,7 @@ fn paths(first: &str, second: &str) -> [String; 2] {
 /// Streams for ten seconds from each side; every block that arrives is whole, and arrives once.
 fn stream(paths: &[String; 2], deadline: Option<Duration>, after: Micros) -> (Outcome, Stage) {
     // Ten per cent of random loss would stop CUBIC, whatever the scheduler.
-    let config = Config { congestion: CongestionControl::CubicTolerant, ..plain() };
+    let config = Config { congestion: CongestionControl::CUBIC_TOLERANT, ..plain() };
     let mut stage = Stage::with(&[&paths[0], &paths[1]], 1, config.clone(), config);
     let mut sent: BTreeMap<(bool, BlockId), (usize, Micros)> = BTreeMap::new();
     for number in 0..500 {

@@ -43,7 +43,7 @@ fn the_ledger_agrees_with_the_emulators_log() {
 
 fn compare(seed: u64) {
     // It slows down for the losses of the first path, so that both carry the blocks.
-    let cubic = Config { congestion: CongestionControl::Cubic, ..plain() };
+    let cubic = Config { congestion: CongestionControl::CUBIC, ..plain() };
     let mut stage = Stage::with(&PATHS, seed, cubic.clone(), cubic);
     stage.world.session(Side::Server).unwrap().keep_log(true);
     stage.world.session(Side::Server).unwrap().keep_reasons(true);

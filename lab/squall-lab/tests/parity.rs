@@ -82,7 +82,7 @@ impl Outcome {
     fn of(symbols: u32, reliable: bool) -> Self {
         let scheduler = Arc::new(move || Box::new(WithParity { symbols }) as Box<dyn Scheduler>);
         // Does not take random loss for congestion.
-        let congestion = CongestionControl::CubicTolerant;
+        let congestion = CongestionControl::CUBIC_TOLERANT;
         let server = Config { scheduler, congestion, ..Config::default() };
         let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
         stage.world.session(Side::Server).expect("session").keep_log(true);
@@ -165,7 +165,7 @@ fn unreliable_blocks_arrive_with_parity_that_would_be_lost() {
 /// each byte of data.
 fn small_blocks(scheduler: &'static str) -> (usize, f64) {
     let build = move || squall_papers::registry().build(scheduler).expect("exists");
-    let congestion = CongestionControl::Steady;
+    let congestion = CongestionControl::default();
     let server = Config { scheduler: Arc::new(build), congestion, ..Config::default() };
     let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
     stage.world.session(Side::Server).expect("session").report_fates(true);

@@ -34,7 +34,7 @@ impl Wishes {
             config.scheduler = squall::scheduler(description).map_err(argument)?;
         }
         if let Some(name) = &self.congestion {
-            config.congestion = name.parse().map_err(argument::<String>)?;
+            config.congestion = squall::congestion_control(name).map_err(argument)?;
         }
         if let Some(timeout) = timeout(self.connect_timeout) {
             config.connect_timeout = timeout;

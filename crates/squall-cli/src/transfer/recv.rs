@@ -91,8 +91,8 @@ pub(crate) struct RecvArgs {
     /// How long to wait for a sender that lost its connection [default: 5min; 10s with --anyone]
     #[arg(long, value_name = "SPAN")]
     outage: Option<Span>,
-    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
-        "Congestion control of the way back: {}", CongestionControl::names()
+    #[arg(long, value_name = "NAME", default_value = "steady", value_parser = squall::congestion_control, help = format!(
+        "Congestion control of the way back: {}", squall::controllers().names()
     ))]
     congestion: CongestionControl,
     /// File for the summary of the last transfer as JSON; - for standard output
@@ -289,7 +289,7 @@ impl RecvArgs {
             ..Limits::default()
         };
         self.qlog.apply(Config {
-            congestion: self.congestion,
+            congestion: self.congestion.clone(),
             limits,
             // Until the sender is authorised.
             distrust: true,

@@ -183,7 +183,7 @@ impl SendArgs {
     fn config(&self) -> anyhow::Result<Config> {
         self.qlog.apply(Config {
             scheduler: squall::scheduler(&self.paths.scheduler).map_err(whole)?,
-            congestion: self.paths.congestion,
+            congestion: self.paths.congestion.clone(),
             limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
             ..Config::default()
         })

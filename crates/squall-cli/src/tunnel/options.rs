@@ -103,7 +103,7 @@ impl Options {
         };
         let mut config = Config::new(side, token);
         config.scheduler.clone_from(&self.paths.scheduler);
-        config.congestion = self.paths.congestion;
+        config.congestion = self.paths.congestion.clone();
         config.metrics = self.metrics;
         config.flows = self.flows_in.iter().chain(&self.flows_out).cloned().collect();
         config.tun.clone_from(&self.tun);

@@ -7,14 +7,14 @@ use squall_sched::Micros;
 /// The minimum over a sliding window of time, in constant amortised time: what a later, smaller value
 /// outdoes is forgotten at once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Minimum {
+pub struct Minimum {
     /// Ascending, in time and in value.
     samples: VecDeque<(Micros, i64)>,
 }
 
 impl Minimum {
     /// Adds a value and drops those older than `window` microseconds. Returns the minimum.
-    pub(super) fn add(&mut self, now: Micros, value: i64, window: Micros) -> i64 {
+    pub fn add(&mut self, now: Micros, value: i64, window: Micros) -> i64 {
         while self.samples.back().is_some_and(|&(_, v)| v >= value) {
             self.samples.pop_back();
         }
@@ -27,7 +27,7 @@ impl Minimum {
     }
 
     /// The minimum when last added to.
-    pub(super) fn get(&self) -> Option<i64> {
+    pub fn get(&self) -> Option<i64> {
         self.samples.front().map(|&(_, value)| value)
     }
 }

@@ -1,6 +1,7 @@
-//! Congestion controllers made for real-time media: [`steady`], [`sqp`] and [`salsify`].
+//! Congestion controllers: the interface of own ones, and [`steady`], which is made for real-time media.
 //!
-//! All want to know when packets *arrived*, not only that they did. What they get, and how exact it is:
+//! A controller of an own crate implements [`Controller`] and [`ControllerFactory`], and is used by
+//! [`CongestionControl::new`]. It learns when packets *arrived*, not only that they did:
 //!
 //! - Every packet that leaves, is acknowledged or is lost, by number ([`Controller::on_sent`],
 //!   [`Controller::on_ack`], [`Controller::on_loss`]). Acknowledgements ride on FEEDBACK datagrams, so
@@ -13,21 +14,23 @@
 //!
 //! Nothing here reads a clock: `now` is an argument, in microseconds since the path was made.
 
+mod control;
 mod minimum;
 mod origin;
-pub mod salsify;
+mod registry;
 mod silences;
-pub mod sqp;
 pub mod steady;
-mod train;
 
 use std::fmt;
 
 use squall_sched::Micros;
 
+pub(crate) use control::Kind;
+pub use control::{CongestionControl, ControllerFactory, Evidence, NewPath};
+pub use minimum::Minimum;
 pub(crate) use origin::Origin;
-pub use salsify::{Salsify, SalsifyConfig};
-pub use sqp::{Sqp, SqpConfig};
+pub use registry::{Registry, UnknownController};
+pub use silences::Silences;
 pub use steady::{Group, Steady, SteadyConfig};
 
 /// Packets that a path starts with, before anything is known of it (RFC 9002 §7.2).
@@ -55,6 +58,21 @@ impl Arrival {
     }
 }
 
+/// An acknowledgement of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// Number of the packet.
+    pub packet: u64,
+    /// When it left, in microseconds.
+    pub sent: Micros,
+    /// Its size.
+    pub bytes: u64,
+    /// The application, not the window, limits what is in flight.
+    pub is_app_limited: bool,
+    /// Smallest round trip of the path so far, in microseconds.
+    pub smallest_rtt: Micros,
+}
+
 /// What decides how much may be in flight on one path, and how fast it leaves.
 pub trait Controller: fmt::Debug + Send {
     /// A packet of `bytes` left.
@@ -64,8 +82,8 @@ pub trait Controller: fmt::Debug + Send {
     /// whenever nothing more can leave for the moment. `is_alone`: the session has no other path.
     fn on_waiting(&mut self, _now: Micros, _waits: bool, _is_alone: bool) {}
 
-    /// A packet of `bytes`, sent at `sent`, is acknowledged.
-    fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64);
+    /// A packet is acknowledged.
+    fn on_ack(&mut self, now: Micros, ack: &Ack);
 
     /// All acknowledgements that came together have been reported; `in_flight` bytes remain.
     fn on_end_acks(&mut self, now: Micros, in_flight: u64);
@@ -75,6 +93,9 @@ pub trait Controller: fmt::Debug + Send {
 
     /// A packet of `bytes` is lost.
     fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64);
+
+    /// All losses that were found together have been reported; `newest` is the last of these packets.
+    fn on_end_losses(&mut self, _now: Micros, _newest: u64) {}
 
     /// A packet of `bytes` that left during an outage is lost: it is no longer in flight, and says nothing of the path.
     fn on_forgiven(&mut self, _bytes: u64) {}
@@ -93,6 +114,11 @@ pub trait Controller: fmt::Debug + Send {
 
     /// Bytes that may be in flight.
     fn window(&self) -> u64;
+
+    /// Whether the window still doubles with each round trip; then packets leave at twice the window per round trip.
+    fn is_in_slow_start(&self) -> bool {
+        false
+    }
 
     /// What the path carries at present, in bits per second, if the controller estimates it.
     fn capacity(&self) -> Option<u64> {

@@ -9,11 +9,11 @@ pub(super) const MAX_SILENCES: usize = 256;
 
 /// Packets before which the sender was silent, of those whose arrival is open: number, and length of the silence.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Silences(pub(super) VecDeque<(u64, Micros)>);
+pub struct Silences(pub(super) VecDeque<(u64, Micros)>);
 
 impl Silences {
     /// A packet leaves after a silence.
-    pub(super) fn add(&mut self, packet: u64, silence: Micros) {
+    pub fn add(&mut self, packet: u64, silence: Micros) {
         if self.0.len() == MAX_SILENCES
             && let Some((_, oldest)) = self.0.pop_front()
             && let Some((_, next)) = self.0.front_mut()
@@ -24,7 +24,7 @@ impl Silences {
     }
 
     /// Takes the silences up to this packet, and returns their sum.
-    pub(super) fn take_until(&mut self, packet: u64) -> Micros {
+    pub fn take_until(&mut self, packet: u64) -> Micros {
         let mut sum = 0;
         while let Some(&(before, silence)) = self.0.front()
             && before <= packet

@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Input, TLS, fates::Fates};
 use crate::{
-    Block, BlockOptions, Channel, Config, CongestionControl, Depends, Endpoint, Event, Limits, NetPath,
-    PathHint, Priority, QuotaShare, RateLimit, Role, Session, SessionId, Target,
+    Block, BlockOptions, Channel, Config, Depends, Endpoint, Event, Limits, NetPath, PathHint, Priority,
+    QuotaShare, RateLimit, Role, Session, SessionId, Target, congestion,
     sched::{BlockId, Registry, Sharing, StreamScheduler},
     signal::{Reading, Technology},
 };
@@ -61,12 +61,14 @@ pub fn pair(input: &[u8]) {
 fn config(input: &mut Input<'_>) -> Config {
     let (which, flags) = (usize::from(input.or_zero()), input.or_zero());
     let name = SCHEDULERS.entries().nth(which % SCHEDULERS.entries().count()).expect("there are some").name;
-    let congestion = CongestionControl::ALL[usize::from(flags) % CongestionControl::ALL.len()].1;
+    let controls = congestion::Registry::standard();
+    let congestion =
+        controls.controls().nth(usize::from(flags) % controls.controls().count()).expect("there are some");
     let round_robin = flags & 8 != 0 && SCHEDULERS.build(name).expect("is standard").profile().follows_queue;
     Config {
         scheduler: Arc::new(move || SCHEDULERS.build(name).expect("is standard")),
         streams: if round_robin { StreamScheduler::weighted() } else { StreamScheduler::Fifo },
-        congestion,
+        congestion: congestion.clone(),
         all_reliable: flags & 0x10 != 0,
         expire: flags & 0x20 == 0,
         liveness: flags & 0x40 == 0,

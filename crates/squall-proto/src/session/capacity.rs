@@ -185,7 +185,7 @@ impl Session {
             PathState::Deactivated => Limit::Radio,
             _ if path.life.is_spent() => Limit::Budget,
             _ if !path.life.is_in_use() => Limit::OutOfUse,
-            _ if rate < link_rate(self.config.congestion, path) => Limit::Budget,
+            _ if rate < link_rate(&self.config.congestion, path) => Limit::Budget,
             _ if !path.waits_for_window() => Limit::Budget,
             _ if path.life.factor() < 1.0 => Limit::Radio,
             _ if path.delivery.at_present(at) as f64 >= USED_UP * rate as f64 => Limit::Network,
@@ -197,7 +197,7 @@ impl Session {
     /// its budget leaves.
     fn rate_in_use(&self, path: &Path) -> u64 {
         let left = path.allowance.map_or(u64::MAX, |allowance| allowance.data.saturating_mul(8));
-        if path.life.is_in_use() { link_rate(self.config.congestion, path).min(left) } else { 0 }
+        if path.life.is_in_use() { link_rate(&self.config.congestion, path).min(left) } else { 0 }
     }
 
     /// The part of it that can be relied on: less while a radio warns, and the longer nothing was sent.

@@ -196,7 +196,7 @@ impl Session {
     fn refresh_views(&mut self, now: Micros) {
         self.refresh_allowances();
         self.review_symbols(now);
-        let (chunk, control) = (self.chunk_size(), self.config.congestion);
+        let (chunk, control) = (self.chunk_size(), &self.config.congestion);
         let paths = self.conn.paths.iter();
         let delays = one_way_delays(paths.clone(), now);
         self.viewed_at = now;

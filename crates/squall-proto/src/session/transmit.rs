@@ -496,10 +496,9 @@ impl Session {
     /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
     fn next_chunk(&mut self, id: PathId, at: Micros, size: usize) -> Option<(Vec<u8>, Chunk)> {
         let most = self.conn.max_datagram();
-        let control = self.config.congestion;
         loop {
             let path = &mut self.conn.paths[id];
-            let rate = predicted_rate(control, path, at);
+            let rate = predicted_rate(&self.config.congestion, path, at);
             let Some(front) = path.committed.front_mut() else {
                 path.committed_bytes = 0;
                 return None;

@@ -21,7 +21,6 @@ use noq_proto::{
 use squall_sched::Micros;
 
 use super::{
-    cubic::Cubic,
     governor::{Declared, Governor, Lost},
     marks::Marks,
     media::{Estimate, Media},
@@ -29,8 +28,8 @@ use super::{
     tolerant::Tolerance,
 };
 use crate::{
-    Config, CongestionControl,
-    congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
+    Config,
+    congestion::{CongestionControl, Group, Kind, NewPath},
 };
 
 /// What became of a packet.
@@ -401,10 +400,7 @@ impl Controller for SteeringController {
 #[derive(Debug)]
 pub(crate) struct Controllers {
     control: CongestionControl,
-    sqp: SqpConfig,
-    salsify: SalsifyConfig,
-    steady: SteadyConfig,
-    /// The paths that [`Steady`] governs.
+    /// The paths that share bottlenecks.
     group: Group,
     /// When the first was built.
     first: OnceLock<Instant>,
@@ -416,12 +412,8 @@ pub(crate) struct Controllers {
 
 impl Controllers {
     pub(crate) fn new(config: &Config) -> Arc<Self> {
-        let Config { congestion: control, sqp, salsify, steady, .. } = *config;
         Arc::new(Self {
-            control,
-            sqp,
-            salsify,
-            steady,
+            control: config.congestion.clone(),
             group: Group::default(),
             first: OnceLock::new(),
             built: AtomicUsize::new(0),
@@ -447,29 +439,24 @@ impl ControllerFactory for Controllers {
         self.changes.fetch_add(1, Ordering::Relaxed);
         let first = *self.first.get_or_init(|| now);
         let age = now.saturating_duration_since(first).as_micros() as Micros;
-        let mtu = current_mtu.into();
-        let own = |controller| {
-            let media = Media::new(now, current_mtu, controller);
-            (Box::new(media.clone()) as Box<dyn Controller>, Some(media))
-        };
-        let (inner, media) = match self.control {
-            CongestionControl::Cubic | CongestionControl::CubicTolerant => {
+        let kind = self.control.kind();
+        let (inner, media) = match kind {
+            Kind::Cubic | Kind::CubicTolerant => {
                 (Arc::new(CubicConfig::default()).build(now, current_mtu), None)
             }
-            CongestionControl::CubicConnections(connections) => {
-                (Box::new(Cubic::new(connections, current_mtu)) as Box<dyn Controller>, None)
+            Kind::NewReno => (Arc::new(NewRenoConfig::default()).build(now, current_mtu), None),
+            Kind::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),
+            Kind::Own(factory) => {
+                let path = NewPath { mtu: current_mtu.into(), age, group: &self.group };
+                let media = Media::new(now, current_mtu, factory.build(&path));
+                (Box::new(media.clone()) as Box<dyn Controller>, Some(media))
             }
-            CongestionControl::NewReno => (Arc::new(NewRenoConfig::default()).build(now, current_mtu), None),
-            CongestionControl::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),
-            CongestionControl::Sqp => own(Box::new(Sqp::new(self.sqp, mtu))),
-            CongestionControl::Salsify => own(Box::new(Salsify::new(self.salsify, mtu))),
-            CongestionControl::Steady => own(Box::new(Steady::new(self.steady, mtu, &self.group, age))),
         };
         let ledger =
             Ledger { media, tracks: self.tracks, changes: self.changes.clone(), ..Ledger::default() };
         ledger.open(true, 0);
         ledger.lock().sizes = Sizes::new(current_mtu);
-        let tolerance = (self.control == CongestionControl::CubicTolerant).then(|| Tolerance::new(now));
+        let tolerance = matches!(kind, Kind::CubicTolerant).then(|| Tolerance::new(now));
         Box::new(SteeringController::new(inner, ledger, tolerance))
     }
 }

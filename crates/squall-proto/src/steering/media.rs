@@ -13,7 +13,7 @@ use noq_proto::{
 use squall_sched::Micros;
 
 use crate::{
-    congestion::{Arrival, Controller as MediaController, INITIAL_PACKETS},
+    congestion::{Ack, Arrival, Controller as MediaController, INITIAL_PACKETS},
     path::signed_ticks,
     wire::TICK,
 };
@@ -144,8 +144,18 @@ impl Controller for Media {
         self.state().controller.on_sent(self.micros(now), pn, bytes.into());
     }
 
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _: bool, _: &RttEstimator) {
-        self.state().controller.on_ack(self.micros(now), pn, self.micros(sent), bytes);
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        packet: u64,
+        is_app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        let (sent, smallest_rtt) = (self.micros(sent), rtt.min().as_micros() as Micros);
+        let ack = Ack { packet, sent, bytes, is_app_limited, smallest_rtt };
+        self.state().controller.on_ack(self.micros(now), &ack);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
@@ -165,6 +175,8 @@ impl Controller for Media {
             self.state().controller.on_persistent_congestion(self.micros(now));
         } else if ecn {
             self.state().controller.on_mark(self.micros(now), pn);
+        } else {
+            self.state().controller.on_end_losses(self.micros(now), pn);
         }
     }
 
@@ -188,6 +200,7 @@ impl Controller for Media {
         let (state, mut metrics) = (self.state(), ControllerMetrics::default());
         metrics.congestion_window = state.controller.window();
         metrics.pacing_rate = state.pacing_rate();
+        metrics.ssthresh = state.controller.is_in_slow_start().then_some(u64::MAX);
         metrics
     }
 

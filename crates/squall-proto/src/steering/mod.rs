@@ -9,7 +9,6 @@
 #[cfg(test)]
 mod contract;
 mod controller;
-mod cubic;
 mod governor;
 mod hello;
 mod ids;

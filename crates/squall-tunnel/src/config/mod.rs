@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use squall::{
     CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, MAX_WORKERS, Quota, Quotas, Trust,
     quic_lb::QuicLbServer, sched::DEFAULT_SCHEDULER,
@@ -78,7 +78,7 @@ pub struct Config {
     pub tenants: TenantsConfig,
     /// The scheduler with its options; see [`squall::scheduler`]. Default: [`DEFAULT_SCHEDULER`].
     pub scheduler: String,
-    /// Congestion control of all paths. Default: [`CongestionControl::Steady`].
+    /// Congestion control of all paths. Default: Steady.
     pub congestion: CongestionControl,
     /// The flows that begin or end here, at most [`MAX_FLOWS`].
     pub flows: Vec<FlowConfig>,
@@ -512,7 +512,8 @@ struct File {
     token: Option<String>,
     token_file: Option<PathBuf>,
     scheduler: Option<String>,
-    congestion: Option<Parsed<CongestionControl>>,
+    #[serde(default, deserialize_with = "congestion")]
+    congestion: Option<CongestionControl>,
     metrics: Option<Parsed<Address>>,
     max_sessions: Option<usize>,
     #[serde(default)]
@@ -529,6 +530,10 @@ struct File {
     #[serde(default)]
     flow: Vec<FlowTable>,
     tun: Option<TunTable>,
+}
+
+fn congestion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CongestionControl>, D::Error> {
+    squall::congestion_control(&String::deserialize(deserializer)?).map(Some).map_err(de::Error::custom)
 }
 
 impl File {
@@ -567,7 +572,7 @@ impl File {
             squall::scheduler(&scheduler).map_err(|error| Mistake::new("scheduler", error.to_string()))?;
             config.scheduler = scheduler;
         }
-        config.congestion = self.congestion.map_or(config.congestion, |Parsed(congestion)| congestion);
+        config.congestion = self.congestion.unwrap_or(config.congestion);
         config.metrics = self.metrics.map(|Parsed(Address(address))| address);
         config.control = control(self.control, self.control_mode, folder)?;
         config.max_sessions = bounded("max_sessions", self.max_sessions, 1..=1024, config.max_sessions)?;

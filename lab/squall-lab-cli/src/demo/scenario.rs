@@ -35,7 +35,7 @@ pub(super) fn load(args: &DemoArgs) -> anyhow::Result<Scenario> {
             Scenario::load(file).map_err(usage)?
         }
         // The file has the congestion control of the papers, a demo that of applications.
-        None => Scenario { congestion: CongestionControl::Steady, ..built_in()? },
+        None => Scenario { congestion: CongestionControl::default(), ..built_in()? },
     };
     let name = args.scenario.as_deref().unwrap_or(Path::new(SCRIPT_NAME)).display().to_string();
     if let Some(seconds) = args.seconds {

@@ -130,7 +130,13 @@ pub(super) fn config(
         None => config.scheduler.clone(),
     };
     let signal = config.signal.map(|_| scenario.signal);
-    Ok(Config { streams: scenario.streams, scheduler, signal, congestion: scenario.congestion, ..config })
+    Ok(Config {
+        streams: scenario.streams,
+        scheduler,
+        signal,
+        congestion: scenario.congestion.clone(),
+        ..config
+    })
 }
 
 /// What each side may send on a path in a second.

@@ -52,7 +52,7 @@ pub(super) struct ScenarioFile {
 }
 
 fn congestion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CongestionControl, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    squall_papers::controllers().build(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
 #[derive(Debug, serde::Deserialize)]

@@ -43,9 +43,9 @@ fn a_block_arrives_with_its_deadline() {
 }
 
 /// What has arrived of two blocks that take 0.8 s each, 2.5 s after the hand-over, and how many ended otherwise.
-fn late_blocks(expire: bool, congestion: CongestionControl) -> (Vec<u8>, usize) {
+fn late_blocks(expire: bool, congestion: &CongestionControl) -> (Vec<u8>, usize) {
     let narrow = "name='a'\nrate='1mbps'\ndelay='10ms'\nqueue='100kB'";
-    let config = || Config { expire, congestion, ..Config::default() };
+    let config = || Config { expire, congestion: congestion.clone(), ..Config::default() };
     let mut stage = Stage::with(&[narrow], 44, config(), config());
     for kind in [1, 2] {
         let block = Block::new(vec![kind; 100_000]).deadline(Duration::from_millis(300));
@@ -61,9 +61,9 @@ fn late_blocks(expire: bool, congestion: CongestionControl) -> (Vec<u8>, usize) 
 
 #[test]
 fn late_blocks_arrive_where_deadlines_are_for_the_scheduler_alone() {
-    for congestion in [CongestionControl::Steady, CongestionControl::Cubic] {
-        assert_eq!(late_blocks(false, congestion), (vec![1, 2], 0), "{congestion}");
-        let (received, missed) = late_blocks(true, congestion);
+    for congestion in [CongestionControl::default(), CongestionControl::CUBIC] {
+        assert_eq!(late_blocks(false, &congestion), (vec![1, 2], 0), "{congestion}");
+        let (received, missed) = late_blocks(true, &congestion);
         assert!(received.is_empty() && missed > 0, "{congestion}: {received:?}, {missed} missed");
     }
 }
@@ -89,7 +89,7 @@ fn what_cannot_be_in_time_stays_where_the_scheduler_judges_deadlines() {
         let scheduler = Arc::new(move || Box::new(Judge(judges)) as Box<dyn Scheduler>);
         let config = || Config {
             scheduler: scheduler.clone(),
-            congestion: CongestionControl::Steady,
+            congestion: CongestionControl::default(),
             ..Config::default()
         };
         let mut stage = Stage::with(&[narrow], 44, config(), config());

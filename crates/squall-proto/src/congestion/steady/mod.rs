@@ -80,7 +80,7 @@ use self::{
     policer::Policer,
     rate::ArrivalRate,
 };
-use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, minimum::Maximum};
+use super::{Ack, Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, minimum::Maximum};
 
 /// Smallest window in packets: fewer give no report for each of the receiver's pairs, and a rate that is measured over
 /// pairs alone stays where it is.
@@ -439,7 +439,8 @@ impl Controller for Steady {
         self.rate.on_waiting(now, waits);
     }
 
-    fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64) {
+    fn on_ack(&mut self, now: Micros, ack: &Ack) {
+        let Ack { packet, sent, bytes, .. } = *ack;
         self.delays.on_ack(packet, now.saturating_sub(sent), self.smoothed_rtt);
         self.rate.on_ack(bytes);
         self.policer.on_ack(packet, sent, bytes);

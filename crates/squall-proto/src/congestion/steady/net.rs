@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use squall_sched::Micros;
 
-use super::super::{Arrival, Controller, INITIAL_PACKETS};
+use super::super::{Ack, Arrival, Controller, INITIAL_PACKETS};
 
 pub(super) const MTU: u64 = 1_250;
 const STEP: Micros = 50;
@@ -17,6 +17,11 @@ const REORDERED: u64 = 3;
 const BURST: f64 = 10.0;
 /// What the receiver's clock is ahead.
 const OFFSET: i64 = 77_000_000;
+
+/// The acknowledgement of a full packet, by a transfer.
+pub(super) fn ack(packet: u64, sent: Micros) -> Ack {
+    Ack { packet, sent, bytes: MTU, is_app_limited: false, smallest_rtt: 0 }
+}
 
 /// The next of a fixed sequence of chances, from 0 to below 1.
 pub(super) fn next_chance(random: &mut u64) -> f64 {
@@ -237,7 +242,7 @@ impl Flow {
             let (_, packets) = self.reports.pop_front().expect("it is there");
             for packet in &packets {
                 if self.flight.remove(&packet.number).is_some() {
-                    self.controller.on_ack(now, packet.number, packet.sent, MTU);
+                    self.controller.on_ack(now, &ack(packet.number, packet.sent));
                 }
             }
             let newest = packets.last().expect("reports are of something");
@@ -303,7 +308,8 @@ impl Controller for Cubic {
         self.next = packet + 1;
     }
 
-    fn on_ack(&mut self, now: Micros, _packet: u64, sent: Micros, bytes: u64) {
+    fn on_ack(&mut self, now: Micros, ack: &Ack) {
+        let Ack { sent, bytes, .. } = *ack;
         self.srtt = (now - sent) as f64;
         match &mut self.slow_start {
             Some(window) => *window += bytes,

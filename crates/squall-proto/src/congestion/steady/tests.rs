@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{
-    net::{Cubic, MTU, Net, next_chance},
+    net::{Cubic, MTU, Net, ack, next_chance},
     *,
 };
 
@@ -282,7 +282,7 @@ proptest! {
                 }
                 Call::Waiting(waits, is_alone) => steady.on_waiting(now, waits, is_alone),
                 Call::Acked(packet) => {
-                    steady.on_ack(now, packet, now.saturating_sub(50_000), MTU);
+                    steady.on_ack(now, &ack(packet, now.saturating_sub(50_000)));
                     steady.on_end_acks(now, MTU);
                 }
                 Call::Arrived(packet, at) => {

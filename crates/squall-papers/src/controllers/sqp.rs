@@ -52,13 +52,12 @@
 #[cfg(test)]
 mod tests;
 
+use squall_proto::congestion::{
+    Ack, Arrival, Controller, ControllerFactory, Evidence, INITIAL_PACKETS, MAX_WINDOW, Minimum, NewPath,
+};
 use squall_sched::Micros;
 
-use super::{
-    Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW,
-    minimum::Minimum,
-    train::{Cut, Train, Trains},
-};
+use super::train::{Cut, Train, Trains};
 
 /// Packets that must arrive for a train to show a higher rate.
 const MIN_TRAIN: u64 = 3;
@@ -114,6 +113,21 @@ impl Default for SqpConfig {
             min_rate: 50_000.0,
             max_rate: 1e9,
         }
+    }
+}
+
+impl ControllerFactory for SqpConfig {
+    fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+        Box::new(Sqp::new(*self, path.mtu))
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence::Arrivals
+    }
+
+    /// That is how the window comes from the target rate.
+    fn window_time(&self, smallest_rtt: Micros, _smoothed_rtt: Micros) -> Micros {
+        smallest_rtt + self.interval
     }
 }
 
@@ -227,9 +241,9 @@ impl Controller for Sqp {
         self.has_room = self.in_flight + self.mtu <= self.window();
     }
 
-    fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64) {
-        self.sample_rtt(now, now.saturating_sub(sent));
-        self.trains.on_ack(packet, bytes);
+    fn on_ack(&mut self, now: Micros, ack: &Ack) {
+        self.sample_rtt(now, now.saturating_sub(ack.sent));
+        self.trains.on_ack(ack.packet, ack.bytes);
     }
 
     fn on_end_acks(&mut self, _now: Micros, in_flight: u64) {

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::*;
+use super::{super::ack, *};
 
 const MTU: u64 = 1_250;
 
@@ -45,7 +45,7 @@ type Range = std::ops::Range<u64>;
 fn deliver(sqp: &mut Sqp, acks: &mut Vec<(Micros, u64, Micros)>, now: Micros) {
     while acks.len() > 1 && acks[1].0 + 20_000 <= now {
         for (_, packet, sent) in &acks[..2] {
-            sqp.on_ack(now, *packet, *sent, MTU);
+            sqp.on_ack(now, &ack(*packet, *sent, MTU));
         }
         let (at, packet, sent) = acks[1];
         acks.drain(..2);
@@ -84,7 +84,7 @@ fn before_the_first_answer_ten_packets_may_leave() {
     let mut sqp = Sqp::new(SqpConfig::default(), MTU);
     assert_eq!((sqp.window(), sqp.pacing_rate()), (12_500, None));
     sqp.on_sent(0, 0, MTU);
-    sqp.on_ack(50_000, 0, 0, MTU);
+    sqp.on_ack(50_000, &ack(0, 0, MTU));
     // 12,500 bytes in 50 ms are 2 Mbps, and 0.9 of it over 50 + 16.667 ms are 15,000 bytes.
     assert_eq!(sqp.estimate(), Some(2e6));
     assert_eq!((sqp.window(), sqp.pacing_rate()), (15_000, Some(4_000_000)));
@@ -125,7 +125,7 @@ fn single_packets_do_not_raise_the_estimate() {
 fn persistent_congestion_halves_it() {
     let mut sqp = Sqp::new(SqpConfig::default(), MTU);
     sqp.on_sent(0, 0, MTU);
-    sqp.on_ack(50_000, 0, 0, MTU);
+    sqp.on_ack(50_000, &ack(0, 0, MTU));
     sqp.on_persistent_congestion(60_000);
     assert_eq!(sqp.estimate(), Some(1e6));
 }
@@ -157,7 +157,7 @@ proptest! {
                 }
                 2 | 3 if acked < next => {
                     let (at, bytes) = sent[acked as usize];
-                    sqp.on_ack(now, acked, at, bytes);
+                    sqp.on_ack(now, &ack(acked, at, bytes));
                     sqp.on_arrival(now, Arrival { packet: acked, sent: at, at: clock.into() });
                     acked += 1;
                 }

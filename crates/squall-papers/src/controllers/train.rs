@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
+use squall_proto::congestion::Arrival;
 use squall_sched::Micros;
-
-use super::Arrival;
 
 /// Trains whose arrival is awaited at most; with none acknowledged for so long the oldest says nothing.
 const MAX_TRAINS: usize = 256;

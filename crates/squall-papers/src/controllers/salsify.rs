@@ -15,7 +15,7 @@
 //! round trip is longer than `d` carries only `d`/RTT of its rate.
 //!
 //! What differs here:
-//! - A time of arrival is known every few packets (see [`super`]). A gap over `n` packets counts as `n`
+//! - A time of arrival is known every few packets (see [`squall_proto::congestion`]). A gap over `n` packets counts as `n`
 //!   gaps of the mean length.
 //! - Packets differ in size, so `τ` is the time per full packet: a gap counts by its bytes.
 //! - The pause is the time since pacing would have let the next packet go, if it is longer than four
@@ -34,9 +34,10 @@
 //! not, Salsify does not detect it: over a queue of 10 kB a transfer loses a third of its packets. Reordering
 //! makes the estimate jump, and three times `d` was measured.
 
+use squall_proto::congestion::{
+    Ack, Arrival, Controller, ControllerFactory, Evidence, INITIAL_PACKETS, MAX_WINDOW, NewPath, Silences,
+};
 use squall_sched::Micros;
-
-use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, silences::Silences};
 
 /// Shortest time per packet in microseconds: 1.2 Gbit/s of full packets.
 const MIN_GAP: f64 = 8.0;
@@ -72,6 +73,21 @@ pub struct SalsifyConfig {
 impl Default for SalsifyConfig {
     fn default() -> Self {
         Self { delay: 100_000, weight: 0.1, pace: 5.0, outage: 200_000, trust_pauses: false }
+    }
+}
+
+impl ControllerFactory for SalsifyConfig {
+    fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+        Box::new(Salsify::new(*self, path.mtu))
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence::Arrivals
+    }
+
+    /// The window is what arrives within the delay.
+    fn window_time(&self, _smallest_rtt: Micros, smoothed_rtt: Micros) -> Micros {
+        smoothed_rtt.max(self.delay)
     }
 }
 
@@ -146,8 +162,8 @@ impl Controller for Salsify {
         self.paced_until = Some(now + time);
     }
 
-    fn on_ack(&mut self, _now: Micros, _packet: u64, _sent: Micros, bytes: u64) {
-        self.acked += bytes;
+    fn on_ack(&mut self, _now: Micros, ack: &Ack) {
+        self.acked += ack.bytes;
     }
 
     fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
@@ -198,7 +214,7 @@ impl Controller for Salsify {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::ack, *};
 
     const MTU: u64 = 1_250;
 
@@ -210,7 +226,7 @@ mod tests {
     fn packet(salsify: &mut Salsify, number: u64, sent: Micros, at: i64) {
         salsify.on_sent(sent, number, MTU);
         let now = sent + 40_000;
-        salsify.on_ack(now, number, sent, MTU);
+        salsify.on_ack(now, &ack(number, sent, MTU));
         salsify.on_arrival(now, Arrival { packet: number, sent, at });
     }
 
@@ -222,7 +238,7 @@ mod tests {
         }
         for number in 0..11u64 {
             let at = 1_000 * number;
-            salsify.on_ack(40_000 + at, number, 0, MTU);
+            salsify.on_ack(40_000 + at, &ack(number, 0, MTU));
             salsify.on_arrival(40_000 + at, Arrival { packet: number, sent: 0, at: at as i64 - 7_000_000 });
         }
         salsify
@@ -253,9 +269,9 @@ mod tests {
     fn a_gap_over_several_packets_counts_as_that_many() {
         let (mut one, mut three) = (warm(), warm());
         for (i, at) in [12_000i64, 14_000, 16_000].into_iter().enumerate() {
-            one.on_ack(60_000, 11 + i as u64, 0, MTU);
+            one.on_ack(60_000, &ack(11 + i as u64, 0, MTU));
             one.on_arrival(60_000, Arrival { packet: 11 + i as u64, sent: 0, at: at - 7_000_000 });
-            three.on_ack(60_000, 11 + i as u64, 0, MTU);
+            three.on_ack(60_000, &ack(11 + i as u64, 0, MTU));
         }
         three.on_arrival(60_000, Arrival { packet: 13, sent: 0, at: 16_000 - 7_000_000 });
         // 2 + (1 − 2) · 0.9³ = 1.271 ms.
@@ -267,7 +283,7 @@ mod tests {
     /// after the last.
     fn after_a_pause(salsify: &mut Salsify, late: i64) -> f64 {
         salsify.on_sent(50_000, 11, MTU);
-        salsify.on_ack(100_000, 11, 50_000, MTU);
+        salsify.on_ack(100_000, &ack(11, 50_000, MTU));
         let at = 10_000 - 7_000_000 + 50_000 + late;
         salsify.on_arrival(100_000, Arrival { packet: 11, sent: 50_000, at });
         salsify.gap().unwrap()
@@ -296,13 +312,14 @@ mod tests {
         let mut salsify = warm();
         salsify.on_sent(60_000, 11, MTU);
         salsify.on_sent(64_000, 12, MTU);
-        assert_eq!(salsify.pauses.0, [(11, 60_000)], "the first packets left at 0");
+        let pauses = [10, 11, 12].map(|packet| salsify.pauses.take_until(packet));
+        assert_eq!(pauses, [0, 60_000, 0], "the first packets left at 0");
     }
 
     #[test]
     fn an_outage_is_no_gap() {
         let mut salsify = warm();
-        salsify.on_ack(500_000, 11, 0, MTU);
+        salsify.on_ack(500_000, &ack(11, 0, MTU));
         salsify.on_arrival(500_000, Arrival { packet: 11, sent: 0, at: 250_000 - 7_000_000 });
         assert_eq!(salsify.gap(), Some(1_000.0));
     }
@@ -322,7 +339,7 @@ mod tests {
                 let mut at = 10_000 - 7_000_000;
                 for (i, gap) in gaps.iter().enumerate() {
                     at += (gap + extra) as i64;
-                    salsify.on_ack(60_000, 11 + i as u64, 0, MTU);
+                    salsify.on_ack(60_000, &ack(11 + i as u64, 0, MTU));
                     salsify.on_arrival(60_000, Arrival { packet: 11 + i as u64, sent: 0, at });
                 }
                 salsify.window()
@@ -345,7 +362,7 @@ mod tests {
                     }
                     2 | 3 if acked < next => {
                         let (at, bytes) = sent[acked as usize];
-                        salsify.on_ack(now, acked, at, bytes);
+                        salsify.on_ack(now, &ack(acked, at, bytes));
                         salsify.on_arrival(now, Arrival { packet: acked, sent: at, at: clock.into() });
                         acked += 1;
                     }

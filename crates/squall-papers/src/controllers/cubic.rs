@@ -21,14 +21,13 @@
 //! - Slow start ends with the first loss; quic-go also ends it when round trips grow. After persistent congestion two packets
 //!   are left.
 
-use std::{any::Any, time::Instant};
+use std::time::Duration;
 
-use noq_proto::{
-    RttEstimator,
-    congestion::{Controller, ControllerMetrics},
+use squall_proto::{
+    CongestionControl,
+    congestion::{Ack, Arrival, Controller, ControllerFactory, INITIAL_PACKETS, NewPath},
 };
-
-use crate::congestion::INITIAL_PACKETS;
+use squall_sched::Micros;
 
 /// Speed of the curve, in packets per cubic second (RFC 9438 §5.1).
 const C: f64 = 0.4;
@@ -44,7 +43,7 @@ fn shared(connections: u8, alone: f64) -> f64 {
 /// The course of the window since the last reduction, or since the application was the limit.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    start: Instant,
+    start: Micros,
     /// Seconds from the start to the flat part of the curve.
     k: f64,
     /// Window in the flat part, in bytes.
@@ -63,15 +62,36 @@ struct State {
     /// Window before the last reduction, in bytes.
     largest: f64,
     epoch: Option<Epoch>,
-    /// Losses of what left before belong to the reduction made then.
-    reduced_at: Option<Instant>,
+    /// Packets below this number left before the last reduction, which answers their losses too.
+    answered: u64,
 }
 
-/// CUBIC for a number of connections.
+/// CUBIC that takes the share of this many connections, 1 to 8.
+pub fn of_connections(connections: u8) -> CongestionControl {
+    CongestionControl::new(format!("cubic(connections={connections})"), Connections(connections))
+}
+
+/// The controller of that name.
+pub(super) fn find(name: &str) -> Option<CongestionControl> {
+    let number = name.strip_prefix("cubic(connections=")?.strip_suffix(')')?.parse().ok()?;
+    (1..=8).contains(&number).then(|| of_connections(number))
+}
+
+struct Connections(u8);
+
+impl ControllerFactory for Connections {
+    fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+        Box::new(Cubic::new(self.0, path.mtu))
+    }
+}
+
+/// CUBIC for a number of connections on one path.
 #[derive(Clone, Debug)]
-pub(super) struct Cubic {
+struct Cubic {
     connections: u8,
     mtu: u64,
+    /// Number of the next packet.
+    next: u64,
     state: State,
     /// As it was before the last reduction by a loss.
     before: Option<State>,
@@ -79,11 +99,11 @@ pub(super) struct Cubic {
 
 impl Cubic {
     /// `connections` from 1, packets of `mtu` bytes.
-    pub(super) fn new(connections: u8, mtu: u16) -> Self {
-        let window = (INITIAL_PACKETS * u64::from(mtu)) as f64;
+    fn new(connections: u8, mtu: u64) -> Self {
+        let window = (INITIAL_PACKETS * mtu) as f64;
         let slow_start_until = f64::INFINITY;
-        let state = State { window, slow_start_until, largest: 0.0, epoch: None, reduced_at: None };
-        Self { connections: connections.max(1), mtu: mtu.into(), state, before: None }
+        let state = State { window, slow_start_until, largest: 0.0, epoch: None, answered: 0 };
+        Self { connections: connections.max(1), mtu, next: 0, state, before: None }
     }
 
     fn beta(&self) -> f64 {
@@ -99,27 +119,8 @@ impl Cubic {
         (MIN_PACKETS * self.mtu) as f64
     }
 
-    fn is_recovering(&self, sent: Instant) -> bool {
-        self.state.reduced_at.is_some_and(|at| sent <= at)
-    }
-
-    /// Bytes that left at `sent` are acknowledged; the shortest round trip is `rtt` seconds.
-    fn acked(&mut self, now: Instant, sent: Instant, bytes: f64, app_limited: bool, rtt: f64) {
-        if app_limited {
-            self.state.epoch = None;
-        }
-        if app_limited || self.is_recovering(sent) {
-            return;
-        }
-        if self.state.window < self.state.slow_start_until {
-            self.state.window += bytes;
-        } else {
-            self.avoid_congestion(now, bytes, rtt);
-        }
-    }
-
     /// Growth after slow start.
-    fn avoid_congestion(&mut self, now: Instant, bytes: f64, rtt: f64) {
+    fn avoid_congestion(&mut self, now: Micros, bytes: f64, smallest_rtt: Micros) {
         let (alpha, mtu) = (self.alpha(), self.mtu as f64);
         let State { window, largest, .. } = self.state;
         let epoch = self.state.epoch.get_or_insert_with(|| {
@@ -127,39 +128,15 @@ impl Cubic {
             Epoch { start: now, k: ((origin - window) / mtu / C).cbrt(), origin, reno: window }
         });
         epoch.reno += alpha * bytes * mtu / epoch.reno;
-        let time = now.saturating_duration_since(epoch.start).as_secs_f64() + rtt - epoch.k;
+        let time = seconds(now - epoch.start) + seconds(smallest_rtt) - epoch.k;
         let curve = epoch.origin + C * time.powi(3) * mtu;
         self.state.window = curve.min(window + bytes / 2.0).max(epoch.reno).max(window);
     }
-}
 
-impl Controller for Cubic {
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        _: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
-        self.acked(now, sent, bytes as f64, app_limited, rtt.min().as_secs_f64());
-    }
-
-    fn on_congestion_event(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        persistent: bool,
-        ecn: bool,
-        _: u64,
-        _: u64,
-    ) {
-        if self.is_recovering(sent) {
+    /// Answers the loss of a packet, or a mark, unless the last answer was for it too.
+    fn reduce(&mut self, packet: u64) {
+        if packet < self.state.answered {
             return;
-        }
-        if !ecn {
-            self.before = Some(self.state);
         }
         let (window, mtu) = (self.state.window, self.mtu as f64);
         let converging = window + mtu < self.state.largest;
@@ -167,22 +144,66 @@ impl Controller for Cubic {
         self.state.window = (self.beta() * window).max(self.least());
         self.state.slow_start_until = self.state.window;
         self.state.epoch = None;
-        self.state.reduced_at = Some(now);
-        if persistent {
-            self.state.window = self.least();
-            self.state.largest = 0.0;
-            self.state.reduced_at = None;
+        self.state.answered = self.next;
+    }
+}
+
+fn seconds(span: Micros) -> f64 {
+    Duration::from_micros(span).as_secs_f64()
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, _now: Micros, packet: u64, _bytes: u64) {
+        self.next = packet + 1;
+    }
+
+    fn on_ack(&mut self, now: Micros, ack: &Ack) {
+        if ack.is_app_limited {
+            self.state.epoch = None;
+        }
+        if ack.is_app_limited || ack.packet < self.state.answered {
+            return;
+        }
+        let bytes = ack.bytes as f64;
+        if self.is_in_slow_start() {
+            self.state.window += bytes;
+        } else {
+            self.avoid_congestion(now, bytes, ack.smallest_rtt);
         }
     }
 
-    fn on_spurious_congestion_event(&mut self) {
+    fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
+
+    fn on_arrival(&mut self, _now: Micros, _arrival: Arrival) {}
+
+    fn on_loss(&mut self, _now: Micros, _packet: u64, _bytes: u64) {}
+
+    fn on_end_losses(&mut self, _now: Micros, newest: u64) {
+        if newest >= self.state.answered {
+            self.before = Some(self.state);
+        }
+        self.reduce(newest);
+    }
+
+    fn on_mark(&mut self, _now: Micros, packet: u64) {
+        self.reduce(packet);
+    }
+
+    fn on_spurious_loss(&mut self) {
         if let Some(before) = self.before.take().filter(|before| before.window > self.state.window) {
             self.state = before;
         }
     }
 
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.mtu = new_mtu.into();
+    fn on_persistent_congestion(&mut self, now: Micros) {
+        self.on_end_losses(now, self.next);
+        self.state.window = self.least();
+        self.state.largest = 0.0;
+        self.state.answered = 0;
+    }
+
+    fn on_mtu(&mut self, bytes: u64) {
+        self.mtu = bytes;
         self.state.window = self.state.window.max(self.least());
     }
 
@@ -190,56 +211,50 @@ impl Controller for Cubic {
         self.state.window as u64
     }
 
-    fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.window();
-        // Infinite until the first loss, which is the largest number there is.
-        metrics.ssthresh = Some(self.state.slow_start_until as u64);
-        metrics
+    fn is_in_slow_start(&self) -> bool {
+        self.state.window < self.state.slow_start_until
     }
 
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
-
-    fn initial_window(&self) -> u64 {
-        INITIAL_PACKETS * self.mtu
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    fn pacing_rate(&self) -> Option<u64> {
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
-    const MTU: u16 = 1_000;
-    const RTT: Duration = Duration::from_millis(100);
+    const MTU: u64 = 1_000;
+    const RTT: Micros = 100_000;
 
-    fn loses(cubic: &mut Cubic, at: Instant) {
-        cubic.on_congestion_event(at, at, false, false, 1_000, 0);
+    /// The loss of the packet that left last.
+    fn loses(cubic: &mut Cubic, at: Micros) {
+        cubic.on_end_losses(at, cubic.next - 1);
     }
 
-    fn acks(cubic: &mut Cubic, at: Instant, packets: u64) {
+    fn acks(cubic: &mut Cubic, at: Micros, packets: u64) {
         for _ in 0..packets {
-            cubic.acked(at, at, f64::from(MTU), false, RTT.as_secs_f64());
+            acked(cubic, at, MTU, false);
         }
     }
 
+    /// A packet leaves, and is acknowledged.
+    fn acked(cubic: &mut Cubic, at: Micros, bytes: u64, is_app_limited: bool) {
+        let packet = cubic.next;
+        cubic.on_sent(at, packet, bytes);
+        cubic.on_ack(at, &Ack { packet, sent: at, bytes, is_app_limited, smallest_rtt: RTT });
+    }
+
     /// A window of this many packets, in slow start.
-    fn grown(connections: u8, packets: u64) -> (Cubic, Instant) {
-        let (mut cubic, now) = (Cubic::new(connections, MTU), Instant::now());
+    fn grown(connections: u8, packets: u64) -> (Cubic, Micros) {
+        let (mut cubic, now) = (Cubic::new(connections, MTU), 1_000_000);
         acks(&mut cubic, now, packets - INITIAL_PACKETS);
         assert_eq!(cubic.window(), packets * 1_000);
         (cubic, now)
     }
 
-    fn ms(millis: u64) -> Duration {
-        Duration::from_millis(millis)
+    fn ms(millis: u64) -> Micros {
+        1_000 * millis
     }
 
     #[test]
@@ -305,7 +320,7 @@ mod tests {
         acks(&mut cubic, now + ms(1), 1);
         let window = cubic.window();
         let later = now + ms(10_000);
-        cubic.acked(later, later, 50_000.0, true, RTT.as_secs_f64());
+        acked(&mut cubic, later, 50_000, true);
         assert_eq!(cubic.window(), window);
         // The time that passed does not count: the curve starts again.
         acks(&mut cubic, later + ms(1), 10);
@@ -317,21 +332,21 @@ mod tests {
     fn a_spurious_loss_is_taken_back_and_a_mark_is_not() {
         let (mut cubic, now) = grown(2, 100);
         loses(&mut cubic, now);
-        cubic.on_spurious_congestion_event();
+        cubic.on_spurious_loss();
         assert_eq!(cubic.window(), 100_000);
-        cubic.on_congestion_event(now + ms(1), now + ms(1), false, true, 0, 0);
-        cubic.on_spurious_congestion_event();
+        cubic.on_mark(now + ms(1), cubic.next);
+        cubic.on_spurious_loss();
         assert_eq!(cubic.window(), 85_000);
     }
 
     #[test]
     fn persistent_congestion_leaves_two_packets() {
         let (mut cubic, now) = grown(2, 100);
-        cubic.on_congestion_event(now, now, true, false, 1_000, 0);
+        cubic.on_persistent_congestion(now);
         assert_eq!(cubic.window(), 2_000);
         acks(&mut cubic, now + ms(1), 10);
         assert_eq!(cubic.window(), 12_000, "slow start");
-        cubic.on_mtu_update(9_000);
+        cubic.on_mtu(9_000);
         assert_eq!(cubic.window(), 18_000);
     }
 }
