@@ -39,12 +39,6 @@ pub struct Config {
     pub streams: StreamScheduler,
     /// Congestion controller of every path. Default: Steady.
     pub congestion: CongestionControl,
-    /// Whether blocks that are handed over as unreliable are sent as reliable ones, as if the application
-    /// had asked for it. The peer sees no difference. Default: no.
-    pub all_reliable: bool,
-    /// Whether a block ends at its deadline. Without it only the scheduler uses deadlines, and a late block is sent to its end:
-    /// the peer receives no deadline ([`Received::deadline`](crate::Received::deadline) is `None`). For comparisons. Default: yes.
-    pub expire: bool,
     /// Bounds of memory and counts.
     pub limits: Limits,
     /// Tasks that an endpoint of the `squall` crate divides its sessions among, each of which keeps one core busy at most: 1
@@ -75,26 +69,18 @@ pub struct Config {
     /// Pause before the handshake is tried over the next interface too. Default: 100 ms, the smallest
     /// that RFC 8305 §5 allows.
     pub race_delay: Duration,
-    /// Whether a packet counts as lost by the reordering that its path shows (`docs/congestion.md`), and is taken for
-    /// delivered when it arrives later. Without it, after 3 packets or 9/8 of a round trip, as RFC 9002 §6.1 has it. For comparisons;
-    /// see [`Self::standard`]. Default: yes.
-    pub track_reordering: bool,
     /// Silence after which a path with packets in flight is suspected, counted from when an
     /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
     pub silence: Duration,
-    /// Whether silent paths are suspected, probed, repaired on other paths and readmitted (`docs/liveness.md`). Without it a
-    /// path that fails keeps its data until it returns, or for [`Self::path_idle_timeout`], and the losses of an outage
-    /// reduce its window, as in standard multipath QUIC. For comparisons; see [`Self::standard`]. Default: yes.
-    pub liveness: bool,
-    /// Whether the receiver reports on the path that delivers best, and acknowledgements leave with the reports; else on
-    /// the path with the lowest id, as noq does. For comparisons. Default: yes.
-    pub steer_acks: bool,
     /// Whether all offsets of a block take as many bytes as the longest, so that its packets have one size and the system can
     /// cut a batch of them (GSO): a byte or three more in each packet. `squall` switches it on. Default: no.
     pub even_offsets: bool,
     /// How readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)) become alerts;
     /// `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
     pub signal: Option<WatermarkConfig>,
+    /// Switches for comparisons.
+    #[cfg(feature = "lab")]
+    pub lab: LabConfig,
     /// Where to write qlog files of every connection, if anywhere. Needs the feature `qlog`.
     #[cfg(feature = "qlog")]
     pub qlog_dir: Option<std::path::PathBuf>,
@@ -106,8 +92,6 @@ impl Default for Config {
             scheduler: Arc::new(|| Box::<Squall>::default()),
             streams: StreamScheduler::default(),
             congestion: CongestionControl::default(),
-            all_reliable: false,
-            expire: true,
             limits: Limits::default(),
             workers: 1,
             quic_lb: None,
@@ -119,24 +103,64 @@ impl Default for Config {
             accept: None,
             distrust: false,
             race_delay: Duration::from_millis(100),
-            track_reordering: true,
             silence: Duration::from_millis(200),
-            liveness: true,
-            steer_acks: true,
             even_offsets: false,
             signal: Some(WatermarkConfig::default()),
+            #[cfg(feature = "lab")]
+            lab: LabConfig::default(),
             #[cfg(feature = "qlog")]
             qlog_dir: None,
         }
     }
 }
 
+/// Switches that make a session like the systems it is compared with (feature `lab`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LabConfig {
+    /// Whether unreliable blocks are sent as reliable ones. The peer sees no difference. Default: no.
+    pub all_reliable: bool,
+    /// Whether a block ends at its deadline. Without it only the scheduler uses deadlines, and a late block is sent to its end:
+    /// the peer receives no deadline ([`Received::deadline`](crate::Received::deadline) is `None`). Default: yes.
+    pub expire: bool,
+    /// Whether a packet counts as lost by the reordering that its path shows (`docs/congestion.md`), and is taken for
+    /// delivered when it arrives later. Without it, after 3 packets or 9/8 of a round trip, as RFC 9002 §6.1 has it.
+    /// Default: yes.
+    pub track_reordering: bool,
+    /// Whether silent paths are suspected, probed, repaired on other paths and readmitted (`docs/liveness.md`). Without it a
+    /// path that fails keeps its data until it returns, or for [`Config::path_idle_timeout`], and the losses of an outage
+    /// reduce its window, as in standard multipath QUIC. Default: yes.
+    pub liveness: bool,
+    /// Whether the receiver reports on the path that delivers best, and acknowledgements leave with the reports; else on
+    /// the path with the lowest id, as noq does. Default: yes.
+    pub steer_acks: bool,
+}
+
+impl LabConfig {
+    /// Sessions as they are without the feature.
+    const OFF: Self =
+        Self { all_reliable: false, expire: true, track_reordering: true, liveness: true, steer_acks: true };
+
+    /// Loss recovery as RFC 9002 has it, on every path by itself: no [`Self::liveness`], and thresholds of 3 packets and 9/8
+    /// of a round trip (§6.1). The multipath QUIC that the papers compared with.
+    #[cfg(feature = "lab")]
+    pub fn standard() -> Self {
+        Self { liveness: false, track_reordering: false, ..Self::OFF }
+    }
+}
+
+impl Default for LabConfig {
+    fn default() -> Self {
+        Self::OFF
+    }
+}
+
 impl Config {
-    /// The same with loss recovery as RFC 9002 has it, on every path by itself: no [`Self::liveness`], and thresholds of 3
-    /// packets and 9/8 of a round trip (§6.1). The multipath QUIC that the papers compared with.
-    #[must_use]
-    pub fn standard(self) -> Self {
-        Self { liveness: false, track_reordering: false, ..self }
+    /// The switches for comparisons.
+    pub(crate) fn lab(&self) -> LabConfig {
+        #[cfg(feature = "lab")]
+        return self.lab;
+        #[cfg(not(feature = "lab"))]
+        LabConfig::OFF
     }
 }
 
@@ -165,7 +189,6 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("streams", &self.streams)
             .field("congestion", &self.congestion)
-            .field("all_reliable", &self.all_reliable)
             .field("limits", &self.limits)
             .field("idle_timeout", &self.idle_timeout)
             .finish_non_exhaustive()

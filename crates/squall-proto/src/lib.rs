@@ -53,6 +53,8 @@ mod worker;
 pub use attempts::host_network;
 pub use block::{Block, BlockOptions, Channel, Depends, OptionError, PathHint, Priority};
 pub use capacity::{Capacity, Limit, PathCapacity};
+#[cfg(feature = "lab")]
+pub use config::LabConfig;
 pub use config::{AcceptFilter, Config, Limits, NetPath, SchedulerFactory};
 pub use congestion::CongestionControl;
 pub use endpoint::{Endpoint, SessionId};
@@ -65,7 +67,9 @@ pub use metering::QuotaShare;
 pub use newcomers::AdmissionStats;
 pub use race::Target;
 pub use rustls::pki_types;
-pub use session::{ArrivalLog, DecisionLog, LossLog, PacketFate, PacketLog, Reasons, Session};
+#[cfg(feature = "trace")]
+pub use session::{ArrivalLog, PacketLog};
+pub use session::{DecisionLog, LossLog, PacketFate, Reasons, Session};
 pub use squall_sched as sched;
 pub use squall_signal as signal;
 pub use squall_units::Role;

@@ -14,7 +14,9 @@ use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, Sc
 pub(crate) use self::queues::QueueNumber;
 use self::{queues::Queues, runs::Run};
 use crate::{
-    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError, parity, varint,
+    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError,
+    config::LabConfig,
+    parity, varint,
     wire::{CancelReason, RefuseReason},
 };
 
@@ -87,10 +89,7 @@ impl Content {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     limits: Limits,
-    /// See [`Config::all_reliable`](crate::Config::all_reliable).
-    all_reliable: bool,
-    /// See [`Config::expire`](crate::Config::expire).
-    expire: bool,
+    lab: LabConfig,
     /// What schedulers see: the blocks the peer has room for.
     pub(crate) queue: Queues,
     /// Blocks that wait for the peer to have room, in order.
@@ -122,11 +121,10 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn new(config: &Config) -> Self {
-        let Config { limits, all_reliable, expire, .. } = *config;
+        let (limits, lab) = (config.limits, config.lab());
         Self {
             limits,
-            all_reliable,
-            expire,
+            lab,
             queue: Queues::default(),
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
@@ -249,7 +247,7 @@ impl Outbox {
             let last = self.last_ordered.insert(options.channel.get(), id.0);
             last.map_or(0, |last| id.0 - last)
         });
-        if let Some(deadline) = deadline.filter(|_| self.expire) {
+        if let Some(deadline) = deadline.filter(|_| self.lab.expire) {
             self.deadlines.insert((deadline, id));
         }
         let needs = self.needs(id, options);
@@ -269,7 +267,7 @@ impl Outbox {
             len,
             deadline,
             priority: options.priority.get(),
-            reliable: !options.unreliable || self.all_reliable,
+            reliable: !options.unreliable || self.lab.all_reliable,
             channel: options.channel.get(),
             submitted: now,
             value: options.value.unwrap_or(BlockMeta::usual_value(options.priority.get())),
@@ -464,7 +462,7 @@ impl Outbox {
 
     /// What is left at `at` until a block expires, for the peer; `None` if it does not.
     pub(crate) fn time_left(&self, meta: &BlockMeta, at: Micros) -> Option<Micros> {
-        meta.deadline.filter(|_| self.expire).map(|deadline| deadline.saturating_sub(at))
+        meta.deadline.filter(|_| self.lab.expire).map(|deadline| deadline.saturating_sub(at))
     }
 
     /// When the next block expires.
@@ -527,7 +525,7 @@ impl Outbox {
         let more = block.fresh_bytes() > 0 || block.is_growing();
         let damaged = !block.meta().reliable && !block.is_covered() && more;
         // What parity of a run may have replaced is waited for, as long as there is a time at which it ends anyway.
-        let ends = block.meta().deadline.is_some() && self.expire;
+        let ends = block.meta().deadline.is_some() && self.lab.expire;
         let may_be_rebuilt = block.is_in_run() && ends;
         let pointless = !block.is_complete() && (damaged || block.is_spent()) && !may_be_rebuilt;
         if pointless { self.end(id, Ending::Lost) } else { None }

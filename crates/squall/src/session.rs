@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Capacity, Channel, CloseReason, DecisionLog, OpenError, PacketLog, PathStats,
-    Reasons, Received, SendError, SessionId, SessionStats, WeightError, WriteError,
+    Block, BlockOptions, Capacity, Channel, CloseReason, OpenError, PathStats, Reasons, Received, SendError,
+    SessionId, SessionStats, WeightError, WriteError,
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
@@ -477,18 +477,8 @@ impl Session {
         self.read(|session| session.max_block() as usize).unwrap_or(0)
     }
 
-    /// Starts or stops to log the scheduler's decisions and the packets' fates.
-    pub fn keep_log(&self, on: bool) {
-        self.read(|session| session.keep_log(on));
-    }
-
-    /// Takes the decisions logged since the last call; about a million are kept.
-    pub fn take_decisions(&self) -> Vec<DecisionLog> {
-        self.read(squall_proto::Session::take_decisions).unwrap_or_default()
-    }
-
-    /// Starts or stops to log the scheduler's decisions and the losses of data. This costs less than [`Self::keep_log`], so
-    /// that a program can always have it.
+    /// Starts or stops to log the scheduler's decisions and the losses of data. This costs
+    /// so little that a program can always have it.
     pub fn keep_reasons(&self, on: bool) {
         self.read(|session| session.keep_reasons(on));
     }
@@ -496,11 +486,6 @@ impl Session {
     /// Takes the decisions and losses since the last call; `None` when the session is over. At most 65,536 of each are kept.
     pub fn take_reasons(&self) -> Option<Reasons> {
         self.read(squall_proto::Session::take_reasons)
-    }
-
-    /// Takes the packets logged since the last call; about a million entries are kept.
-    pub fn take_packets(&self) -> Vec<PacketLog> {
-        self.read(squall_proto::Session::take_packets).unwrap_or_default()
     }
 }
 

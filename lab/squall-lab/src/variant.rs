@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use squall_proto::{
-    Config, SchedulerFactory,
+    Config, LabConfig, SchedulerFactory,
     sched::{BuildError, Registry, StreamScheduler},
 };
 
@@ -24,7 +24,7 @@ pub const WITH_SIGNAL: &str = "+swm";
 pub const WITHOUT_DEADLINES: &str = "+late";
 
 /// What stands behind the scheduler's name when the scheduler has the deadlines and the transport sends late blocks to the
-/// end, as the DAMS that STORM compares with (§5.2.1); see [`Config::expire`].
+/// end, as the DAMS that STORM compares with (§5.2.1); see [`LabConfig::expire`].
 pub const KEEPING_LATE: &str = "+keep";
 
 /// What stands behind the scheduler's name when the encoder of films makes what the session can carry.
@@ -39,7 +39,7 @@ pub const STOCK: &str = "+stock";
 pub const ONE_STREAM: &str = "+stream";
 
 /// What stands behind the scheduler's name when acknowledgements leave on the first path, whichever that is; see
-/// [`Config::steer_acks`].
+/// [`LabConfig::steer_acks`].
 pub const UNSTEERED_ACKS: &str = "+unsteered";
 
 /// All suffixes.
@@ -67,7 +67,7 @@ pub struct Variant<'a> {
     pub late: bool,
     /// Whether blocks outlive their deadlines, which only the scheduler uses.
     pub keep: bool,
-    /// Whether every block is sent as a reliable one; see [`Config::all_reliable`].
+    /// Whether every block is sent as a reliable one; see [`LabConfig::all_reliable`].
     pub all_reliable: bool,
     /// Whether paths recover as in standard multipath QUIC.
     pub stock: bool,
@@ -156,10 +156,14 @@ impl<'a> Variant<'a> {
     /// As [`Self::factory`].
     pub fn config(&self, registry: &Arc<Registry>) -> Result<Config, BuildError> {
         let scheduler = self.factory(registry)?;
-        let config = if self.stock { Config::default().standard() } else { Config::default() };
-        let signal = config.signal.filter(|_| self.uses_radios(registry));
-        let (expire, steer_acks) = (!self.keep, !self.unsteered_acks);
-        Ok(Config { scheduler, signal, all_reliable: self.all_reliable, expire, steer_acks, ..config })
+        let lab = LabConfig {
+            all_reliable: self.all_reliable,
+            expire: !self.keep,
+            steer_acks: !self.unsteered_acks,
+            ..if self.stock { LabConfig::standard() } else { LabConfig::default() }
+        };
+        let config = Config { scheduler, lab, ..Config::default() };
+        Ok(Config { signal: config.signal.filter(|_| self.uses_radios(registry)), ..config })
     }
 }
 
@@ -227,7 +231,7 @@ mod tests {
     #[test]
     fn blocks_outlive_their_deadlines_on_request() {
         let registry = Arc::new(squall_papers::registry());
-        let expire = |label| Variant::of(label).config(&registry).unwrap().expire;
+        let expire = |label| Variant::of(label).config(&registry).unwrap().lab.expire;
         assert!(
             expire("dams") && expire("dams+late") && !expire("dams+keep") && !expire("dams+stock+keep-R")
         );

@@ -45,7 +45,7 @@ fn compare(seed: u64) {
     // It slows down for the losses of the first path, so that both carry the blocks.
     let cubic = Config { congestion: CongestionControl::CUBIC, ..plain() };
     let mut stage = Stage::with(&PATHS, seed, cubic.clone(), cubic);
-    stage.world.session(Side::Server).unwrap().keep_log(true);
+    stage.world.session(Side::Server).unwrap().keep_packets(true);
     stage.world.session(Side::Server).unwrap().keep_reasons(true);
     for path in 0..2 {
         stage.world.network.keep_records(path, Direction::Down, true);

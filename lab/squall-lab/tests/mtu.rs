@@ -86,7 +86,7 @@ fn links(first: &str) -> [String; 2] {
 fn tunnel(first: &str, [up, down]: [u64; 2], config: &Config) -> Vec<PacketLog> {
     let links = links(first);
     let mut stage = Stage::with(&[&links[0], &links[1]], 11, config.clone(), config.clone());
-    stage.world.session(Side::Client).expect("session").keep_log(true);
+    stage.world.session(Side::Client).expect("session").keep_packets(true);
     let mut next = [(up, Side::Client), (down, Side::Server)].map(|(mbps, side)| (0, mbps, side));
     while stage.world.now() < 40_000_000 {
         for (at, mbps, side) in &mut next {
@@ -159,7 +159,7 @@ fn the_size_of_packets_follows_the_mtu_both_ways() {
             let links = links(&format!("{loss}\nevents=[{{at='5s', mtu=1400}}, {{at='10s', mtu=1500}}]"));
             for paths in [&[links[0].as_str()][..], &[&links[0], &links[1]]] {
                 let mut stage = Stage::with(paths, 13, stage::plain(), stage::plain());
-                stage.world.session(Side::Client).expect("session").keep_log(true);
+                stage.world.session(Side::Client).expect("session").keep_packets(true);
                 while stage.world.now() < 45_000_000 {
                     stage
                         .send(Side::Client, Block::new(vec![1; blocks]).deadline(Duration::from_millis(500)));

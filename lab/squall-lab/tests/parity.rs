@@ -85,7 +85,7 @@ impl Outcome {
         let congestion = CongestionControl::CUBIC_TOLERANT;
         let server = Config { scheduler, congestion, ..Config::default() };
         let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
-        stage.world.session(Side::Server).expect("session").keep_log(true);
+        stage.world.session(Side::Server).expect("session").keep_reasons(true);
         stage.world.session(Side::Server).expect("session").report_fates(true);
         let mut sent = Vec::new();
         let mut repaired = BTreeSet::new();
@@ -95,7 +95,7 @@ impl Outcome {
             let at = stage.world.instant();
             sent.push((at, stage.send(Side::Server, if reliable { block } else { block.unreliable() })));
             stage.run_for(INTERVAL);
-            for entry in stage.world.session(Side::Server).expect("session").take_decisions() {
+            for entry in stage.world.session(Side::Server).expect("session").take_reasons().decisions {
                 if let Decision::Send(Assignment { block, kind: WorkKind::Repair, .. }) = entry.decision
                     && sent.iter().skip(WARM_UP as usize).any(|(_, id)| *id == block)
                 {

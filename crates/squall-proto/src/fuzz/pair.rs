@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Input, TLS, fates::Fates};
 use crate::{
-    Block, BlockOptions, Channel, Config, Depends, Endpoint, Event, Limits, NetPath, PathHint, Priority,
-    QuotaShare, RateLimit, Role, Session, SessionId, Target, congestion,
+    Block, BlockOptions, Channel, Config, Depends, Endpoint, Event, LabConfig, Limits, NetPath, PathHint,
+    Priority, QuotaShare, RateLimit, Role, Session, SessionId, Target, congestion,
     sched::{BlockId, Registry, Sharing, StreamScheduler},
     signal::{Reading, Technology},
 };
@@ -69,10 +69,13 @@ fn config(input: &mut Input<'_>) -> Config {
         scheduler: Arc::new(move || SCHEDULERS.build(name).expect("is standard")),
         streams: if round_robin { StreamScheduler::weighted() } else { StreamScheduler::Fifo },
         congestion: congestion.clone(),
-        all_reliable: flags & 0x10 != 0,
-        expire: flags & 0x20 == 0,
-        liveness: flags & 0x40 == 0,
-        steer_acks: flags & 0x80 == 0,
+        lab: LabConfig {
+            all_reliable: flags & 0x10 != 0,
+            expire: flags & 0x20 == 0,
+            liveness: flags & 0x40 == 0,
+            steer_acks: flags & 0x80 == 0,
+            ..LabConfig::default()
+        },
         distrust: which & 0x80 != 0,
         limits: LIMITS,
         ..Config::default()

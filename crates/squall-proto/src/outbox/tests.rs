@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::Channel;
+use crate::{Channel, config::LabConfig};
 
 const PATH: PathId = PathId(1);
 
@@ -327,7 +327,11 @@ fn what_a_run_may_have_replaced_is_waited_for() {
 #[test]
 fn everything_may_be_reliable_by_order() {
     let limits = Limits { queued_bytes: 100, ..Limits::default() };
-    let mut outbox = Outbox::new(&Config { limits, all_reliable: true, ..Config::default() });
+    let mut outbox = Outbox::new(&Config {
+        limits,
+        lab: LabConfig { all_reliable: true, ..LabConfig::default() },
+        ..Config::default()
+    });
     outbox.send(0, block(60).unreliable()).unwrap();
     let back = outbox.send(0, block(60).unreliable());
     assert_eq!(back, Err(SendError::Full(block(60).unreliable())), "handed back as it came");
@@ -340,7 +344,8 @@ fn everything_may_be_reliable_by_order() {
 #[test]
 fn deadlines_may_be_for_the_scheduler_alone() {
     for (expire, left) in [(true, Some(15_000)), (false, None)] {
-        let mut outbox = Outbox::new(&Config { expire, ..Config::default() });
+        let mut outbox =
+            Outbox::new(&Config { lab: LabConfig { expire, ..LabConfig::default() }, ..Config::default() });
         outbox.send(0, block(10).deadline(Duration::from_millis(20))).unwrap();
         outbox.admit();
         let meta = *outbox.queue.get(BlockId(0)).unwrap().meta();

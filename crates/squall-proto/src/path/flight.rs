@@ -108,6 +108,14 @@ impl InFlight {
         chunks.map(|chunk| (chunk.written_at, chunk.expected_at)).max()
     }
 
+    /// Bytes of a block that it carried.
+    pub(crate) fn chunk(&self) -> Option<&Chunk> {
+        match &self.payload {
+            Some(Payload::Chunk(chunk)) if !chunk.is_parity() => Some(chunk),
+            _ => None,
+        }
+    }
+
     /// What the life of its path is judged by.
     pub(crate) fn packet(&self) -> Packet {
         let mut payloads = self.payload.iter().chain(&self.more);

@@ -241,7 +241,7 @@ impl Life {
         Self { opened: now, ..Self::default() }
     }
 
-    /// The same without suspicion, as in standard multipath QUIC ([`Config::liveness`](crate::Config::liveness)).
+    /// The same without suspicion, as in standard multipath QUIC ([`LabConfig::liveness`](crate::config::LabConfig::liveness)).
     pub(crate) fn unwatched(now: Micros) -> Self {
         Self { unwatched: true, ..Self::new(now) }
     }

@@ -23,6 +23,8 @@ mod reopen;
 mod roles;
 mod signal;
 mod stats;
+#[cfg(feature = "trace")]
+mod trace;
 mod transmit;
 mod watch;
 
@@ -56,10 +58,12 @@ use capacity::Outlook;
 use duties::Duties;
 use hints::Hints;
 use log::Logs;
-pub use log::{ArrivalLog, DecisionLog, LossLog, PacketFate, PacketLog, Reasons};
+pub use log::{DecisionLog, LossLog, PacketFate, Reasons};
 use notices::Notices;
 use probe::Probes;
 use reopen::Wanted;
+#[cfg(feature = "trace")]
+pub use trace::{ArrivalLog, PacketLog};
 
 /// A session with one peer.
 pub struct Session {

@@ -30,7 +30,7 @@ const CLOSED_RECEIVES: Micros = 3_000_000;
 impl Session {
     /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
     pub(super) fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
-        let (span, liveness) = (&self.span, self.config.liveness);
+        let (span, liveness) = (&self.span, self.config.lab().liveness);
         self.conn.admit(number, |id, quic| {
             let mut path = Path::new(id, quic, now);
             if !liveness {

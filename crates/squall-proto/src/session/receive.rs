@@ -394,8 +394,13 @@ impl Session {
             None => self.inbox.on_data(at, path, transit, header, payload)?,
         }
         let duplicates = self.inbox.duplicate_bytes() - duplicates;
-        let new = (payload.len() as u64).saturating_sub(duplicates);
-        self.log_arrival(at, BlockId(header.block), path, new as u32);
+        #[cfg(feature = "trace")]
+        self.log_arrival(super::ArrivalLog {
+            at,
+            block: BlockId(header.block),
+            path,
+            bytes: (payload.len() as u64).saturating_sub(duplicates) as u32,
+        });
         if let Some(path) = id.and_then(|id| self.conn.paths.get_mut(id)).filter(|_| repair.is_none()) {
             path.stats.data_received += payload.len() as u64;
             path.stats.duplicate_bytes += duplicates;

@@ -406,7 +406,7 @@ pub(crate) struct Controllers {
     first: OnceLock<Instant>,
     built: AtomicUsize,
     changes: Arc<AtomicUsize>,
-    /// [`Config::track_reordering`].
+    /// [`LabConfig::track_reordering`](crate::config::LabConfig::track_reordering).
     tracks: bool,
 }
 
@@ -418,7 +418,7 @@ impl Controllers {
             first: OnceLock::new(),
             built: AtomicUsize::new(0),
             changes: Arc::default(),
-            tracks: config.track_reordering,
+            tracks: config.lab().track_reordering,
         })
     }
 

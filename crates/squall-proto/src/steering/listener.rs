@@ -211,7 +211,7 @@ fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {
 
 fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    let (packets, round_trips) = if config.track_reordering { BACKSTOP } else { STANDARD };
+    let (packets, round_trips) = if config.lab().track_reordering { BACKSTOP } else { STANDARD };
     transport
         .congestion_controller_factory(controllers.clone())
         .max_concurrent_multipath_paths(config.limits.paths as u32)

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, Config, CongestionControl, Event, Missed,
+    Block, BlockFate, Config, CongestionControl, Event, LabConfig, Missed,
     sched::{BlockId, Context, Decision, Profile, Scheduler, schedulers::minrtt::MinRtt},
 };
 
@@ -45,7 +45,11 @@ fn a_block_arrives_with_its_deadline() {
 /// What has arrived of two blocks that take 0.8 s each, 2.5 s after the hand-over, and how many ended otherwise.
 fn late_blocks(expire: bool, congestion: &CongestionControl) -> (Vec<u8>, usize) {
     let narrow = "name='a'\nrate='1mbps'\ndelay='10ms'\nqueue='100kB'";
-    let config = || Config { expire, congestion: congestion.clone(), ..Config::default() };
+    let config = || Config {
+        lab: LabConfig { expire, ..LabConfig::default() },
+        congestion: congestion.clone(),
+        ..Config::default()
+    };
     let mut stage = Stage::with(&[narrow], 44, config(), config());
     for kind in [1, 2] {
         let block = Block::new(vec![kind; 100_000]).deadline(Duration::from_millis(300));
