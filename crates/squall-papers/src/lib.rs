@@ -34,6 +34,7 @@ pub mod controllers;
 mod earliest_completion;
 mod latency;
 mod near_tail;
+mod plan;
 mod remaining;
 pub mod schedulers;
 

@@ -115,6 +115,7 @@ impl Default for Config {
 }
 
 /// Switches that make a session like the systems it is compared with (feature `lab`).
+#[cfg_attr(not(feature = "lab"), expect(unreachable_pub, reason = "public with the feature"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabConfig {
     /// Whether unreliable blocks are sent as reliable ones. The peer sees no difference. Default: no.

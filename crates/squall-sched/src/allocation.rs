@@ -40,7 +40,7 @@ pub struct Shares {
 
 impl Shares {
     /// Nothing of `size` bytes divided yet.
-    pub(crate) fn none(size: u32) -> Self {
+    pub fn none(size: u32) -> Self {
         Self { bytes: [0; MAX_PATHS], left: size, finish: 0 }
     }
 }

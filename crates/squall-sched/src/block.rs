@@ -168,7 +168,7 @@ impl Block {
     }
 
     /// Bytes that were sent on each path, by its id; on several, those that were sent twice.
-    pub(crate) fn sent_bytes(&self) -> [u32; MAX_PATHS] {
+    pub fn sent_bytes(&self) -> [u32; MAX_PATHS] {
         let mut sent = [0; MAX_PATHS];
         for segment in &self.segments {
             for path in segment.sent_on.iter() {

@@ -38,7 +38,6 @@ mod duplicate;
 mod parity;
 mod path;
 mod path_set;
-pub mod plan;
 mod queue;
 mod registry;
 mod scheduler;

@@ -24,8 +24,9 @@
 
 use squall_sched::{
     Block, BuildError, Context, Decision, Entry, Options, PathView, Profile, SchedEvent, Scheduler,
-    plan::{FRONT, Plan},
 };
+
+use crate::plan::{FRONT, Plan};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "dems",

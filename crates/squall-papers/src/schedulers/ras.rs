@@ -63,8 +63,9 @@ use squall_sched::{
     OptionSpec, Options, PathSet, PathView, Profile, SchedEvent, Scheduler, Segment, SegmentState,
     allocation::{Pipe, fill},
     capacity,
-    plan::{FRONT, Plan},
 };
+
+use crate::plan::{FRONT, Pipes, Plan};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "ras",
@@ -305,7 +306,7 @@ fn hopeless(cx: &Context<'_>) -> Option<BlockId> {
 }
 
 /// The paths that take part, with their delays: their parts of a block are to arrive together.
-fn arrival_pipes(plan: &Plan, cx: &Context<'_>) -> squall_sched::plan::Pipes {
+fn arrival_pipes(plan: &Plan, cx: &Context<'_>) -> Pipes {
     let mut pipes = plan.pipes(cx, |path| path.owd);
     for (pipe, path) in pipes.iter_mut().zip(cx.paths) {
         pipe.rate = (pipe.rate as f64 * path.factor.clamp(0.01, 1.0)) as u64;

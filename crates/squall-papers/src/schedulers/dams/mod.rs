@@ -88,12 +88,13 @@ pub use self::{
     delays::{Delay, Hold},
     order::Credit,
 };
-use super::dems::equal_arrival_over;
 use squall_sched::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options, PathView,
     Profile, SchedEvent, Scheduler,
-    plan::{MAX_AGE, Plan},
 };
+
+use super::dems::equal_arrival_over;
+use crate::plan::{MAX_AGE, Plan};
 
 const CREDIT: OptionSpec = OptionSpec {
     name: "credit",

@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use squall_sched::{
-    Block, BlockId, BlockQueue, Context, Micros, PRIORITIES, PathView, capacity, plan::FRONT,
-};
+use squall_sched::{Block, BlockId, BlockQueue, Context, Micros, PRIORITIES, PathView, capacity};
+
+use crate::plan::FRONT;
 
 /// What a block is worth if it arrives in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

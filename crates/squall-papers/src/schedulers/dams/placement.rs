@@ -1,6 +1,8 @@
 //! The division of a block for an equal sending end (§III-C).
 
-use squall_sched::{Block, Context, Micros, PathView, allocation::Shares, capacity, plan::Plan};
+use squall_sched::{Block, Context, Micros, PathView, allocation::Shares, capacity};
+
+use crate::plan::Plan;
 
 /// Divides a block so that the paths finish sending it together (§III-C); of a block with a deadline that it
 /// is expected to meet, what would be late on a path goes on others; `delay` is what a path takes beyond sending.

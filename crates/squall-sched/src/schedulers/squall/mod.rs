@@ -38,7 +38,7 @@
 //! | --- | --- | --- | --- |
 //! | `price` | ms | `none` | a block takes a metered path if it then arrives earlier by so much; `none`: only if it could be late |
 //! | `latency` | ms | 100 | within which a block without a deadline should arrive |
-//! | `without` | name | `nothing` | leaves out one rule, for comparisons: `needs`, `rescue`, `parity`, `value`, `place`, `silence` |
+//! | `without` | name | `nothing` | leaves out one rule, for comparisons (feature `lab`): `needs`, `rescue`, `parity`, `value`, `place`, `silence` |
 //!
 //! Without `place` each packet takes the path with the lowest smoothed round trip that has room; without `silence` `s`
 //! is 0. Any number of paths. `docs/squall.md` has the measurements, and what was tried and left out.
@@ -70,6 +70,7 @@ pub(super) const ENTRY: Entry = Entry {
             default: "100",
             help: "ms, 1 to 60000; within which a block without a deadline should arrive",
         },
+        #[cfg(feature = "lab")]
         OptionSpec {
             name: "without",
             default: "nothing",
@@ -89,7 +90,10 @@ const LATENCY_MS: u64 = 100;
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let price = options.take("price", Span(None))?;
     let latency = 1_000 * options.take_in("latency", LATENCY_MS, 1..=60_000)?;
+    #[cfg(feature = "lab")]
     let without = options.take("without", Rule::Nothing)?;
+    #[cfg(not(feature = "lab"))]
+    let without = Rule::Nothing;
     Ok(Box::new(Squall { price: price.0, latency, without, order: Order::default() }))
 }
 
@@ -129,6 +133,7 @@ enum Rule {
     Silence,
 }
 
+#[cfg(feature = "lab")]
 impl std::str::FromStr for Rule {
     type Err = &'static str;
 

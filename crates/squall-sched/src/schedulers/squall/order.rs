@@ -3,10 +3,13 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::arrivals::Arrivals;
-use crate::{
-    Block, BlockId, Context, Micros, SchedEvent,
-    plan::{FRONT, MAX_AGE},
-};
+use crate::{Block, BlockId, Context, Micros, SchedEvent};
+
+/// Blocks that take part in an order at most. The rest follows when these are on their way.
+const FRONT: usize = 64;
+
+/// Oldest order, in microseconds.
+const MAX_AGE: Micros = 10_000;
 
 /// What has not begun to leave has to arrive this much before its deadline, in microseconds: with 0 a steady overload
 /// costs 2 % of all frames, with 20 ms key frames that need most of their time are dropped too.

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{
+use squall_sched::{
     Assignment, Block, BlockId, Context, MAX_PATHS, Micros, PathView, SchedEvent,
     allocation::{Pipe, Shares, fill},
     capacity,
@@ -22,14 +22,14 @@ use crate::{
 
 /// Blocks that take part in an order at most: the front of the queue (DAMS, §III-C, bounds the work of
 /// a schedule in the same way). The rest follows when these are on their way.
-pub const FRONT: usize = 64;
+pub(crate) const FRONT: usize = 64;
 
 /// A path whose bandwidth or one-way delay moved by this share of what a plan was made for has changed.
 const CHANGE: f64 = 0.1;
 
 /// Oldest plan. Sums up changes below a tenth, and bounds the time for which a path that drains faster
 /// than it was thought to has nothing to send.
-pub const MAX_AGE: Micros = 10_000;
+pub(crate) const MAX_AGE: Micros = 10_000;
 
 /// A part of a block that a path is to carry: a number of the bytes that are still to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ const CLOSED: Pipe = Pipe { start: 0, rate: 0, limit: 0 };
 
 /// The paths as pipes.
 #[derive(Clone, Copy, Debug)]
-pub struct Pipes {
+pub(crate) struct Pipes {
     all: [Pipe; MAX_PATHS],
     count: usize,
 }
@@ -114,14 +114,14 @@ impl std::ops::DerefMut for Pipes {
 
 impl Pipes {
     /// Takes some of the paths out.
-    pub fn close(&mut self, paths: &[PathView], is_closed: impl Fn(&PathView) -> bool) {
+    pub(crate) fn close(&mut self, paths: &[PathView], is_closed: impl Fn(&PathView) -> bool) {
         self.iter_mut().zip(paths).filter(|(_, path)| is_closed(path)).for_each(|(pipe, _)| *pipe = CLOSED);
     }
 }
 
 /// The order of the blocks at the front, and a backlog for each path.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     order: VecDeque<BlockId>,
     backlogs: [Backlog; MAX_PATHS],
     basis: [Basis; MAX_PATHS],
@@ -134,7 +134,7 @@ pub struct Plan {
 
 impl Plan {
     /// Notes what makes the plan obsolete.
-    pub fn on_event(&mut self, event: &SchedEvent) {
+    pub(crate) fn on_event(&mut self, event: &SchedEvent) {
         match event {
             SchedEvent::Acked { .. }
             | SchedEvent::Done { delivered: true, .. }
@@ -150,13 +150,13 @@ impl Plan {
     }
 
     /// Whether the order is to be made again, by [`Self::begin`].
-    pub fn is_obsolete(&self, cx: &Context<'_>) -> bool {
+    pub(crate) fn is_obsolete(&self, cx: &Context<'_>) -> bool {
         let changed = |path: &PathView| Basis::of(path).differs_from(&self.basis[index(path)]);
         !self.valid || cx.now >= self.made + MAX_AGE || cx.paths.iter().any(changed)
     }
 
     /// Starts again with blocks in this order.
-    pub fn begin(&mut self, cx: &Context<'_>, order: impl Iterator<Item = BlockId>) {
+    pub(crate) fn begin(&mut self, cx: &Context<'_>, order: impl Iterator<Item = BlockId>) {
         self.order.clear();
         self.order.extend(order);
         for backlog in &mut self.backlogs {
@@ -173,19 +173,19 @@ impl Plan {
     }
 
     /// How long a path is busy with what it was given: its backlog, and what waits for its pacer.
-    pub fn busy(&self, path: &PathView) -> Micros {
+    pub(crate) fn busy(&self, path: &PathView) -> Micros {
         capacity::time_for(path, self.backlogs[index(path)].bytes + path.waiting)
     }
 
     /// Bytes that a path's budget pays for beyond what its backlog holds.
-    pub fn affordable(&self, path: &PathView) -> u64 {
+    pub(crate) fn affordable(&self, path: &PathView) -> u64 {
         path.affordable().saturating_sub(self.backlogs[index(path)].bytes)
     }
 
     /// The paths as pipes, in their order: what is not usable has no rate, what the budget leaves is a limit.
     /// A path without room starts after as long again as it has had none.
     /// `delay` is what a path adds after sending, 0 for an equal sending end, its one-way delay for an equal arrival.
-    pub fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Micros) -> Pipes {
+    pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Micros) -> Pipes {
         let full = |path: &PathView| self.full_since[index(path)].map_or(0, |since| cx.now - since);
         let mut pipes = Pipes { all: [CLOSED; MAX_PATHS], count: cx.paths.len().min(MAX_PATHS) };
         for (pipe, path) in pipes.all.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
@@ -197,7 +197,7 @@ impl Plan {
 
     /// The next assignment to a path with room. While such paths have nothing in their backlogs, `place`
     /// divides one block of the order after the other.
-    pub fn next(
+    pub(crate) fn next(
         &mut self,
         cx: &Context<'_>,
         reason: fn(&Block) -> &'static str,
@@ -234,7 +234,7 @@ impl Plan {
     /// Divides the bytes of a block that are to be sent. Of a block that grows there is little at a time, and the path
     /// that is first would get all of it: so each path gets what it lacks of its share of the whole block, as long as
     /// that is expected to become.
-    pub fn divide(block: &Block, paths: &[PathView], pipes: &[Pipe]) -> Shares {
+    pub(crate) fn divide(block: &Block, paths: &[PathView], pipes: &[Pipe]) -> Shares {
         let unsent = block.unsent_bytes();
         if !block.is_growing() {
             return fill(unsent, pipes);
@@ -263,7 +263,7 @@ impl Plan {
     }
 
     /// Appends shares of a block to the backlogs of `paths`, in whole packets up to the end of the block.
-    pub fn place(&mut self, block: BlockId, paths: &[PathView], shares: &Shares) {
+    pub(crate) fn place(&mut self, block: BlockId, paths: &[PathView], shares: &Shares) {
         let (mut cut, mut sum) = (0, 0);
         let last = paths.iter().zip(shares.bytes).rposition(|(_, bytes)| bytes > 0);
         for (i, (path, bytes)) in paths.iter().zip(shares.bytes).enumerate() {
@@ -280,7 +280,7 @@ impl Plan {
     }
 
     /// Appends a part of a block to the backlog of a path.
-    pub fn give(&mut self, block: BlockId, path: &PathView, bytes: u32) {
+    pub(crate) fn give(&mut self, block: BlockId, path: &PathView, bytes: u32) {
         let backlog = &mut self.backlogs[index(path)];
         backlog.bytes += u64::from(bytes);
         backlog.parts.push_back(Part { block, bytes });
@@ -316,7 +316,7 @@ impl Plan {
 
     /// When to decide again if a path has room and an empty backlog while others have: the plan may have
     /// been wrong about them.
-    pub fn review_at(&self, cx: &Context<'_>) -> Option<Micros> {
+    pub(crate) fn review_at(&self, cx: &Context<'_>) -> Option<Micros> {
         let waiting = self.backlogs.iter().any(|backlog| backlog.bytes > 0);
         (waiting && cx.paths.iter().any(PathView::has_room)).then_some(self.made + MAX_AGE)
     }
