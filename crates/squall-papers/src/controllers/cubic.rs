@@ -308,6 +308,7 @@ mod tests {
     fn a_second_loss_on_the_way_up_leaves_room_for_others() {
         let (mut cubic, now) = grown(2, 100);
         loses(&mut cubic, now);
+        cubic.on_sent(now, cubic.next, MTU);
         loses(&mut cubic, now + ms(1));
         // (1 + 0.85) / 2 of 85 packets, and 0.85 of them.
         assert_eq!((cubic.state.largest, cubic.window()), (78_625.0, 72_250));
