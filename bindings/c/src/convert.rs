@@ -78,18 +78,17 @@ pub(crate) fn block(
         other => return Err(Failure::argument(format!("there is no kind of dependency {other}"))),
     };
     let priority = u8::try_from(options.priority).unwrap_or(u8::MAX);
-    let block = squall::Block {
-        data: Bytes::copy_from_slice(data),
-        deadline: deadline(options.deadline_us)?,
-        priority: priority.try_into().map_err(Failure::argument)?,
-        reliable: options.unreliable == 0,
-        channel: number("channel", options.channel)?.try_into().map_err(Failure::argument)?,
-        ordered: options.ordered != 0,
-        value: Some(number("value", options.value)?).filter(|value| *value > 0),
-        depends,
-        hint: hint(options.hint, hint_path)?,
-    };
-    Ok((block, options.report_fate != 0))
+    let report = options.report_fate != 0;
+    let options = squall::BlockOptions::new()
+        .deadline(deadline(options.deadline_us)?)
+        .priority(priority.try_into().map_err(Failure::argument)?)
+        .reliable(options.unreliable == 0)
+        .channel(number("channel", options.channel)?.try_into().map_err(Failure::argument)?)
+        .ordered(options.ordered != 0)
+        .value(Some(number("value", options.value)?).filter(|value| *value > 0))
+        .depends(depends)
+        .hint(hint(options.hint, hint_path)?);
+    Ok((squall::Block::with(Bytes::copy_from_slice(data), options), report))
 }
 
 /// What limits the rate.

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockFate, Channel, CloseReason, Config, Connect, ConnectError, Endpoint, Fingerprint, Priority,
+    Block, BlockOptions, BlockFate, Channel, CloseReason, Config, Connect, ConnectError, Endpoint, Fingerprint, Priority,
     Session,
 };
 use squall_bindings::{OfProcess, runtime};
@@ -325,5 +325,5 @@ fn latency(hello: &Hello) -> Duration {
 
 /// A message as a block.
 pub(crate) fn message(message: &Message) -> Block {
-    Block::new(message.encode()).channel(Channel::default()).priority(Priority::FIRST).ordered()
+    Block::with(message.encode(), BlockOptions::new().channel(Channel::default()).priority(Priority::FIRST).ordered(true))
 }

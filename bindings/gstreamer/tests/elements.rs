@@ -10,7 +10,7 @@ use std::{
 
 use gstreamer::{self as gst, prelude::*};
 use gstreamer_check::Harness;
-use squall::{Block, Channel, CloseReason, Config, Connect, Session, Trust};
+use squall::{Block, BlockOptions, Channel, CloseReason, Config, Connect, Session, Trust};
 
 fn start() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -461,8 +461,8 @@ fn malformed_peers_are_refused_and_the_next_is_served() {
     let (mut receiving, _source, address) = receiver(|_| {});
     let runtime = tokio::runtime::Runtime::new().expect("starts");
     let hello = b"\x01SqGs\x01\x00\x00\x00\x00\x64";
-    let greeting = |bytes: &'static [u8]| Block::new(bytes).ordered();
-    let media = |bytes: &'static [u8]| Block::new(bytes).channel(Channel::new(1)).ordered();
+    let greeting = |bytes: &'static [u8]| Block::with(bytes, BlockOptions::new().ordered(true));
+    let media = |bytes: &'static [u8]| Block::with(bytes, BlockOptions::new().channel(Channel::new(1)).ordered(true));
     runtime.block_on(async {
         for bytes in
             [&b"x"[..], b"\x01SqGs\x02\x00\x00\x00\x00\x64", b"\x01SqGs\x01\x01\x00\x00\x00\x64", b"\x02"]

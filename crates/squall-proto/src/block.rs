@@ -12,121 +12,43 @@ use crate::wire::MAX_CHANNELS;
 pub struct Block {
     /// Its bytes; at least one, at most [`Limits::block`](crate::Limits::block).
     pub data: Bytes,
-    /// Time from now until it is worthless; what is missing then is not sent. `None`, the default, for never.
-    pub deadline: Option<Duration>,
-    /// How important it is. Default: 3, as the urgency of RFC 9218.
-    pub priority: Priority,
-    /// Whether lost bytes are sent again. Default: yes.
-    pub reliable: bool,
-    /// Its channel. Default: 0.
-    pub channel: Channel,
-    /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
-    pub ordered: bool,
-    /// What is lost to the receiver if only this block is missing, relative to other blocks; for schedulers that choose.
-    /// `None`, the default, for that of its priority: 1 for the last, four times as much for each before, 16,384 for
-    /// the first.
-    pub value: Option<u16>,
-    /// The blocks that it is useless without. Default: none. The session delivers it all the same; a scheduler may
-    /// leave it out when one of them is missing.
-    pub depends: Depends,
-    /// Which paths it takes. Default: any.
-    pub hint: Option<PathHint>,
+    /// Its options.
+    pub options: BlockOptions,
 }
 
 impl Block {
     /// A reliable block without a deadline.
     pub fn new(data: impl Into<Bytes>) -> Self {
-        Self {
-            data: data.into(),
-            deadline: None,
-            priority: Priority::default(),
-            reliable: true,
-            channel: Channel::default(),
-            ordered: false,
-            value: None,
-            depends: Depends::Nothing,
-            hint: None,
-        }
+        Self::with(data, BlockOptions::new())
     }
 
-    /// With a hint for a path.
-    #[must_use]
-    pub fn hint(mut self, hint: PathHint) -> Self {
-        self.hint = Some(hint);
-        self
-    }
-
-    /// With a deadline, counted from the moment of sending.
-    #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// With a priority.
-    #[must_use]
-    pub fn priority(mut self, priority: Priority) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// Without repair of losses.
-    #[must_use]
-    pub fn unreliable(mut self) -> Self {
-        self.reliable = false;
-        self
-    }
-
-    /// On a channel.
-    #[must_use]
-    pub fn channel(mut self, channel: Channel) -> Self {
-        self.channel = channel;
-        self
-    }
-
-    /// Delivered after the ordered block before it on the same channel.
-    #[must_use]
-    pub fn ordered(mut self) -> Self {
-        self.ordered = true;
-        self
-    }
-
-    /// With a value, relative to other blocks.
-    #[must_use]
-    pub fn value(mut self, value: u16) -> Self {
-        self.value = Some(value);
-        self
-    }
-
-    /// Useless without other blocks.
-    #[must_use]
-    pub fn depends(mut self, depends: Depends) -> Self {
-        self.depends = depends;
-        self
+    /// A block with options.
+    pub fn with(data: impl Into<Bytes>, options: BlockOptions) -> Self {
+        Self { data: data.into(), options }
     }
 }
 
-/// A block that is opened before its bytes are there; see [`Session::open`](crate::Session::open).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Options of a block, sent whole or [opened](crate::Session::open) before its bytes exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockOptions {
-    /// Time from opening until it is worthless, whether all of it was written by then or not. `None`, the default,
-    /// for never.
+    /// Time from sending or opening until the block is worthless; bytes that are missing then are not sent. `None`, the
+    /// default, for never.
     pub deadline: Option<Duration>,
-    /// How important it is. Default: 3, as the urgency of RFC 9218.
+    /// Importance. Default: 3, as the urgency of RFC 9218.
     pub priority: Priority,
-    /// Whether lost bytes are not sent again. Default: no. A block that lost bytes before it was written to its end
-    /// ends then.
-    pub unreliable: bool,
+    /// Whether lost bytes are sent again. Default: yes. An opened block that is not reliable ends when bytes of it
+    /// are lost before it is finished.
+    pub reliable: bool,
     /// Its channel. Default: 0.
     pub channel: Channel,
     /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
     pub ordered: bool,
-    /// How many bytes it is likely to have. A hint for schedulers that plan; the block may
-    /// get any length. `None`, the default, for the mean of the latest blocks on its channel with its priority.
+    /// Expected length in bytes of an opened block, for schedulers that plan; the block may get any length. `None`, the
+    /// default, for the mean of the latest blocks on its channel with its priority. Not used for a block sent whole.
     pub expected_len: Option<u32>,
-    /// What is lost to the receiver if only this block is missing, relative to other blocks; for schedulers that choose.
-    /// `None`, the default, for that of its priority: 1 for the last, four times as much for each before, 16,384 for
-    /// the first.
+    /// Loss to the receiver if only this block is missing, relative to other blocks; for schedulers that choose. `None`,
+    /// the default, for that of its priority: 1 for the last, four times as much for each before, 16,384 for the first.
     pub value: Option<u16>,
     /// The blocks that it is useless without. Default: none. The session delivers it all the same; a scheduler may
     /// leave it out when one of them is missing.
@@ -136,79 +58,79 @@ pub struct BlockOptions {
 }
 
 impl BlockOptions {
-    /// A reliable block without a deadline.
-    pub fn new() -> Self {
-        Self::default()
+    /// Reliable, without a deadline.
+    pub const fn new() -> Self {
+        Self {
+            deadline: None,
+            priority: Priority::DEFAULT,
+            reliable: true,
+            channel: Channel(0),
+            ordered: false,
+            expected_len: None,
+            value: None,
+            depends: Depends::Nothing,
+            hint: None,
+        }
     }
 
-    /// With a deadline, counted from the moment of opening.
+    /// Sets the [deadline](Self::deadline).
     #[must_use]
-    pub fn deadline(self, deadline: Duration) -> Self {
-        Self { deadline: Some(deadline), ..self }
+    pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
+        Self { deadline: deadline.into(), ..self }
     }
 
-    /// With a priority.
+    /// Sets the [priority](Self::priority).
     #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
 
-    /// Without repair of losses.
+    /// Sets whether lost bytes are [sent again](Self::reliable).
     #[must_use]
-    pub fn unreliable(self) -> Self {
-        Self { unreliable: true, ..self }
+    pub fn reliable(self, reliable: bool) -> Self {
+        Self { reliable, ..self }
     }
 
-    /// On a channel.
+    /// Sets the [channel](Self::channel).
     #[must_use]
     pub fn channel(self, channel: Channel) -> Self {
         Self { channel, ..self }
     }
 
-    /// Delivered after the ordered block before it on the same channel.
+    /// Sets whether it is delivered [in order](Self::ordered).
     #[must_use]
-    pub fn ordered(self) -> Self {
-        Self { ordered: true, ..self }
+    pub fn ordered(self, ordered: bool) -> Self {
+        Self { ordered, ..self }
     }
 
-    /// With a value, relative to other blocks.
+    /// Sets the [expected length](Self::expected_len).
     #[must_use]
-    pub fn value(self, value: u16) -> Self {
-        Self { value: Some(value), ..self }
+    pub fn expected_len(self, bytes: impl Into<Option<u32>>) -> Self {
+        Self { expected_len: bytes.into(), ..self }
     }
 
-    /// Useless without other blocks.
+    /// Sets the [value](Self::value).
+    #[must_use]
+    pub fn value(self, value: impl Into<Option<u16>>) -> Self {
+        Self { value: value.into(), ..self }
+    }
+
+    /// Sets the blocks that it [depends on](Self::depends).
     #[must_use]
     pub fn depends(self, depends: Depends) -> Self {
         Self { depends, ..self }
     }
 
-    /// With a hint for a path.
+    /// Sets the [hint](Self::hint) for a path.
     #[must_use]
-    pub fn hint(self, hint: PathHint) -> Self {
-        Self { hint: Some(hint), ..self }
-    }
-
-    /// Likely to have this many bytes.
-    #[must_use]
-    pub fn expected_len(self, bytes: u32) -> Self {
-        Self { expected_len: Some(bytes), ..self }
+    pub fn hint(self, hint: impl Into<Option<PathHint>>) -> Self {
+        Self { hint: hint.into(), ..self }
     }
 }
 
-impl From<&Block> for BlockOptions {
-    fn from(block: &Block) -> Self {
-        Self {
-            deadline: block.deadline,
-            priority: block.priority,
-            unreliable: !block.reliable,
-            channel: block.channel,
-            ordered: block.ordered,
-            expected_len: None,
-            value: block.value,
-            depends: block.depends,
-            hint: block.hint.clone(),
-        }
+impl Default for BlockOptions {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -281,6 +203,7 @@ impl Priority {
     pub const FIRST: Self = Self(0);
     /// After all others: 7.
     pub const LAST: Self = Self(PRIORITIES - 1);
+    const DEFAULT: Self = Self(3);
 
     /// A priority from 0 (first) to 7 (last). For numbers from outside there is `Priority::try_from`.
     ///
@@ -300,7 +223,7 @@ impl Priority {
 
 impl Default for Priority {
     fn default() -> Self {
-        Self(3)
+        Self::DEFAULT
     }
 }
 

@@ -16,7 +16,7 @@ pub enum SendError {
     /// [`Limits::open_blocks`](crate::Limits::open_blocks) have not ended. Holds the block. Room is announced
     /// by [`Event::Writable`].
     #[error("send queue is full")]
-    Full(Block),
+    Full(Box<Block>),
     /// No bytes.
     #[error("a block has at least one byte")]
     Empty,

@@ -161,11 +161,10 @@ impl Outbox {
         }
         if !self.has_room(block.data.len() as u64) {
             self.refused = true;
-            return Err(SendError::Full(block));
+            return Err(SendError::Full(Box::new(block)));
         }
-        let options = BlockOptions::from(&block);
-        let number = self.numbered(&options).ok_or(SendError::TooManyHints)?;
-        Ok(self.accept(now, &options, number, Content::Whole(block.data)))
+        let number = self.numbered(&block.options).ok_or(SendError::TooManyHints)?;
+        Ok(self.accept(now, &block.options, number, Content::Whole(block.data)))
     }
 
     /// Opens a block that grows.
@@ -267,7 +266,7 @@ impl Outbox {
             len,
             deadline,
             priority: options.priority.get(),
-            reliable: !options.unreliable || self.lab.all_reliable,
+            reliable: options.reliable || self.lab.all_reliable,
             channel: options.channel.get(),
             submitted: now,
             value: options.value.unwrap_or(BlockMeta::usual_value(options.priority.get())),

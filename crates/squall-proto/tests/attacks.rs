@@ -10,8 +10,8 @@ use bytes::BytesMut;
 use noq_proto::{DatagramEvent, FourTuple, PathStatus, crypto::rustls::QuicClientConfig};
 use rustls::RootCertStore;
 use squall_proto::{
-    ALPN, Block, ClientTls, Config, Endpoint, Event, Limits, NetPath, PathChange, ServerTls, SessionId,
-    Target, pki_types::CertificateDer,
+    ALPN, Block, BlockOptions, ClientTls, Config, Endpoint, Event, Limits, NetPath, PathChange, ServerTls,
+    SessionId, Target, pki_types::CertificateDer,
 };
 
 /// Time of a packet on its way, and the step of the clock.
@@ -151,7 +151,10 @@ impl World {
         for _ in 0..100 {
             let now = self.now;
             if let Some(session) = self.server.session(self.announced[0]) {
-                let _ = session.send(now, Block::new(vec![7; 30_000]).deadline(Duration::from_millis(500)));
+                let _ = session.send(
+                    now,
+                    Block::with(vec![7; 30_000], BlockOptions::new().deadline(Duration::from_millis(500))),
+                );
             }
             self.run(Duration::from_millis(10), &mut change);
         }
@@ -292,7 +295,10 @@ fn a_session_without_a_path_ends_although_its_client_sends() {
         }
         let now = world.now;
         if let Some(session) = world.server.session(world.announced[0]) {
-            let _ = session.send(now, Block::new(vec![7; 6_000]).deadline(Duration::from_millis(500)));
+            let _ = session.send(
+                now,
+                Block::with(vec![7; 6_000], BlockOptions::new().deadline(Duration::from_millis(500))),
+            );
         }
         world.run(WAY, &mut change);
     }
@@ -392,7 +398,9 @@ fn a_path_that_drops_the_sizes_of_data_carries_none() {
             for _ in 0..seconds * 100 {
                 let now = world.now;
                 if let Some(session) = world.server.session(world.announced[0]) {
-                    let block = || Block::new(vec![7; size]).deadline(Duration::from_millis(100));
+                    let block = || {
+                        Block::with(vec![7; size], BlockOptions::new().deadline(Duration::from_millis(100)))
+                    };
                     (0..2).for_each(|_| _ = session.send(now, block()));
                 }
                 world.run(Duration::from_millis(10), |wire| {
@@ -429,7 +437,9 @@ fn the_last_path_is_used_whatever_it_drops() {
                 let now = world.now;
                 if let Some(session) = world.server.session(world.announced[0]) {
                     silent += u32::from(session.capacity(now).now == 0);
-                    let block = || Block::new(vec![7; 700]).deadline(Duration::from_millis(100));
+                    let block = || {
+                        Block::with(vec![7; 700], BlockOptions::new().deadline(Duration::from_millis(100)))
+                    };
                     (0..2).for_each(|_| _ = session.send(now, block()));
                 }
                 world.run(Duration::from_millis(10), |wire| {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use common::*;
-use squall::{Block, CloseReason, Connect, Interfaces, Session, Trust};
+use squall::{Block, BlockOptions, CloseReason, Connect, Interfaces, Session, Trust};
 use squall_testkit::network::Network;
 use squall_tunnel::{Config, Tunnel, config::Side};
 
@@ -153,7 +153,10 @@ fn clients_are_rejected_with_a_reason() {
         ];
         for (words, code, reason) in cases {
             let session = stranger(&exit).await;
-            session.send(Block::new(words.to_vec()).ordered()).await.expect("is sent");
+            session
+                .send(Block::with(words.to_vec(), BlockOptions::new().ordered(true)))
+                .await
+                .expect("is sent");
             match session.closed().await {
                 CloseReason::ByPeer { code: closed_with, reason: why } => {
                     assert_eq!(closed_with, code);
@@ -168,7 +171,10 @@ fn clients_are_rejected_with_a_reason() {
         let mut codes = Vec::new();
         for _ in 0..11 {
             let session = stranger(&exit).await;
-            session.send(Block::new(hello.clone()).ordered()).await.expect("is sent");
+            session
+                .send(Block::with(hello.clone(), BlockOptions::new().ordered(true)))
+                .await
+                .expect("is sent");
             let CloseReason::ByPeer { code, .. } = session.closed().await else { panic!("it is closed") };
             codes.push(code);
         }
@@ -189,7 +195,7 @@ fn clients_are_rejected_with_a_reason() {
         let hello =
             [&[1, b'S', b'q', b'T', b'u', 1], &(token.len() as u16).to_be_bytes()[..], &token].concat();
         let session = stranger(&exit).await;
-        session.send(Block::new(hello).ordered()).await.expect("is sent");
+        session.send(Block::with(hello, BlockOptions::new().ordered(true))).await.expect("is sent");
         assert!(session.recv().await.expect("is accepted").data.starts_with(b"\x01SqTu"));
         exit.stop().await;
     });
@@ -223,8 +229,11 @@ fn a_peer_with_the_token_leaves_nothing_behind() {
         for (words, channel, reason) in cases {
             let session = stranger(&exit).await;
             let say = async |channel, words: &[u8]| {
-                let block = Block::new(words.to_vec()).priority(squall::Priority::FIRST).ordered();
-                session.send(block.channel(squall::Channel::new(channel))).await.expect("is sent");
+                let options = BlockOptions::new()
+                    .priority(squall::Priority::FIRST)
+                    .ordered(true)
+                    .channel(squall::Channel::new(channel));
+                session.send(Block::with(words.to_vec(), options)).await.expect("is sent");
             };
             say(0, &hello).await;
             say(0, offer).await;
@@ -262,7 +271,10 @@ fn an_entry_cannot_drain_or_redirect_an_exit() {
         // An exit to go to, from one that has the token.
         for message in [hello, b"\x04\0\0\0\0\x01\x06evil:1".to_vec()] {
             session
-                .send(Block::new(message).priority(squall::Priority::FIRST).ordered())
+                .send(Block::with(
+                    message,
+                    BlockOptions::new().priority(squall::Priority::FIRST).ordered(true),
+                ))
                 .await
                 .expect("is sent");
         }
@@ -288,7 +300,10 @@ fn an_entry_of_a_later_release_is_carried() {
         let session = stranger(&exit).await;
         let say = async |message: &[u8]| {
             session
-                .send(Block::new(message.to_vec()).priority(squall::Priority::FIRST).ordered())
+                .send(Block::with(
+                    message.to_vec(),
+                    BlockOptions::new().priority(squall::Priority::FIRST).ordered(true),
+                ))
                 .await
                 .expect("is sent");
         };
@@ -325,7 +340,10 @@ fn an_entry_that_does_not_restore_null_packets_gets_them() {
         for (features, flag, record) in cases {
             let session = stranger(&exit).await;
             let say = async |message: &[u8]| {
-                let block = Block::new(message.to_vec()).priority(squall::Priority::FIRST).ordered();
+                let block = Block::with(
+                    message.to_vec(),
+                    BlockOptions::new().priority(squall::Priority::FIRST).ordered(true),
+                );
                 session.send(block).await.expect("is sent");
             };
             say(&[&[1, b'S', b'q', b'T', b'u', 1], &length[..], &token, features].concat()).await;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::*;
-use squall::{Block, CloseReason, Connect, Trust};
+use squall::{Block, BlockOptions, CloseReason, Connect, Trust};
 use squall_testkit::program::Scratch;
 use squall_tunnel::{
     Config, FlowConfig, Tunnel,
@@ -385,7 +385,7 @@ fn an_earlier_entry_is_closed_as_it_was() {
         let session = squall::connect(request, squall::Config::default()).await.expect("connects");
         let secret = token();
         let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 17], secret.reveal().as_bytes()].concat();
-        session.send(Block::new(hello).ordered()).await.expect("is sent");
+        session.send(Block::with(hello, BlockOptions::new().ordered(true))).await.expect("is sent");
         let first = session.recv().await.expect("is answered");
         // It ignores what follows the fields that it has: here a feature.
         assert_eq!((first.data[0], &first.data[5..]), (1, &[1, 0, 0, 2][..]), "as it was");

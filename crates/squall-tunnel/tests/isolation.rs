@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{tenants::*, *};
-use squall::{Block, Channel, Connect, Interfaces, Session, Trust};
+use squall::{Block, BlockOptions, Channel, Connect, Interfaces, Session, Trust};
 use squall_testkit::{assert_duration, in_real_time};
 use squall_tunnel::Tunnel;
 
@@ -57,7 +57,7 @@ async fn session(exit: &Tunnel) -> Option<Session> {
 
 async fn say(session: &Session, message: Vec<u8>) {
     // Of a session that is over nothing more is wanted.
-    let _ = session.send(Block::new(message).ordered()).await;
+    let _ = session.send(Block::with(message, BlockOptions::new().ordered(true))).await;
 }
 
 /// FLOWS with these names.
@@ -78,7 +78,7 @@ fn block(number: u64, datagrams: usize, bytes: usize) -> Block {
     frame.extend([0; 14]);
     let record = [&(bytes as u16).to_be_bytes()[..], &[0, 0], &vec![7; bytes]].concat();
     frame.extend(record.repeat(datagrams));
-    Block::new(frame).channel(Channel::new(2))
+    Block::with(frame, BlockOptions::new().channel(Channel::new(2)))
 }
 
 /// Sends such blocks, `per_second`, until it is stopped.

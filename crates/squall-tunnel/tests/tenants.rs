@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{tenants::*, *};
-use squall::{Block, Connect, Interfaces, Session, Trust};
+use squall::{Block, BlockOptions, Connect, Interfaces, Session, Trust};
 use squall_tunnel::{Config, Status, Tunnel, config::Side, status::TenantStatus};
 
 /// Bytes that each datagram counts beside its own.
@@ -224,7 +224,7 @@ async fn accepted(exit: &Tunnel, token: &str) -> Session {
 }
 
 async fn say(session: &Session, message: Vec<u8>) {
-    session.send(Block::new(message).ordered()).await.expect("is sent");
+    session.send(Block::with(message, BlockOptions::new().ordered(true))).await.expect("is sent");
 }
 
 /// The next message of a kind, by its first byte. `None` if the session is over.

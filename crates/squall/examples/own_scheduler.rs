@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use squall::sched::{Assignment, Context, Decision, Scheduler, WorkKind};
-use squall::{Block, BlockFate, Config, Connect, Endpoint, Identity, PathId, Priority, Trust};
+use squall::{Block, BlockFate, BlockOptions, Config, Connect, Endpoint, Identity, PathId, Priority, Trust};
 
 /// Blocks of priority 0 to 3 take the first path, all others the last, while these have room: the one
 /// a steady link, say, and the other one that costs nothing. Repairs of losses take the fastest with room.
@@ -38,7 +38,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut sent = Vec::new();
     for n in 0..200u8 {
         let priority = if n % 4 == 0 { Priority::FIRST } else { Priority::LAST };
-        sent.push((priority, session.send(Block::new(vec![n; 20_000]).priority(priority)).await?));
+        sent.push((
+            priority,
+            session.send(Block::with(vec![n; 20_000], BlockOptions::new().priority(priority))).await?,
+        ));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     session.finish(Duration::from_secs(10)).await?;

@@ -5,7 +5,7 @@
 
 use std::{error::Error, path::PathBuf, time::Duration, time::Instant};
 
-use squall::{Block, Config, Connect, Endpoint, Identity, Session, Trust};
+use squall::{Block, BlockOptions, Config, Connect, Endpoint, Identity, Session, Trust};
 
 /// Bytes of a block. Blocks of a file are ordered, so that they can be written one after the other.
 const BLOCK: usize = 256 << 10;
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let session = squall::connect(request, Config::default()).await?;
     let started = Instant::now();
     for part in content.chunks(BLOCK) {
-        session.send(Block::new(part.to_vec()).ordered()).await?;
+        session.send(Block::with(part.to_vec(), BlockOptions::new().ordered(true))).await?;
     }
     session.finish(Duration::from_secs(60)).await?;
     let took = started.elapsed();

@@ -2,7 +2,9 @@
 
 use std::{error::Error, time::Duration};
 
-use squall::{Arrival, Block, Config, Connect, Depends, Endpoint, Identity, Priority, Session, Trust};
+use squall::{
+    Arrival, Block, BlockOptions, Config, Connect, Depends, Endpoint, Identity, Priority, Session, Trust,
+};
 
 const FRAMES: u32 = 120;
 const INTERVAL: Duration = Duration::from_micros(16_667);
@@ -24,14 +26,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Every 30th frame is a key frame: larger, more important, repaired when lost. The frames
         // between are worthless once the next one is there, so that losses are left alone. They refer to
         // the key frame, and none to another.
+        let options = BlockOptions::new().deadline(DEADLINE);
         let frame = match n % 30 {
-            0 => Block::new(vec![1; 120_000]).priority(Priority::FIRST).depends(Depends::Key),
+            0 => Block::with(vec![1; 120_000], options.priority(Priority::FIRST).depends(Depends::Key)),
             _ => {
-                let delta = Block::new(vec![0; 20_000]).priority(Priority::new(4)).unreliable();
-                delta.depends(Depends::Disposable)
+                let options = options.priority(Priority::new(4)).reliable(false).depends(Depends::Disposable);
+                Block::with(vec![0; 20_000], options)
             }
         };
-        session.send(frame.deadline(DEADLINE)).await?;
+        session.send(frame).await?;
     }
     session.finish(Duration::from_secs(5)).await?;
     let (in_time, late) = viewer.await?.ok_or("no session came in")?;

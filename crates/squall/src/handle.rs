@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 ///
 /// ```no_run
 /// # async fn example(session: squall::Session) -> Result<(), squall::SendError> {
-/// use squall::{Block, BlockFate};
+/// use squall::{Block, BlockOptions, BlockFate};
 ///
 /// // With the fate.
 /// let fate = session.send(Block::new("important")).await?.await;
@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 ///     println!("not delivered: {fate:?}");
 /// }
 /// // Without it.
-/// session.send(Block::new("a frame of many").unreliable()).await?;
+/// session.send(Block::with("a frame of many", BlockOptions::new().reliable(false))).await?;
 /// # Ok(())
 /// # }
 /// ```

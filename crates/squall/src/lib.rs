@@ -15,7 +15,7 @@
 //!         .trust(Trust::Pinned(identity.fingerprint()))
 //!         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
 //!     let client = squall::connect(request, Config::default()).await?;
-//!     client.send(Block::new("hello").priority(Priority::FIRST)).await?;
+//!     client.send(Block::with("hello", BlockOptions::new().priority(Priority::FIRST))).await?;
 //!
 //!     let session = server.accept().await.ok_or("closed")?;
 //!     let block = session.recv().await.ok_or("closed")?;

@@ -94,7 +94,7 @@ impl Session {
         let mut waiting = Some(block);
         self.changed(|core, id| match core.send(id, waiting.take()?, true) {
             Err(SendError::Full(back)) => {
-                waiting = Some(back);
+                waiting = Some(*back);
                 None
             }
             done => Some(done),

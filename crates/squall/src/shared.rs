@@ -145,7 +145,7 @@ impl Core {
         let Some(state) = self.sessions.get_mut(&id) else { return Err(SendError::Closed) };
         let Some(session) = self.proto.session(id) else { return Err(SendError::Closed) };
         let len = block.data.len();
-        name_paths(&self.routes, session, block.hint.as_ref());
+        name_paths(&self.routes, session, block.options.hint.as_ref());
         match session.send(Instant::now(), block) {
             Ok(block) => {
                 let (handle, fate) = BlockHandle::new(block);

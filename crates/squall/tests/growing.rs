@@ -50,9 +50,10 @@ fn a_block_that_grew_comes_whole_to_those_who_take_it_so() {
     within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
         let data = pattern(50_000, 2);
-        let options = BlockOptions::new().ordered().expected_len(50_000).deadline(Duration::from_secs(20));
+        let options =
+            BlockOptions::new().ordered(true).expected_len(50_000).deadline(Duration::from_secs(20));
         let mut writer = client.open(options).await.expect("the session lasts");
-        client.send(Block::new("after it").ordered()).await.expect("is taken");
+        client.send(Block::with("after it", BlockOptions::new().ordered(true))).await.expect("is taken");
         for piece in data.chunks(1_300) {
             writer.append(piece.to_vec()).await.expect("is open");
             tokio::time::sleep(Duration::from_millis(1)).await;

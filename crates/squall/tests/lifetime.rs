@@ -246,7 +246,7 @@ fn a_full_queue_is_reported_and_so_is_room() {
             }
             assert!(taken < 20, "nothing fills the queue");
         };
-        assert_eq!(refused, SendError::Full(block.clone()));
+        assert_eq!(refused, SendError::Full(Box::new(block.clone())));
         let reader = tokio::spawn(async move {
             for _ in 0..taken {
                 next_block(&server).await;

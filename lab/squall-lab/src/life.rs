@@ -264,8 +264,12 @@ impl Life {
             }
             if self.next_audio == next {
                 self.next_audio += AUDIO;
-                let audio = Block::new(vec![2; AUDIO_SIZE]).channel(SOUND).priority(Priority::FIRST);
-                self.send(Side::Client, audio.deadline(AUDIO_DEADLINE).unreliable());
+                let options = BlockOptions::new()
+                    .channel(SOUND)
+                    .priority(Priority::FIRST)
+                    .deadline(AUDIO_DEADLINE)
+                    .reliable(false);
+                self.send(Side::Client, Block::with(vec![2; AUDIO_SIZE], options));
             }
         }
     }
@@ -322,7 +326,10 @@ impl Life {
                 self.act(*act).map_err(|error| error.to_string())?;
             }
         }
-        self.send(Side::Server, Block::new(vec![3; MESSAGE_SIZE]).channel(MESSAGES).ordered());
+        self.send(
+            Side::Server,
+            Block::with(vec![3; MESSAGE_SIZE], BlockOptions::new().channel(MESSAGES).ordered(true)),
+        );
         self.grow(second);
         let at = self.world.instant();
         for side in [Side::Client, Side::Server] {
@@ -370,8 +377,12 @@ impl Life {
         seen.frames += 1;
         // Until it arrives.
         seen.lost += 1;
-        let block = Block::new(data).channel(VIDEO).priority(Priority::new(1));
-        self.send(Side::Client, block.deadline(FRAME_DEADLINE).ordered());
+        let options = BlockOptions::new()
+            .channel(VIDEO)
+            .priority(Priority::new(1))
+            .deadline(FRAME_DEADLINE)
+            .ordered(true);
+        self.send(Side::Client, Block::with(data, options));
     }
 
     fn send(&mut self, side: Side, block: Block) {

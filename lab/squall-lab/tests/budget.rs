@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
-use squall_proto::{Block, BlockFate, CloseReason, Config, Event, PathChange, Priority};
+use squall_proto::{Block, BlockFate, BlockOptions, CloseReason, Config, Event, PathChange, Priority};
 
 use stage::Stage;
 
@@ -52,10 +52,14 @@ fn offer(stage: &mut Stage, end: u64) {
         if stage.world.now() >= end || !stage.closings().is_empty() {
             break;
         }
-        let block = Block::new(vec![1; 30_000])
-            .priority(Priority::new(frame % 4))
-            .deadline(Duration::from_millis(400));
-        stage.send(Side::Server, if frame % 3 == 0 { block } else { block.unreliable() });
+        let block = Block::with(
+            vec![1; 30_000],
+            BlockOptions::new()
+                .priority(Priority::new(frame % 4))
+                .deadline(Duration::from_millis(400))
+                .reliable(frame % 3 == 0),
+        );
+        stage.send(Side::Server, block);
         stage.send(Side::Client, Block::new(vec![1; 4_000]));
         stage.run_for(20_000);
     }

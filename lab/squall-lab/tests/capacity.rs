@@ -6,7 +6,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use squall_lab::{Scenario, Variant, run, world::Side};
 use squall_proto::{
-    Block, Capacity, Config, CongestionControl, Event, Limit, PathChange, sched::PathId, signal::Reading,
+    Block, BlockOptions, Capacity, Config, CongestionControl, Event, Limit, PathChange, sched::PathId,
+    signal::Reading,
 };
 use squall_units::Micros;
 
@@ -39,7 +40,10 @@ fn follow_from(stage: &mut Stage, end: Micros, share: f64, least: u64, fps: u64)
     while stage.world.now() < end {
         let rate = (capacity(stage).safe as f64 * share).clamp(least as f64, 60e6);
         let bytes = (rate / 8.0 / fps as f64) as usize;
-        stage.send(Side::Client, Block::new(vec![1; bytes]).deadline(Duration::from_millis(300)));
+        stage.send(
+            Side::Client,
+            Block::with(vec![1; bytes], BlockOptions::new().deadline(Duration::from_millis(300))),
+        );
         stage.run_for((1_000_000 / fps).min(end - stage.world.now()));
     }
 }
@@ -285,7 +289,7 @@ fn largest_forecasts(congestion: &CongestionControl, rtt_us: u64, bps: u64) -> (
     let (mut before, mut after) = (0, 0);
     while stage.world.now() < begin + 5_000_000 {
         let frame = vec![1; (bps / 3 / 8 / FPS) as usize];
-        stage.send(Side::Client, Block::new(frame).deadline(Duration::from_secs(1)));
+        stage.send(Side::Client, Block::with(frame, BlockOptions::new().deadline(Duration::from_secs(1))));
         for _ in 0..3 {
             let largest = if stage.world.now() < begin + 1_000_000 { &mut before } else { &mut after };
             *largest = capacity(&mut stage).now.max(*largest);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario, world::Side};
 use squall_net::Direction;
-use squall_proto::{Block, Config, CongestionControl, PathChange, sched::PathId};
+use squall_proto::{Block, BlockOptions, Config, CongestionControl, PathChange, sched::PathId};
 use squall_units::Micros;
 
 use stage::Stage;
@@ -80,8 +80,10 @@ fn a_stream_arrives_in_time_where_everything_is_marked() {
         let mut sent = 0;
         while stage.world.now() < 12 * SECOND {
             // 60 frames a second, 15 Mbps.
-            let frame =
-                Block::new(vec![1; 31_250]).deadline(std::time::Duration::from_millis(150)).unreliable();
+            let frame = Block::with(
+                vec![1; 31_250],
+                BlockOptions::new().deadline(std::time::Duration::from_millis(150)).reliable(false),
+            );
             stage.send(Side::Server, frame);
             sent += 1;
             stage.run_for(16_667);

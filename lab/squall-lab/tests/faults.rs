@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;
 use squall_lab::world::Side;
-use squall_proto::{Block, Config, CongestionControl, Event, PathChange, sched::BlockId};
+use squall_proto::{Block, BlockOptions, Config, CongestionControl, Event, PathChange, sched::BlockId};
 use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS, plain};
@@ -52,8 +52,7 @@ fn stream(paths: &[String; 2], deadline: Option<Duration>, after: Micros) -> (Ou
     let mut sent: BTreeMap<(bool, BlockId), (usize, Micros)> = BTreeMap::new();
     for number in 0..500 {
         for side in [Side::Client, Side::Server] {
-            let block = Block::new(content(number));
-            let block = deadline.into_iter().fold(block, Block::deadline);
+            let block = Block::with(content(number), BlockOptions::new().deadline(deadline));
             let now = stage.world.now();
             sent.insert((side == Side::Client, stage.send(side, block)), (number, now));
         }

@@ -108,8 +108,8 @@ fn every_scheduler_delivers_blocks_that_grow_whole_and_in_time() {
         let mut stage = Stage::with(TWO_PATHS, 2, config.clone(), config);
         for frame in 0..60 {
             // 6.6 Mbps, over 20 ms each; an unreliable one after two reliable ones.
-            let options = BlockOptions::new().deadline(Duration::from_millis(200));
-            let id = stage.open(&if frame % 3 == 2 { options.unreliable() } else { options });
+            let options = BlockOptions::new().deadline(Duration::from_millis(200)).reliable(frame % 3 != 2);
+            let id = stage.open(&options);
             stage.write(id, 20, 1_370, MS);
             stage.finish(id).expect("is open");
             stage.run_for(13 * MS);
@@ -133,7 +133,7 @@ fn the_end_arrives_though_packets_are_lost() {
     let mut stage = Stage::connected(&[lossy], 3);
     stage.in_parts(1);
     for frame in 0..100u16 {
-        let id = stage.open(&BlockOptions::new().channel(Channel::new(frame % 2)).ordered());
+        let id = stage.open(&BlockOptions::new().channel(Channel::new(frame % 2)).ordered(true));
         stage.write(id, 3, 1_000, MS);
         // Now and then long after the last byte, so that the end travels alone.
         stage.run_for(u64::from(frame % 5) * 10 * MS);
@@ -179,9 +179,9 @@ fn a_block_that_is_not_finished_ends_by_its_deadline_or_when_it_is_cancelled() {
 #[test]
 fn an_open_block_ends_with_the_session_and_one_without_bytes_is_cancelled() {
     let mut stage = Stage::connected(TWO_PATHS, 5);
-    let [open, empty] = [0; 2].map(|_| stage.open(&BlockOptions::new().ordered()));
+    let [open, empty] = [0; 2].map(|_| stage.open(&BlockOptions::new().ordered(true)));
     assert_eq!(stage.finish(empty), Err(WriteError::Empty));
-    let after = stage.open(&BlockOptions::new().ordered());
+    let after = stage.open(&BlockOptions::new().ordered(true));
     stage.append(open, 0, 5_000).expect("is open");
     stage.run_for(200 * MS);
     assert!(matches!(stage.fates(Side::Server)[..], [(id, BlockFate::Cancelled { .. })] if id == empty));

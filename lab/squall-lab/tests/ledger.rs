@@ -51,8 +51,8 @@ fn compare(seed: u64) {
         stage.world.network.keep_records(path, Direction::Down, true);
     }
     for i in 0..BLOCKS {
-        let block = Block::new(vec![i as u8; SIZE as usize]);
-        stage.send(Side::Server, if i % 3 == 0 { block.unreliable() } else { block });
+        let options = BlockOptions::new().reliable(i % 3 != 0);
+        stage.send(Side::Server, Block::with(vec![i as u8; SIZE as usize], options));
         stage.run_for(33_000);
     }
     stage.run_for(3_000_000);

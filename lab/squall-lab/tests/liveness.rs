@@ -15,7 +15,7 @@ use std::{
 
 use squall_lab::world::{Side, World};
 use squall_net::PathConfig;
-use squall_proto::{Block, Config, Event, PathChange, sched::PathId};
+use squall_proto::{Block, BlockOptions, Config, Event, PathChange, sched::PathId};
 use squall_units::Micros;
 
 const PATHS: [(&str, Micros); 3] = [
@@ -160,7 +160,7 @@ impl Run<'_> {
         data[..8].copy_from_slice(&(self.sent.len() as u64).to_le_bytes());
         self.sent.push(Sent { at: world.now(), arrived: false });
         let now = world.instant();
-        let block = Block::new(data).deadline(Duration::from_millis(300));
+        let block = Block::with(data, BlockOptions::new().deadline(Duration::from_millis(300)));
         world.session(side).expect("session").send(now, block).expect("room");
         self.report.covered += usize::from(self.sent.last().is_some_and(Sent::is_covered));
     }

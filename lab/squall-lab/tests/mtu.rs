@@ -6,7 +6,7 @@ mod stage;
 use std::time::Duration;
 
 use squall_lab::world::Side;
-use squall_proto::{Block, Config, PacketFate, PacketLog, PathChange, sched::PathId};
+use squall_proto::{Block, BlockOptions, Config, PacketFate, PacketLog, PathChange, sched::PathId};
 use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
@@ -93,7 +93,10 @@ fn tunnel(first: &str, [up, down]: [u64; 2], config: &Config) -> Vec<PacketLog> 
             if *mbps > 0 && *at <= stage.world.now() {
                 stage.send(
                     *side,
-                    Block::new(vec![1; 1_300]).deadline(Duration::from_millis(500)).unreliable(),
+                    Block::with(
+                        vec![1; 1_300],
+                        BlockOptions::new().deadline(Duration::from_millis(500)).reliable(false),
+                    ),
                 );
                 *at = stage.world.now() + 1_300 * 8 / *mbps;
             }
@@ -161,8 +164,13 @@ fn the_size_of_packets_follows_the_mtu_both_ways() {
                 let mut stage = Stage::with(paths, 13, stage::plain(), stage::plain());
                 stage.world.session(Side::Client).expect("session").keep_packets(true);
                 while stage.world.now() < 45_000_000 {
-                    stage
-                        .send(Side::Client, Block::new(vec![1; blocks]).deadline(Duration::from_millis(500)));
+                    stage.send(
+                        Side::Client,
+                        Block::with(
+                            vec![1; blocks],
+                            BlockOptions::new().deadline(Duration::from_millis(500)),
+                        ),
+                    );
                     stage.run_for(gap);
                 }
                 let log = stage.world.session(Side::Client).expect("session").take_packets();

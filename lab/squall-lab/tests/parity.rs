@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, Config, CongestionControl, PathStats,
+    Block, BlockFate, BlockOptions, Config, CongestionControl, PathStats,
     sched::{
         self, Assignment, Context, Decision, ParityFate, PathId, Profile, SchedEvent, Scheduler, WorkKind,
     },
@@ -91,9 +91,9 @@ impl Outcome {
         let mut repaired = BTreeSet::new();
         for frame in 0..WARM_UP + 300 {
             let data: Vec<u8> = (0..FRAME as u32).map(|at| (at.wrapping_mul(frame + 1) >> 3) as u8).collect();
-            let block = Block::new(data);
+            let block = Block::with(data, BlockOptions::new().reliable(reliable));
             let at = stage.world.instant();
-            sent.push((at, stage.send(Side::Server, if reliable { block } else { block.unreliable() })));
+            sent.push((at, stage.send(Side::Server, block)));
             stage.run_for(INTERVAL);
             for entry in stage.world.session(Side::Server).expect("session").take_reasons().decisions {
                 if let Decision::Send(Assignment { block, kind: WorkKind::Repair, .. }) = entry.decision
@@ -171,7 +171,10 @@ fn small_blocks(scheduler: &'static str) -> (usize, f64) {
     stage.world.session(Side::Server).expect("session").report_fates(true);
     for number in 0..4_500_u32 {
         let data: Vec<u8> = (0..1_000).map(|at| ((at * (number + 1)) >> 3) as u8).collect();
-        stage.send(Side::Server, Block::new(data).unreliable().deadline(Duration::from_millis(80)));
+        stage.send(
+            Side::Server,
+            Block::with(data, BlockOptions::new().reliable(false).deadline(Duration::from_millis(80))),
+        );
         stage.run_for(2_000);
     }
     stage.run_for(1_000_000);

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
 use squall_proto::{
-    Block, BlockFate, CloseReason, Config, Event, PathHint, PathStats, QuotaShare, RateLimit, Role,
-    SendError, Session,
+    Block, BlockFate, BlockOptions, CloseReason, Config, Event, PathHint, PathStats, QuotaShare, RateLimit,
+    Role, SendError, Session,
     quota::{Account, Period, Quota, Record},
     sched::Sharing,
 };
@@ -61,7 +61,10 @@ fn stage(paths: &[&str], roles: &[Role], scheduler: &str, seed: u64) -> Stage {
 fn offer(stage: &mut Stage, end: Micros) {
     while stage.world.now() < end {
         for side in [Side::Client, Side::Server] {
-            stage.send(side, Block::new(vec![1; BLOCK]).deadline(Duration::from_millis(400)));
+            stage.send(
+                side,
+                Block::with(vec![1; BLOCK], BlockOptions::new().deadline(Duration::from_millis(400))),
+            );
         }
         stage.run_for(INTERVAL);
     }
@@ -163,7 +166,10 @@ fn a_rate_limit_is_kept_and_used_in_both_directions_with_every_scheduler() {
         while stage.world.now() < start + 10_000_000 {
             for side in [Side::Client, Side::Server] {
                 // More than both paths carry.
-                stage.send(side, Block::new(vec![1; 40_000]).deadline(Duration::from_millis(500)));
+                stage.send(
+                    side,
+                    Block::with(vec![1; 40_000], BlockOptions::new().deadline(Duration::from_millis(500))),
+                );
             }
             stage.run_for(INTERVAL);
         }
@@ -211,7 +217,10 @@ fn hints_are_obeyed_by_every_scheduler_and_an_only_block_never_takes_another_pat
                 for side in [Side::Client, Side::Server] {
                     stage.send(
                         side,
-                        Block::new(vec![1; BLOCK]).deadline(Duration::from_secs(1)).hint(hint.clone()),
+                        Block::with(
+                            vec![1; BLOCK],
+                            BlockOptions::new().deadline(Duration::from_secs(1)).hint(hint.clone()),
+                        ),
                     );
                 }
                 stage.run_for(INTERVAL);
@@ -244,11 +253,11 @@ fn blocks_with_a_hint_survive_the_end_of_their_path_or_end_with_a_reason() {
         let mut stage =
             Stage::with(&[TWO_PATHS[0], &dying], 400 + seed, config(scheduler), config(scheduler));
         stage.run_until(2_500_000);
-        let ordered = || Block::new(vec![1; BLOCK]).ordered();
+        let ordered = || Block::with(vec![1; BLOCK], BlockOptions::new().ordered(true));
         let only = stage.send(Side::Client, ordered().hint(PathHint::only("#1")));
         let prefers = stage.send(Side::Client, ordered().hint(PathHint::prefer("#1")));
         let plain = stage.send(Side::Client, ordered());
-        let dated = Block::new(vec![1; BLOCK]).deadline(Duration::from_millis(300));
+        let dated = Block::with(vec![1; BLOCK], BlockOptions::new().deadline(Duration::from_millis(300)));
         let expires = stage.send(Side::Client, dated.hint(PathHint::only("#1")));
         stage.run_for(8_000_000);
         let fates = stage.fates(Side::Client);
@@ -269,7 +278,8 @@ fn blocks_with_a_hint_survive_the_end_of_their_path_or_end_with_a_reason() {
 #[test]
 fn more_hints_than_there_is_room_for_are_refused_until_blocks_end() {
     let mut stage = Stage::plain(TWO_PATHS, 5);
-    let hinted = |n: usize| Block::new(vec![1; 100]).hint(PathHint::prefer(format!("path{n}")));
+    let hinted =
+        |n: usize| Block::with(vec![1; 100], BlockOptions::new().hint(PathHint::prefer(format!("path{n}"))));
     for n in 0..16 {
         stage.send(Side::Client, hinted(n));
     }
@@ -333,7 +343,13 @@ fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_sch
                 }
                 if stage.world.is_connected() {
                     for side in [Side::Client, Side::Server] {
-                        stage.send(side, Block::new(vec![1; 8_000]).deadline(Duration::from_millis(300)));
+                        stage.send(
+                            side,
+                            Block::with(
+                                vec![1; 8_000],
+                                BlockOptions::new().deadline(Duration::from_millis(300)),
+                            ),
+                        );
                     }
                 }
                 stage.run_for(10_000);
@@ -368,7 +384,10 @@ fn at_the_end_of_a_quota_no_more_arrives_than_was_under_way_with_every_scheduler
         let end = stage.world.now() + 10_000_000;
         while stage.closings().is_empty() && stage.world.now() < end {
             for side in [Side::Client, Side::Server] {
-                stage.send(side, Block::new(vec![1; 8_000]).deadline(Duration::from_millis(300)));
+                stage.send(
+                    side,
+                    Block::with(vec![1; 8_000], BlockOptions::new().deadline(Duration::from_millis(300))),
+                );
             }
             stage.run_for(10_000);
         }

@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, Channel, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
+    Block, BlockFate, BlockOptions, Channel, CloseReason, Config, Event, Limits, Missed, PathChange,
+    SendError,
     sched::{BlockId, PathId},
     wire::{CancelReason, RefuseReason},
 };
@@ -19,7 +20,7 @@ use stage::{Stage, TWO_PATHS};
 fn both_paths_come_up_and_a_block_arrives() {
     let mut stage = Stage::connected(TWO_PATHS, 1);
     let data: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
-    stage.send(Side::Server, Block::new(data.clone()).deadline(Duration::from_secs(1)));
+    stage.send(Side::Server, Block::with(data.clone(), BlockOptions::new().deadline(Duration::from_secs(1))));
     stage.run_for(1_000_000);
     let received: Vec<_> = stage.received(Side::Client).collect();
     assert_eq!(received.len(), 1);
@@ -181,8 +182,7 @@ fn unreliable_data_is_never_sent_again_and_reliable_data_always_arrives() {
     for (reliable, seed) in [(true, 10), (false, 11)] {
         let mut stage = Stage::connected(&[lossy, TWO_PATHS[1]], seed);
         for _ in 0..200 {
-            let block = Block::new(vec![1; 9_000]);
-            stage.send(Side::Server, if reliable { block } else { block.unreliable() });
+            stage.send(Side::Server, Block::with(vec![1; 9_000], BlockOptions::new().reliable(reliable)));
             stage.run_for(10_000);
         }
         stage.run_for(2_000_000);
@@ -207,8 +207,11 @@ fn ordered_channels_keep_their_order_and_do_not_wait_for_one_another() {
     let lossy = "name='a'\nrate='20mbps'\ndelay='15ms'\nloss='3%'";
     let mut stage = Stage::connected(&[lossy, TWO_PATHS[1]], 12);
     for i in 0..300u64 {
-        let block = Block::new(vec![1; 3_000]).channel(Channel::new((i % 3) as u16)).ordered();
-        stage.send(Side::Server, if i % 7 == 0 { block.unreliable() } else { block });
+        let block = Block::with(
+            vec![1; 3_000],
+            BlockOptions::new().channel(Channel::new((i % 3) as u16)).ordered(true).reliable(i % 7 != 0),
+        );
+        stage.send(Side::Server, block);
         stage.run_for(3_000);
     }
     stage.run_for(2_000_000);
@@ -228,7 +231,10 @@ fn feedback_stays_under_two_percent_of_the_media() {
     for size in [3_000, 30_000, 120_000] {
         let mut stage = Stage::connected(TWO_PATHS, 13);
         for _ in 0..90 {
-            stage.send(Side::Server, Block::new(vec![1; size]).deadline(Duration::from_millis(400)));
+            stage.send(
+                Side::Server,
+                Block::with(vec![1; size], BlockOptions::new().deadline(Duration::from_millis(400))),
+            );
             stage.run_for(33_000);
         }
         let media = stage.world.session(Side::Client).unwrap().stats().bytes_received;
@@ -551,7 +557,10 @@ fn every_path_that_died_is_opened_again_the_first_one_too() {
         paths[dead].push_str("\nevents=[{at='3s', outage='40s'}]");
         let mut stage = Stage::connected(&[&paths[0], &paths[1]], 41);
         for _ in 0..400 {
-            stage.send(Side::Server, Block::new(vec![1; 20_000]).deadline(Duration::from_millis(300)));
+            stage.send(
+                Side::Server,
+                Block::with(vec![1; 20_000], BlockOptions::new().deadline(Duration::from_millis(300))),
+            );
             stage.run_for(100_000);
         }
         let changes = stage.path_changes(Side::Client, PathId(dead as u8));
@@ -569,7 +578,8 @@ fn every_path_that_died_is_opened_again_the_first_one_too() {
 fn a_receiver_gives_nothing_up_for_an_outage_long_past() {
     let held = "name='a'\nrate='20mbps'\ndelay='10ms'\nqueue='250kB'\noutage='hold'\nevents=[{at='2s', outage='8s'}]";
     let mut stage = Stage::plain(&[held], 43);
-    let block = |kind| Block::new(vec![kind; 20_000]).deadline(Duration::from_millis(200));
+    let block =
+        |kind| Block::with(vec![kind; 20_000], BlockOptions::new().deadline(Duration::from_millis(200)));
     // The link needs a tenth of a second for its queue.
     while stage.world.now() < 10_300_000 {
         stage.send(Side::Server, block(0));

@@ -7,7 +7,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use squall_lab::world::Side;
 use squall_net::{Direction, log};
 use squall_proto::{
-    Block, Config, Event, PathChange, Priority,
+    Block, BlockOptions, Config, Event, PathChange, Priority,
     sched::{PathId, PathState},
     signal::{AlertKind, Reading},
 };
@@ -57,10 +57,14 @@ fn stream(stage: &mut Stage, side: Side, end: Micros) {
         if stage.world.now() >= end {
             break;
         }
-        let block = Block::new(vec![1; 50_000])
-            .priority(Priority::new(frame % 4))
-            .deadline(Duration::from_millis(300));
-        stage.send(side, if frame % 5 == 0 { block } else { block.unreliable() });
+        let block = Block::with(
+            vec![1; 50_000],
+            BlockOptions::new()
+                .priority(Priority::new(frame % 4))
+                .deadline(Duration::from_millis(300))
+                .reliable(frame % 5 == 0),
+        );
+        stage.send(side, block);
         stage.run_for(33_333.min(end - stage.world.now()));
     }
 }
@@ -83,7 +87,13 @@ fn least_indices(stage: &mut Stage, sender: Side, end: Micros) -> [f64; 2] {
             *least = least.min(index);
         }
         for _ in 0..10 {
-            stage.send(sender, Block::new(vec![1; 5_000]).unreliable().deadline(Duration::from_millis(300)));
+            stage.send(
+                sender,
+                Block::with(
+                    vec![1; 5_000],
+                    BlockOptions::new().reliable(false).deadline(Duration::from_millis(300)),
+                ),
+            );
             stage.run_for(10_000);
         }
     }
@@ -332,7 +342,7 @@ fn of_paths_that_are_all_out_each_carries_data() {
     assert!(carried(&mut stage).iter().all(|(state, _)| *state == PathState::Deactivated));
     // More than either of the two carries.
     for _ in 0..100 {
-        let block = Block::new(vec![1; 30_000]).deadline(Duration::from_millis(300));
+        let block = Block::with(vec![1; 30_000], BlockOptions::new().deadline(Duration::from_millis(300)));
         stage.send(Side::Server, block);
         stage.run_for(10_000);
     }

@@ -5,7 +5,7 @@ mod stage;
 use std::{collections::BTreeMap, time::Duration};
 
 use squall_lab::world::{Monotonic, Side};
-use squall_proto::{Block, CloseReason, Config, Event, Session};
+use squall_proto::{Block, BlockOptions, CloseReason, Config, Event, Session};
 use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
@@ -45,7 +45,7 @@ impl Viewer {
 
     fn send(&mut self, side: Side, len: usize) {
         let (at, now) = (self.stage.world.now(), self.stage.world.instant_of(side));
-        let block = Block::new(vec![1; len]).deadline(Duration::from_micros(DEADLINE));
+        let block = Block::with(vec![1; len], BlockOptions::new().deadline(Duration::from_micros(DEADLINE)));
         if let Some(session) = self.stage.world.session(side)
             && let Ok(id) = session.send(now, block)
             && side == Side::Client

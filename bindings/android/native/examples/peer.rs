@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use squall::{Block, Config, Endpoint, Identity, Received, Session};
+use squall::{Block, BlockOptions, Config, Endpoint, Identity, Received, Session};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,8 +31,9 @@ async fn serve(session: Session) {
         let sum: u64 = block.data.iter().map(|byte| u64::from(*byte)).sum();
         let Received { channel, priority, .. } = block;
         say(&format!("block {channel} {priority} {} {sum}", block.data.len()));
-        let back = Block::new(block.data).channel(channel).priority(priority);
-        if let Err(error) = session.send(back.deadline(Duration::from_secs(10))).await {
+        let options =
+            BlockOptions::new().channel(channel).priority(priority).deadline(Duration::from_secs(10));
+        if let Err(error) = session.send(Block::with(block.data, options)).await {
             say(&format!("unsent {error}"));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use squall::{Block, BlockId, Depends, PathInfo};
+use squall::{Block, BlockId, BlockOptions, PathInfo};
 use squall_bindings::{Event, Session, Table};
 
 use crate::{connect::Wishes, error::Failure, event, network, radio, ready};
@@ -42,19 +42,14 @@ pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64,
     let session = get(number)?;
     let deadline = u64::try_from(options.deadline)
         .map_err(|_| Failure::Argument(format!("a deadline of {} µs is in the past", options.deadline)))?;
-    let block = Block {
-        data: data.into(),
-        deadline: (deadline > 0).then(|| Duration::from_micros(deadline)),
-        priority: option::<u8, _>("priority", options.priority)?,
-        reliable: options.reliable,
-        channel: option::<u16, _>("channel", options.channel)?,
-        ordered: options.ordered,
-        value: None,
-        depends: Depends::Nothing,
-        hint: None,
-    };
+    let options = BlockOptions::new()
+        .deadline((deadline > 0).then(|| Duration::from_micros(deadline)))
+        .priority(option::<u8, _>("priority", options.priority)?)
+        .reliable(options.reliable)
+        .channel(option::<u16, _>("channel", options.channel)?)
+        .ordered(options.ordered);
     // An application that takes no events may still send: the fate of the block is then not reported.
-    let id = session.send(block, session.has_room_for_fate())?;
+    let id = session.send(Block::with(data, options), session.has_room_for_fate())?;
     // Ids count from 0.
     Ok(i64::try_from(id.0).unwrap_or(i64::MAX))
 }

@@ -11,7 +11,7 @@ use std::{
 
 use gstreamer::{self as gst, glib, prelude::*, subclass::prelude::*};
 use gstreamer_base::{self as gst_base, prelude::*, subclass::prelude::*};
-use squall::{Block, BlockFate, Channel, SendError, Session};
+use squall::{Block, BlockOptions, BlockFate, Channel, SendError, Session};
 
 use super::{
     SquallSink as Element, bitrate,
@@ -346,13 +346,14 @@ impl SquallSink {
         let Outgoing { block, class, depends, caps, media } = outgoing;
         let len = block.len();
         let mut block =
-            Block::new(block).channel(MEDIA).priority(class.priority()).depends(depends).ordered();
+            Block::with(block, BlockOptions::new().channel(MEDIA).priority(class.priority()).depends(depends).ordered(true));
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
-            block = match session.try_send(block.deadline(left)) {
+            block.options.deadline = Some(left);
+            block = match session.try_send(block) {
                 Ok(handle) => {
                     self.counts.bytes.fetch_add(len as u64, Relaxed);
                     if caps.is_some() || media == Media::Video && class.is_needed() {
@@ -360,7 +361,7 @@ impl SquallSink {
                     }
                     return Ok(true);
                 }
-                Err(SendError::Full(back)) => back,
+                Err(SendError::Full(back)) => *back,
                 Err(SendError::TooLarge { .. }) => {
                     gst::element_imp_warning!(
                         self,
@@ -398,7 +399,7 @@ impl SquallSink {
         let Some(session) = self.outlet.session() else { return };
         self.has_ended.store(true, Relaxed);
         let end = Frame::End(lock(&self.stream).number()).encode();
-        if session.try_send(Block::new(end).channel(MEDIA).ordered()).is_err() {
+        if session.try_send(Block::with(end, BlockOptions::new().channel(MEDIA).ordered(true))).is_err() {
             return;
         }
         let latency = Duration::from_millis(u64::from(lock(&self.settings).shared.latency_ms));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use squall::{Block, BlockFate, BlockHandle, Channel, PathHint, Priority};
+use squall::{Block, BlockFate, BlockHandle, BlockOptions, Channel, PathHint, Priority};
 use squall_bindings::OfProcess;
 
 use super::inbox::{self, Inbox};
@@ -65,24 +65,22 @@ impl Session {
         avoid: Option<String>,
         only: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut block = Block::new(data.into_owned())
-            .priority(Priority::try_from(priority).map_err(argument)?)
-            .channel(Channel::try_from(channel).map_err(argument)?);
-        if let Some(deadline) = deadline {
-            block = block.deadline(seconds("deadline", deadline)?);
-        }
-        if let Some(value) = value {
-            block = block.value(value);
-        }
-        block.hint = match (prefer, avoid, only) {
+        let hint = match (prefer, avoid, only) {
             (None, None, None) => None,
             (Some(path), None, None) => Some(PathHint::prefer(path)),
             (None, Some(path), None) => Some(PathHint::avoid(path)),
             (None, None, Some(path)) => Some(PathHint::only(path)),
             _ => return Err(argument("give one of prefer, avoid and only")),
         };
-        block = if reliable { block } else { block.unreliable() };
-        block = if ordered { block.ordered() } else { block };
+        let options = BlockOptions::new()
+            .deadline(deadline.map(|deadline| seconds("deadline", deadline)).transpose()?)
+            .priority(Priority::try_from(priority).map_err(argument)?)
+            .reliable(reliable)
+            .channel(Channel::try_from(channel).map_err(argument)?)
+            .ordered(ordered)
+            .value(value)
+            .hint(hint);
+        let block = Block::with(data.into_owned(), options);
         let session = self.open()?.session.clone();
         awaitable(py, async move {
             let handle = session.send(block).await.map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use squall::{Block, CloseReason, Priority, SendError, Session};
+use squall::{Block, BlockOptions, CloseReason, Priority, SendError, Session};
 
 use super::message::{Message, MessageError};
 
@@ -53,7 +53,11 @@ impl Connection {
     /// # Errors
     /// If the session is over.
     pub(super) async fn send_first(&self, message: &Message) -> Result<(), Disconnect> {
-        self.send_block(Block::new(message.encode()).ordered().priority(Priority::FIRST)).await
+        self.send_block(Block::with(
+            message.encode(),
+            BlockOptions::new().ordered(true).priority(Priority::FIRST),
+        ))
+        .await
     }
 
     /// Sends a message after all data that waits.
@@ -61,7 +65,7 @@ impl Connection {
     /// # Errors
     /// If the session is over.
     pub(super) async fn send(&self, message: &Message) -> Result<(), Disconnect> {
-        self.send_block(Block::new(message.encode()).ordered()).await
+        self.send_block(Block::with(message.encode(), BlockOptions::new().ordered(true))).await
     }
 
     /// Sends a block, once there is room for it.
@@ -78,7 +82,10 @@ impl Connection {
 
     /// Sends a message if there is room for it; another one will follow.
     pub(super) fn try_send(&self, message: &Message) {
-        let _ = self.session.try_send(Block::new(message.encode()).ordered().priority(Priority::FIRST));
+        let _ = self.session.try_send(Block::with(
+            message.encode(),
+            BlockOptions::new().ordered(true).priority(Priority::FIRST),
+        ));
     }
 
     /// Waits for the end of the session, and returns its reason.

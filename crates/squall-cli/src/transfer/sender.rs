@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure};
 use bytes::Bytes;
-use squall::{Block, Config, Connect, ConnectError, SendError, Session, follow_radios};
+use squall::{Block, BlockOptions, Config, Connect, ConnectError, SendError, Session, follow_radios};
 use squall_terminal::{error::whole, note, progress::Progress};
 use squall_units::{Span, format};
 
@@ -210,7 +210,7 @@ impl Sender {
     /// Sends a block once there is room for it, unless it is acknowledged.
     async fn send_block(&self, connection: &Connection, number: u64) -> anyhow::Result<()> {
         let Some(data) = self.replay.block(number) else { return Ok(()) };
-        match connection.session.send(Block::new(data).ordered()).await {
+        match connection.session.send(Block::with(data, BlockOptions::new().ordered(true))).await {
             Ok(_) => Ok(()),
             Err(SendError::Closed) => Err(connection.over().await.into()),
             Err(error) => Err(anyhow!("cannot send: {error}")),

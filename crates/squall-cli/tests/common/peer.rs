@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use squall::{Block, CloseReason, Config, Connect, Endpoint, Identity, Session, Trust};
+use squall::{Block, BlockOptions, CloseReason, Config, Connect, Endpoint, Identity, Session, Trust};
 
 /// The header of a file of unknown size.
 pub(crate) fn header(transfer: u32, name: &str, token: Option<&str>) -> String {
@@ -21,7 +21,7 @@ pub(crate) fn receiver(runtime: &tokio::runtime::Runtime, answers: &'static [&'s
         while let Some(session) = endpoint.accept().await {
             session.recv().await;
             for answer in answers {
-                let _ = session.send(Block::new(answer.as_bytes()).ordered()).await;
+                let _ = session.send(Block::with(answer.as_bytes(), BlockOptions::new().ordered(true))).await;
             }
             session.closed().await;
         }
@@ -46,7 +46,7 @@ impl Peer {
 
     /// Sends a message: its kind, and what follows.
     pub(crate) fn say(&self, kind: u8, content: impl AsRef<[u8]>) {
-        let block = Block::new([&[kind], content.as_ref()].concat()).ordered();
+        let block = Block::with([&[kind], content.as_ref()].concat(), BlockOptions::new().ordered(true));
         self.runtime.block_on(self.session.send(block)).expect("is taken");
     }
 

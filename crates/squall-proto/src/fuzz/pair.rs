@@ -261,19 +261,21 @@ impl Pair {
         let Some(session) = self.sides[side].session() else { return };
         let id = BlockId(next);
         let len = if flags & 0x80 == 0 { len % 3_000 } else { len };
-        let mut block = Block::new(payload(side, id, 0, len)).channel(channel);
-        block = block.priority(Priority::new(flags >> 3 & 7));
-        block.reliable = flags & 1 == 0;
-        block.ordered = flags & 0x40 == 0;
-        block.hint = hint(deadline >> 12);
-        block.deadline = (deadline % 4 != 0).then(|| Duration::from_micros(u64::from(deadline) * 10));
-        block.depends = match deadline % 5 {
+        let depends = match deadline % 5 {
             0 => Depends::Key,
             1 => Depends::Reference,
             2 => Depends::Disposable,
             _ => Depends::Nothing,
         };
-        if let Ok(sent) = session.send(now, block) {
+        let options = BlockOptions::new()
+            .channel(channel)
+            .priority(Priority::new(flags >> 3 & 7))
+            .reliable(flags & 1 == 0)
+            .ordered(flags & 0x40 == 0)
+            .hint(hint(deadline >> 12))
+            .deadline((deadline % 4 != 0).then(|| Duration::from_micros(u64::from(deadline) * 10)))
+            .depends(depends);
+        if let Ok(sent) = session.send(now, Block::with(payload(side, id, 0, len), options)) {
             assert_eq!(sent, id);
             let side = &mut self.sides[side];
             side.next += 1;
@@ -289,11 +291,12 @@ impl Pair {
         let chosen = chosen.map(|(id, written)| (*id, *written));
         let Some(session) = self.sides[side].session() else { return };
         let Some((id, written)) = chosen.filter(|_| flags & 7 != 0) else {
-            let mut options = BlockOptions::new().channel(Channel::new(u16::from(flags >> 4 & 3)));
-            options.deadline = (len % 3 != 0).then(|| Duration::from_millis(len.into()));
-            options.ordered = flags & 0x40 != 0;
-            options.unreliable = flags & 0x80 != 0;
-            options.hint = hint(len >> 3);
+            let options = BlockOptions::new()
+                .channel(Channel::new(u16::from(flags >> 4 & 3)))
+                .deadline((len % 3 != 0).then(|| Duration::from_millis(len.into())))
+                .ordered(flags & 0x40 != 0)
+                .reliable(flags & 0x80 == 0)
+                .hint(hint(len >> 3));
             if let Ok(id) = session.open(now, &options) {
                 self.sides[side].next += 1;
                 self.sides[side].growing.insert(id, 0);

@@ -254,10 +254,10 @@ impl Meeting {
         let (now, size) = (self.now, input.number() as usize % 15_000);
         let deadline = u64::from(input.number());
         let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
-        let mut block = Block::new(vec![7; size]).deadline(Duration::from_millis(1 + deadline));
-        block.reliable = deadline % 3 != 0;
+        let options =
+            BlockOptions::new().deadline(Duration::from_millis(1 + deadline)).reliable(deadline % 3 != 0);
         // Full, or closed.
-        if let Ok(id) = session.send(now, block) {
+        if let Ok(id) = session.send(now, Block::with(vec![7; size], options)) {
             self.fates.open.insert(id);
         }
     }

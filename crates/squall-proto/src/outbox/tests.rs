@@ -17,6 +17,10 @@ fn block(len: usize) -> Block {
     Block::new(vec![7; len])
 }
 
+fn with(len: usize, options: BlockOptions) -> Block {
+    Block::with(vec![7; len], options)
+}
+
 /// Lets waiting blocks in; returns which.
 fn queued(outbox: &mut Outbox) -> Vec<BlockId> {
     let queued = |event| if let SchedEvent::Queued(id) = event { Some(id) } else { None };
@@ -113,7 +117,7 @@ fn an_open_block_keeps_to_the_limits_as_it_grows() {
 fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
     let mut outbox = outbox();
     outbox.set_peer_takes_growing(true);
-    let options = BlockOptions::new().unreliable().deadline(Duration::from_millis(10));
+    let options = BlockOptions::new().reliable(false).deadline(Duration::from_millis(10));
     let id = opened(&mut outbox, &options);
     assert_eq!(outbox.overdue(10_000), Some(id), "from when it was opened");
     assert_eq!(outbox.finish(id), Err(WriteError::Empty));
@@ -141,7 +145,7 @@ fn a_block_that_does_not_fit_is_handed_back_with_the_reason() {
     assert_eq!(outbox.send(0, block(5_001)), Err(SendError::TooLarge { len: 5_001, limit: 5_000 }));
     outbox.send(0, block(5_000)).unwrap();
     outbox.send(0, block(4_000)).unwrap();
-    assert_eq!(outbox.send(0, block(1_001)), Err(SendError::Full(block(1_001))));
+    assert_eq!(outbox.send(0, block(1_001)), Err(SendError::Full(Box::new(block(1_001)))));
     assert!(!outbox.is_writable());
     outbox.end(BlockId(0), Ending::Cancelled("test")).unwrap();
     assert!(outbox.take_writable());
@@ -174,7 +178,7 @@ fn blocks_beyond_the_peers_credit_wait() {
 #[test]
 fn an_unreliable_block_ends_when_its_last_byte_has_its_fate() {
     let mut outbox = outbox();
-    outbox.send(0, block(2_000).unreliable()).unwrap();
+    outbox.send(0, with(2_000, BlockOptions::new().reliable(false))).unwrap();
     outbox.admit();
     outbox.queue.mark_sent(BlockId(0), 0..2_000, PATH, 1);
     assert_eq!(outbox.on_lost(BlockId(0), 0..1_000, PATH), None);
@@ -187,7 +191,7 @@ fn an_unreliable_block_ends_when_its_last_byte_has_its_fate() {
 #[test]
 fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
     let mut outbox = outbox();
-    outbox.send(0, block(3_000).unreliable()).unwrap();
+    outbox.send(0, with(3_000, BlockOptions::new().reliable(false))).unwrap();
     outbox.send(0, block(2_000)).unwrap();
     outbox.admit();
     for id in [0, 1].map(BlockId) {
@@ -204,8 +208,8 @@ fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
 #[test]
 fn an_unreliable_block_ends_with_a_copy_that_is_taken_back() {
     let mut outbox = outbox();
-    outbox.send(0, block(1_000).unreliable()).unwrap();
-    outbox.send(0, block(1_000).unreliable()).unwrap();
+    outbox.send(0, with(1_000, BlockOptions::new().reliable(false))).unwrap();
+    outbox.send(0, with(1_000, BlockOptions::new().reliable(false))).unwrap();
     outbox.admit();
     let id = BlockId(0);
     outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
@@ -223,7 +227,7 @@ fn parity_completes_blocks_and_takes_of_the_credit() {
         let mut outbox = outbox();
         outbox.set_credit(5_000);
         outbox.queue.set_largest_symbol(Some(1_000));
-        let data = if reliable { block(3_500) } else { block(3_500).unreliable() };
+        let data = if reliable { block(3_500) } else { with(3_500, BlockOptions::new().reliable(false)) };
         let id = outbox.send(0, data).unwrap();
         outbox.send(0, block(1_000)).unwrap();
         outbox.admit();
@@ -260,7 +264,7 @@ fn an_unreliable_block_whose_parity_is_lost_or_taken_back_is_lost() {
     for fate in [ParityFate::Lost, ParityFate::Unsent] {
         let mut outbox = outbox();
         outbox.queue.set_largest_symbol(Some(1_000));
-        let id = outbox.send(0, block(3_000).unreliable()).unwrap();
+        let id = outbox.send(0, with(3_000, BlockOptions::new().reliable(false))).unwrap();
         outbox.admit();
         outbox.queue.mark_sent(id, 0..3_000, PATH, 1);
         outbox.queue.mark_parity_sent(id, 0..1);
@@ -276,7 +280,7 @@ fn small_blocks() -> Outbox {
     let mut outbox = outbox();
     outbox.queue.set_largest_symbol(Some(1_000));
     for id in 0..3 {
-        let data = block(300).unreliable();
+        let data = with(300, BlockOptions::new().reliable(false));
         let due = data.clone().deadline(Duration::from_millis(20));
         outbox.send(0, if id == 1 { data } else { due }).unwrap();
         outbox.admit();
@@ -332,9 +336,13 @@ fn everything_may_be_reliable_by_order() {
         lab: LabConfig { all_reliable: true, ..LabConfig::default() },
         ..Config::default()
     });
-    outbox.send(0, block(60).unreliable()).unwrap();
-    let back = outbox.send(0, block(60).unreliable());
-    assert_eq!(back, Err(SendError::Full(block(60).unreliable())), "handed back as it came");
+    outbox.send(0, with(60, BlockOptions::new().reliable(false))).unwrap();
+    let back = outbox.send(0, with(60, BlockOptions::new().reliable(false)));
+    assert_eq!(
+        back,
+        Err(SendError::Full(Box::new(with(60, BlockOptions::new().reliable(false))))),
+        "handed back as it came"
+    );
     outbox.admit();
     assert!(outbox.queue.get(BlockId(0)).unwrap().meta().reliable);
     outbox.queue.mark_sent(BlockId(0), 0..60, PATH, 1);
@@ -346,7 +354,7 @@ fn deadlines_may_be_for_the_scheduler_alone() {
     for (expire, left) in [(true, Some(15_000)), (false, None)] {
         let mut outbox =
             Outbox::new(&Config { lab: LabConfig { expire, ..LabConfig::default() }, ..Config::default() });
-        outbox.send(0, block(10).deadline(Duration::from_millis(20))).unwrap();
+        outbox.send(0, with(10, BlockOptions::new().deadline(Duration::from_millis(20)))).unwrap();
         outbox.admit();
         let meta = *outbox.queue.get(BlockId(0)).unwrap().meta();
         assert_eq!(meta.deadline, Some(20_000), "the scheduler has it");
@@ -360,8 +368,8 @@ fn deadlines_may_be_for_the_scheduler_alone() {
 #[test]
 fn deadlines_come_in_order_and_end_with_the_block() {
     let mut outbox = outbox();
-    outbox.send(0, block(10).deadline(Duration::from_millis(20))).unwrap();
-    outbox.send(0, block(10).deadline(Duration::from_millis(10))).unwrap();
+    outbox.send(0, with(10, BlockOptions::new().deadline(Duration::from_millis(20)))).unwrap();
+    outbox.send(0, with(10, BlockOptions::new().deadline(Duration::from_millis(10)))).unwrap();
     assert_eq!(outbox.next_deadline(), Some(10_000));
     assert_eq!(outbox.overdue(9_999), None);
     assert_eq!(outbox.overdue(10_000), Some(BlockId(1)));
@@ -373,17 +381,18 @@ fn deadlines_come_in_order_and_end_with_the_block() {
 #[test]
 fn ordered_blocks_name_the_one_before_on_their_channel() {
     let mut outbox = outbox();
-    outbox.send(0, block(1).channel(Channel::new(3)).ordered()).unwrap();
-    outbox.send(0, block(1).channel(Channel::new(3))).unwrap();
-    outbox.send(0, block(1).channel(Channel::new(4)).ordered()).unwrap();
-    outbox.send(0, block(1).channel(Channel::new(3)).ordered()).unwrap();
+    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(3)).ordered(true))).unwrap();
+    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(3)))).unwrap();
+    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(4)).ordered(true))).unwrap();
+    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(3)).ordered(true))).unwrap();
     let previous: Vec<_> = (0..4).map(|i| outbox.payloads[&BlockId(i)].previous).collect();
     assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
 }
 
 /// What a block of these options needs.
 fn needs(outbox: &mut Outbox, channel: u16, depends: Depends) -> [Option<u64>; 2] {
-    let id = outbox.send(0, block(1).channel(Channel::new(channel)).depends(depends)).unwrap();
+    let id =
+        outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(channel)).depends(depends))).unwrap();
     queued(outbox);
     let needs = outbox.queue.get(id).unwrap().meta().needs;
     outbox.end(id, Ending::Delivered).unwrap();
@@ -429,8 +438,8 @@ fn a_value_is_that_of_the_priority_unless_it_is_set() {
     let mut outbox = outbox();
     let blocks = [
         block(1),
-        block(1).priority(crate::Priority::FIRST),
-        block(1).value(0).priority(crate::Priority::FIRST),
+        with(1, BlockOptions::new().priority(crate::Priority::FIRST)),
+        with(1, BlockOptions::new().value(0).priority(crate::Priority::FIRST)),
     ];
     let values = blocks.map(|block| {
         let id = outbox.send(0, block).unwrap();
@@ -443,8 +452,10 @@ fn a_value_is_that_of_the_priority_unless_it_is_set() {
 /// A key frame and a picture that needs it, the first with all bytes in flight.
 fn key_in_flight() -> (Outbox, BlockId, BlockId) {
     let mut outbox = outbox();
-    let key = outbox.send(0, block(1_000).depends(Depends::Key).deadline(Duration::from_millis(1))).unwrap();
-    let picture = outbox.send(0, block(10).depends(Depends::Reference)).unwrap();
+    let key = outbox
+        .send(0, with(1_000, BlockOptions::new().depends(Depends::Key).deadline(Duration::from_millis(1))))
+        .unwrap();
+    let picture = outbox.send(0, with(10, BlockOptions::new().depends(Depends::Reference))).unwrap();
     queued(&mut outbox);
     outbox.queue.mark_sent(key, 0..1_000, PATH, 1);
     (outbox, key, picture)
@@ -475,8 +486,8 @@ fn a_refused_block_and_one_that_never_had_room_are_missing_at_once() {
     let mut outbox = self::outbox();
     outbox.set_credit(10);
     outbox.send(0, block(10)).unwrap();
-    let key = outbox.send(0, block(10).depends(Depends::Key)).unwrap();
-    let picture = outbox.send(0, block(10).depends(Depends::Disposable)).unwrap();
+    let key = outbox.send(0, with(10, BlockOptions::new().depends(Depends::Key))).unwrap();
+    let picture = outbox.send(0, with(10, BlockOptions::new().depends(Depends::Disposable))).unwrap();
     queued(&mut outbox);
     outbox.end(key, Ending::Expired).unwrap();
     outbox.set_credit(6_000);

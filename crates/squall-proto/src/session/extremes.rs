@@ -140,8 +140,12 @@ fn run(first: u64, blocks: u64) -> Pair {
                     session.finish(now, id).expect("is open");
                     id
                 }
-                _ if number % 2 == 0 => session.send(now, Block::new(data).ordered()).expect("room"),
-                _ => session.send(now, Block::new(data).deadline(Duration::from_secs(5))).expect("room"),
+                _ if number % 2 == 0 => {
+                    session.send(now, Block::with(data, BlockOptions::new().ordered(true))).expect("room")
+                }
+                _ => session
+                    .send(now, Block::with(data, BlockOptions::new().deadline(Duration::from_secs(5))))
+                    .expect("room"),
             };
             assert_eq!(id.0, first + number);
         }
@@ -194,7 +198,9 @@ fn durations_may_be_without_end() {
     };
     let mut pair = Pair::new(&config);
     let now = pair.now;
-    pair.session(0).send(now, Block::new(vec![1; 20_000]).deadline(forever)).expect("room");
+    pair.session(0)
+        .send(now, Block::with(vec![1; 20_000], BlockOptions::new().deadline(forever)))
+        .expect("room");
     let capacity = pair.session(1).capacity(now).safe;
     let deliverable = pair.session(0).deliverable(now, forever, 0.9);
     assert!(capacity < u64::MAX && deliverable < u64::MAX);

@@ -262,7 +262,7 @@ impl Session {
         if self.stage == Stage::Closed {
             return Err(SendError::Closed);
         }
-        let (at, len, channel) = (self.micros(now), block.data.len() as u64, block.channel);
+        let (at, len, channel) = (self.micros(now), block.data.len() as u64, block.options.channel);
         let id = self.outbox.send(at, block)?;
         self.note_pause(at, channel, id);
         self.stats.blocks_offered += 1;

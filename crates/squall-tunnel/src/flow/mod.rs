@@ -273,14 +273,14 @@ impl Flow {
         let config = self.config();
         let age = Duration::from_micros(self.clock.now().saturating_sub(stamp));
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
-        let mut options = BlockOptions::new()
+        let options = BlockOptions::new()
             .channel(Channel::new(channel))
             .depends(frame.depends)
             .deadline(left)
-            .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())));
-        // The first packets of a frame have left when the last is lost, and half a frame is worse than none.
-        options.hint.clone_from(&config.hint);
-        options.unreliable = class == Class::Data && !config.reliable;
+            .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())))
+            .hint(config.hint.clone())
+            // The first packets of a frame have left when the last is lost, and half a frame is worse than none.
+            .reliable(class != Class::Data || config.reliable);
         Some(options)
     }
 

@@ -117,11 +117,7 @@ impl SessionSender {
     }
 
     fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Fate> {
-        let mut block = Block::new(data).channel(options.channel).priority(options.priority);
-        block.depends = options.depends;
-        block.hint.clone_from(&options.hint);
-        (block.deadline, block.reliable) = (options.deadline, !options.unreliable);
-        self.session.try_send(block).map_err(|error| match error {
+        self.session.try_send(Block::with(data, options.clone())).map_err(|error| match error {
             SendError::Closed => Fate::Closed,
             _ => Fate::Overflow,
         })
@@ -409,7 +405,7 @@ impl Uplink {
         let (class, stamp, bytes) = (frame.class, frame.stamp, frame.len());
         let expected_len = u32::try_from(frame.expected).ok().filter(|expected| *expected > 0);
         let opened = self.number(flow, frame, |options, data| {
-            let options = BlockOptions { expected_len, ..options.clone() };
+            let options = options.clone().expected_len(expected_len);
             let mut writer = self.sender.open(&options)?;
             let written = writer.try_append(data);
             Ok((writer.id(), (writer, written)))

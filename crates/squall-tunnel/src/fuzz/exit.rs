@@ -156,8 +156,7 @@ impl Liar {
 
     /// A block; none if the session is over, has no room, or takes no block like it.
     fn send(&self, channel: u16, block: impl Into<Bytes>, ordered: bool) {
-        let mut block = Block::new(block).channel(Channel::new(channel));
-        block.ordered = ordered;
+        let block = Block::with(block, BlockOptions::new().channel(Channel::new(channel)).ordered(ordered));
         let _ = self.session.try_send(block);
     }
 

@@ -11,7 +11,8 @@ use std::{
 };
 
 use squall::{
-    Arrival, Block, Channel, CloseReason, Limit, PathInfo, Priority, Received, SendError, Session,
+    Arrival, Block, BlockOptions, Channel, CloseReason, Limit, PathInfo, Priority, Received, SendError,
+    Session,
     sched::{BlockId, PathState},
 };
 use tokio::{
@@ -466,10 +467,10 @@ impl TunnelSession {
     /// Sends the messages that the session has room for.
     fn send_unsent(&mut self) {
         while let Some(message) = self.unsent.front() {
-            let block = Block::new(message.clone())
-                .channel(Channel::new(CHANNEL))
-                .priority(Priority::FIRST)
-                .ordered();
+            let block = Block::with(
+                message.clone(),
+                BlockOptions::new().channel(Channel::new(CHANNEL)).priority(Priority::FIRST).ordered(true),
+            );
             if let Err(SendError::Full(_)) = self.session.try_send(block) {
                 return;
             }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use clap::Args;
-use squall::{Block, Config, Connect, Endpoint, Identity, Limits, Session, Trust};
+use squall::{Block, BlockOptions, Config, Connect, Endpoint, Identity, Limits, Session, Trust};
 use squall_terminal::output;
 use tokio::{runtime::Runtime, time::MissedTickBehavior};
 
@@ -195,7 +195,7 @@ async fn send(
         let mut data = vec![0; frame];
         data[..4].copy_from_slice(&number.to_be_bytes());
         data[4..12].copy_from_slice(&(due.saturating_duration_since(epoch).as_nanos() as u64).to_be_bytes());
-        let block = Block::new(Bytes::from(data)).deadline(Duration::from_millis(150));
+        let block = Block::with(Bytes::from(data), BlockOptions::new().deadline(Duration::from_millis(150)));
         if session.send(block).await.is_err() {
             return;
         }

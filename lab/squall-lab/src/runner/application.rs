@@ -183,17 +183,7 @@ impl Application {
 
     /// Opens a block that grows.
     fn open(&mut self, world: &mut impl Ends, flow: usize, index: u64, offer: &Offer) {
-        let options = BlockOptions {
-            deadline: self.deadline(offer, 0),
-            priority: Priority::new(offer.priority),
-            unreliable: !offer.reliable,
-            channel: self.stream.channel(offer),
-            ordered: self.stream.is_ordered(offer),
-            expected_len: None,
-            value: None,
-            depends: self.sources[flow].depends(offer),
-            hint: None,
-        };
+        let options = self.options(flow, offer, 0);
         let side = self.sources[flow].side;
         let opened = world.open(side, &options);
         let Ok(block) = opened else {
@@ -245,6 +235,16 @@ impl Application {
         source.advance();
     }
 
+    fn options(&self, flow: usize, offer: &Offer, passed_us: Micros) -> BlockOptions {
+        BlockOptions::new()
+            .deadline(self.deadline(offer, passed_us))
+            .priority(Priority::new(offer.priority))
+            .reliable(offer.reliable)
+            .channel(self.stream.channel(offer))
+            .ordered(self.stream.is_ordered(offer))
+            .depends(self.sources[flow].depends(offer))
+    }
+
     /// Hands a block over; returns whether the session took it. What it does not take for lack of room is
     /// lost, unless the flow will try again.
     fn send(&mut self, world: &mut impl Ends, flow: usize, index: u64, offer: &Offer) -> bool {
@@ -252,18 +252,8 @@ impl Application {
         let (side, retries) = (source.sender(offer), source.pace != Pace::Clock);
         let data = source.generator.data(index).filter(|_| !offer.is_request());
         let passed_us = if offer.is_request() { 0 } else { source.production.time_us };
-        let block = Block {
-            data: data.unwrap_or_else(|| self.payload(offer.size as usize)),
-            deadline: self.deadline(offer, passed_us),
-            priority: Priority::new(offer.priority),
-            reliable: offer.reliable,
-            channel: self.stream.channel(offer),
-            ordered: self.stream.is_ordered(offer),
-            value: None,
-            depends: self.sources[flow].depends(offer),
-            hint: None,
-        };
-        match world.send(side, block) {
+        let data = data.unwrap_or_else(|| self.payload(offer.size as usize));
+        match world.send(side, Block::with(data, self.options(flow, offer, passed_us))) {
             Ok(id) => {
                 self.on_taken(side, id, flow, index, offer);
                 true

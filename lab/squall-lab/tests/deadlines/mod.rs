@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, Config, CongestionControl, Event, LabConfig, Missed,
+    Block, BlockFate, BlockOptions, Config, CongestionControl, Event, LabConfig, Missed,
     sched::{BlockId, Context, Decision, Profile, Scheduler, schedulers::minrtt::MinRtt},
 };
 
@@ -14,7 +14,10 @@ use crate::stage::{Stage, TWO_PATHS};
 fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
     let mut stage = Stage::plain(&["name='a'\nrate='1mbps'\ndelay='20ms'\nqueue='20kB'"], 8);
     // 0.8 s of sending for a deadline of 0.3 s.
-    let id = stage.send(Side::Server, Block::new(vec![1; 100_000]).deadline(Duration::from_millis(300)));
+    let id = stage.send(
+        Side::Server,
+        Block::with(vec![1; 100_000], BlockOptions::new().deadline(Duration::from_millis(300))),
+    );
     let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));
     stage.run_for(2_000_000);
     let fates = stage.fates(Side::Server);
@@ -32,7 +35,10 @@ fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
 fn a_block_arrives_with_its_deadline() {
     let mut stage = Stage::connected(&[TWO_PATHS[0]], 42);
     let sent = stage.world.now();
-    stage.send(Side::Server, Block::new(vec![1; 20_000]).deadline(Duration::from_millis(300)));
+    stage.send(
+        Side::Server,
+        Block::with(vec![1; 20_000], BlockOptions::new().deadline(Duration::from_millis(300))),
+    );
     stage.send(Side::Server, Block::new(vec![2; 20_000]));
     stage.run_for(500_000);
     let deadlines: Vec<_> = stage.received(Side::Client).map(|block| block.deadline).collect();
@@ -52,7 +58,8 @@ fn late_blocks(expire: bool, congestion: &CongestionControl) -> (Vec<u8>, usize)
     };
     let mut stage = Stage::with(&[narrow], 44, config(), config());
     for kind in [1, 2] {
-        let block = Block::new(vec![kind; 100_000]).deadline(Duration::from_millis(300));
+        let block =
+            Block::with(vec![kind; 100_000], BlockOptions::new().deadline(Duration::from_millis(300)));
         stage.send(Side::Server, block);
     }
     stage.run_for(2_500_000);
@@ -105,7 +112,10 @@ fn what_cannot_be_in_time_stays_where_the_scheduler_judges_deadlines() {
         stage.events.clear();
         let offered = stage.world.now();
         for _ in 0..3 {
-            stage.send(Side::Server, Block::new(vec![1; 100_000]).deadline(Duration::from_millis(300)));
+            stage.send(
+                Side::Server,
+                Block::with(vec![1; 100_000], BlockOptions::new().deadline(Duration::from_millis(300))),
+            );
         }
         stage.run_for(1_000_000);
         let is_end = |(_, side, event): &&(u64, Side, Event)| {

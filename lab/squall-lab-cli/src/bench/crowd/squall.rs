@@ -7,7 +7,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use squall_proto::{
-    Block, ClientTls, Config, Endpoint, Event, Fingerprint, Limits, NetPath, ServerTls, SessionId, Target,
+    Block, BlockOptions, ClientTls, Config, Endpoint, Event, Fingerprint, Limits, NetPath, ServerTls,
+    SessionId, Target,
 };
 
 use super::End;
@@ -47,7 +48,8 @@ impl super::Source for Source {
     fn send(&mut self, now: Instant, connection: usize, frame: Bytes) {
         if let Some(session) = self.endpoint.session(self.sessions[connection]) {
             // What has not arrived is counted at the other side.
-            let _ = session.send(now, Block::new(frame).deadline(Duration::from_millis(150)));
+            let _ = session
+                .send(now, Block::with(frame, BlockOptions::new().deadline(Duration::from_millis(150))));
         }
     }
 }
