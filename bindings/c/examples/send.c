@@ -74,7 +74,7 @@ static void send_next(squall_session session, struct progress *progress, uint64_
         .data = data,
         .len = sizeof data,
         .deadline_us = 5000000,
-        .report_fate = 1,
+        .report_outcome = 1,
     };
     squall_code code = squall_send(session, &block, NULL);
     progress->is_full = code == SQUALL_ERROR_FULL;

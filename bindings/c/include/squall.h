@@ -169,7 +169,7 @@ enum squall_event_kind
     SQUALL_EVENT_MISSED = 3,
     /**
      * The peer received the whole block: block, elapsed_us (from squall_send until its last byte left first), text.
-     * This and the next four are the fates of blocks that were sent with report_fate.
+     * This and the next four are the outcomes of blocks that were sent with report_outcome.
      */
     SQUALL_EVENT_DELIVERED = 4,
     /**
@@ -778,9 +778,9 @@ typedef struct squall_block {
      */
     uint32_t ordered;
     /**
-     * Not 0: the fate of the block becomes an event.
+     * Not 0: the outcome of the block becomes an event.
      */
-    uint32_t report_fate;
+    uint32_t report_outcome;
     /**
      * One of squall_hint.
      */
@@ -1235,7 +1235,7 @@ squall_code squall_send(squall_session session,
                         uint64_t *id);
 
 /**
- * Cancels a block, unless it has ended. Its fate is SQUALL_EVENT_CANCELLED.
+ * Cancels a block, unless it has ended. Its outcome is SQUALL_EVENT_CANCELLED.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
  */

@@ -52,7 +52,7 @@ pub(crate) fn role(role: u32) -> Result<squall::Role, Failure> {
     }
 }
 
-/// The block and whether its fate is to be reported.
+/// The block and whether its outcome is to be reported.
 pub(crate) fn block(
     options: &types::Block,
     data: &[u8],
@@ -78,7 +78,7 @@ pub(crate) fn block(
         other => return Err(Failure::argument(format!("there is no kind of dependency {other}"))),
     };
     let priority = u8::try_from(options.priority).unwrap_or(u8::MAX);
-    let report = options.report_fate != 0;
+    let report = options.report_outcome != 0;
     let options = squall::BlockOptions::new()
         .deadline(deadline(options.deadline_us)?)
         .priority(priority.try_into().map_err(Failure::argument)?)

@@ -335,7 +335,7 @@ pub unsafe extern "C" fn squall_send(
     })
 }
 
-/// Cancels a block, unless it has ended. Its fate is SQUALL_EVENT_CANCELLED.
+/// Cancels a block, unless it has ended. Its outcome is SQUALL_EVENT_CANCELLED.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
 #[unsafe(no_mangle)]

@@ -45,7 +45,7 @@ versioned! {
     Config "squall_config" max_handshakes,
     ConnectOptions "squall_connect_options" insecure,
     ListenOptions "squall_listen_options" config,
-    Block "squall_block" report_fate,
+    Block "squall_block" report_outcome,
     Event "squall_event" owner,
     Path "squall_path" suspicions,
     Capacity "squall_capacity" limit,

@@ -239,8 +239,8 @@ pub struct Block {
     pub unreliable: u32,
     /// Not 0: delivered after the ordered block before it on the same channel.
     pub ordered: u32,
-    /// Not 0: the fate of the block becomes an event.
-    pub report_fate: u32,
+    /// Not 0: the outcome of the block becomes an event.
+    pub report_outcome: u32,
     /// One of squall_hint.
     pub hint: u32,
     /// Paths, by the name or the local address of their interface, or "#2" for the path of that number. NULL without a hint.

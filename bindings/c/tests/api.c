@@ -194,7 +194,7 @@ static void misuse_of_a_session(squall_session session) {
     FAILS(squall_set_threads(3), SQUALL_ERROR_ARGUMENT, "have started");
 }
 
-/* Blocks in both directions, with every option, and the fates of the sender. */
+/* Blocks in both directions, with every option, and the outcomes of the sender. */
 static void exchange(squall_session client, squall_session server) {
     uint64_t first, second;
     squall_block block = {.size = sizeof block,
@@ -206,7 +206,7 @@ static void exchange(squall_session client, squall_session server) {
                           .value = 100,
                           .ordered = 1,
                           .depends = SQUALL_DEPENDS_KEY,
-                          .report_fate = 1};
+                          .report_outcome = 1};
     CHECK(squall_send(client, &block, &first) == SQUALL_OK);
     block.depends = SQUALL_DEPENDS_ON;
     block.depends_on[0] = first;

@@ -22,7 +22,7 @@ static void *send_blocks(void *argument) {
     unsigned char sender = *(const unsigned char *)argument;
     for (int i = 0; i < BLOCKS; i++) {
         unsigned char data[1000] = {sender, (unsigned char)i};
-        squall_block block = {.size = sizeof block, .data = data, .len = sizeof data, .report_fate = 1};
+        squall_block block = {.size = sizeof block, .data = data, .len = sizeof data, .report_outcome = 1};
         CHECK(squall_send(client, &block, NULL) == SQUALL_OK);
     }
     /* The line of an error is of this thread. */

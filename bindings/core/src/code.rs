@@ -52,7 +52,7 @@ pub enum EventKind {
     /// A block of the peer's will not arrive whole: block, channel, priority, text.
     Missed = 3,
     /// The peer received the whole block: block, elapsed_us (from squall_send until its last byte left first), text.
-    /// This and the next four are the fates of blocks that were sent with report_fate.
+    /// This and the next four are the outcomes of blocks that were sent with report_outcome.
     Delivered = 4,
     /// The deadline passed, or the paths could not meet it: block, bytes (that arrived).
     Expired = 5,

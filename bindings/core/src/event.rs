@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use squall::{Arrival, BlockFate, BlockId, CloseReason, PathChange, PathId};
+use squall::{Arrival, BlockId, CloseReason, Outcome, PathChange, PathId};
 
 use crate::{Cause, Code, EventKind, Failure, events::Happening};
 
@@ -78,7 +78,7 @@ impl Event {
             },
             // No channel is taken in parts.
             Happening::Arrival(_) => return None,
-            Happening::Fate(id, fate) => Self { block: Some(id), ..Self::end(&fate) },
+            Happening::Outcome(id, outcome) => Self { block: Some(id), ..Self::end(&outcome) },
             Happening::Path(event) => Self { path: Some(event.path), ..Self::turn(&event.change)? },
             Happening::Failed(error) => {
                 let is_trust = Failure::from(&error).code == Code::ErrorTrust;
@@ -92,24 +92,24 @@ impl Event {
         })
     }
 
-    fn end(fate: &BlockFate) -> Self {
+    fn end(outcome: &Outcome) -> Self {
         let partly = |kind, acked: u32| Self {
             bytes: acked,
             text: format!("{acked} bytes arrived"),
             ..Self::new(kind)
         };
         let never = |kind, text| Self { text, ..Self::new(kind) };
-        match fate {
-            BlockFate::Delivered { waited, over, .. } => {
+        match outcome {
+            Outcome::Delivered { waited, over, .. } => {
                 let over = over.iter().map(|(path, bytes)| format!("{bytes} bytes over path {}", path.0));
                 let text = over.collect::<Vec<_>>().join(", ");
                 Self { elapsed: *waited, text, ..Self::new(EventKind::Delivered) }
             }
-            BlockFate::Expired { acked } => partly(EventKind::Expired, *acked),
-            BlockFate::Lost { acked } => partly(EventKind::Lost, *acked),
-            BlockFate::Cancelled { reason } => never(EventKind::Cancelled, (*reason).to_owned()),
-            BlockFate::Refused(reason) => never(EventKind::Refused, format!("{reason:?}")),
-            BlockFate::SessionClosed => never(EventKind::Cancelled, "the session ended".to_owned()),
+            Outcome::Expired { acked } => partly(EventKind::Expired, *acked),
+            Outcome::Lost { acked } => partly(EventKind::Lost, *acked),
+            Outcome::Cancelled { reason } => never(EventKind::Cancelled, (*reason).to_owned()),
+            Outcome::Refused(reason) => never(EventKind::Refused, format!("{reason:?}")),
+            Outcome::SessionClosed => never(EventKind::Cancelled, "the session ended".to_owned()),
             other => never(EventKind::Cancelled, format!("{other:?}")),
         }
     }
@@ -158,21 +158,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fates_have_their_evidence() {
-        let fate = |fate| {
-            let event = Event::of(Happening::Fate(BlockId(7), fate)).expect("is an event");
+    fn outcomes_have_their_evidence() {
+        let outcome = |outcome| {
+            let event = Event::of(Happening::Outcome(BlockId(7), outcome)).expect("is an event");
             assert_eq!(event.block, Some(BlockId(7)));
             (event.kind, event.bytes, event.text)
         };
         let expired = (EventKind::Expired, 12, "12 bytes arrived".to_owned());
-        assert_eq!(fate(BlockFate::Expired { acked: 12 }), expired);
-        assert_eq!(fate(BlockFate::Lost { acked: 0 }), (EventKind::Lost, 0, "0 bytes arrived".to_owned()));
+        assert_eq!(outcome(Outcome::Expired { acked: 12 }), expired);
+        assert_eq!(outcome(Outcome::Lost { acked: 0 }), (EventKind::Lost, 0, "0 bytes arrived".to_owned()));
         let cancelled = (EventKind::Cancelled, 0, "late".to_owned());
-        assert_eq!(fate(BlockFate::Cancelled { reason: "late" }), cancelled);
+        assert_eq!(outcome(Outcome::Cancelled { reason: "late" }), cancelled);
         let over = vec![(PathId(0), 1200), (PathId(2), 34)];
-        let delivered = BlockFate::Delivered { at: Instant::now(), waited: Duration::from_millis(3), over };
+        let delivered = Outcome::Delivered { at: Instant::now(), waited: Duration::from_millis(3), over };
         let text = "1200 bytes over path 0, 34 bytes over path 2".to_owned();
-        assert_eq!(fate(delivered), (EventKind::Delivered, 0, text));
+        assert_eq!(outcome(delivered), (EventKind::Delivered, 0, text));
     }
 
     #[test]

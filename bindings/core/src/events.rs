@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use squall::{Arrival, Block, BlockFate, BlockId, CloseReason, ConnectError, PathEvent, SendError, Session};
+use squall::{Arrival, Block, BlockId, CloseReason, ConnectError, Outcome, PathEvent, SendError, Session};
 use tokio::sync::Notify;
 
 use crate::{Code, Ended, Failure, Queue, runtime};
@@ -19,9 +19,9 @@ const MAX_TAKEN: usize = 256;
 /// Bytes of blocks in the queue beyond which no further one is taken out of the session.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Fates that wait in the queue at most. Beyond that, blocks whose fate is to be reported are refused, so that no fate is
+/// Outcomes that wait in the queue at most. Beyond that, blocks whose outcome is to be reported are refused, so that no outcome is
 /// lost.
-const MAX_FATES: usize = 16_384;
+const MAX_OUTCOMES: usize = 16_384;
 
 /// What happened in a session.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) enum Happening {
     /// A block arrived, or will not.
     Arrival(Arrival),
     /// A block of this side ended.
-    Fate(BlockId, BlockFate),
+    Outcome(BlockId, Outcome),
     /// There is room in the send queue again.
     Writable,
     /// A path changed.
@@ -50,9 +50,9 @@ pub(crate) struct Events {
     /// Arrivals and path events in the queue, and the bytes of the former.
     taken: AtomicUsize,
     bytes: AtomicUsize,
-    /// Fates in the queue.
-    fates: AtomicUsize,
-    /// Blocks whose fate is to be reported, and is not known yet.
+    /// Outcomes in the queue.
+    outcomes: AtomicUsize,
+    /// Blocks whose outcome is to be reported, and is not known yet.
     open: AtomicUsize,
     /// A block was refused for lack of room, and no event has said since that there is some.
     full: AtomicBool,
@@ -71,7 +71,7 @@ impl Events {
             queue,
             taken: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            fates: AtomicUsize::new(0),
+            outcomes: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             full: AtomicBool::new(false),
             writable: AtomicBool::new(false),
@@ -104,8 +104,8 @@ impl Events {
             Some(Happening::Path(_)) => {
                 self.taken.fetch_sub(1, SeqCst);
             }
-            Some(Happening::Fate(..)) => {
-                self.fates.fetch_sub(1, SeqCst);
+            Some(Happening::Outcome(..)) => {
+                self.outcomes.fetch_sub(1, SeqCst);
             }
             Some(Happening::Writable) => self.writable.store(false, SeqCst),
             Some(Happening::Capacity) => self.capacity.store(false, SeqCst),
@@ -114,14 +114,14 @@ impl Events {
         self.changed.notify_one();
     }
 
-    /// Sends a block, if there is room. With `report` its fate becomes an event.
+    /// Sends a block, if there is room. With `report` its outcome becomes an event.
     pub(crate) fn send(
         self: &Arc<Self>,
         session: &Session,
         block: Block,
         report: bool,
     ) -> Result<BlockId, Failure> {
-        if report && !self.has_room_for_fate() {
+        if report && !self.has_room_for_outcome() {
             self.full.store(true, SeqCst);
             self.changed.notify_one();
             return Err(Failure::new(Code::ErrorFull, "too many events wait: take them first"));
@@ -145,9 +145,9 @@ impl Events {
         if report {
             let events = self.clone();
             runtime()?.spawn(async move {
-                let fate = handle.await;
-                events.fates.fetch_add(1, SeqCst);
-                events.queue.push(Happening::Fate(id, fate));
+                let outcome = handle.await;
+                events.outcomes.fetch_add(1, SeqCst);
+                events.queue.push(Happening::Outcome(id, outcome));
                 events.open.fetch_sub(1, SeqCst);
                 events.changed.notify_one();
             });
@@ -155,8 +155,8 @@ impl Events {
         Ok(id)
     }
 
-    pub(crate) fn has_room_for_fate(&self) -> bool {
-        self.fates.load(SeqCst) < MAX_FATES
+    pub(crate) fn has_room_for_outcome(&self) -> bool {
+        self.outcomes.load(SeqCst) < MAX_OUTCOMES
     }
 
     fn has_room(&self) -> bool {
@@ -284,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn no_block_is_taken_whose_fate_would_find_no_room() {
+    fn no_block_is_taken_whose_outcome_would_find_no_room() {
         let (_client, server, events) = pair();
-        events.fates.store(MAX_FATES, SeqCst);
+        events.outcomes.store(MAX_OUTCOMES, SeqCst);
         let refused = events.send(&server, Block::new("x"), true).expect_err("has no room");
         assert_eq!(refused.code, Code::ErrorFull);
         assert!(matches!(next(&events), Happening::Writable));
@@ -298,20 +298,20 @@ mod tests {
             std::thread::sleep(Duration::from_millis(2));
         }
         assert!(matches!(next(&events), Happening::Writable));
-        events.fates.store(0, SeqCst);
+        events.outcomes.store(0, SeqCst);
         while let Ok(Some(event)) = events.next(Duration::from_millis(300)) {
             let is_other = matches!(event, Happening::Path(_) | Happening::Capacity);
             again += usize::from(matches!(event, Happening::Writable));
             assert!(is_other || again <= 1, "{event:?}");
         }
-        events.fates.store(MAX_FATES - 1, SeqCst);
+        events.outcomes.store(MAX_OUTCOMES - 1, SeqCst);
         let id = events.send(&server, Block::new("x"), true).expect("has room");
-        assert!(matches!(next(&events), Happening::Fate(of, BlockFate::Delivered { .. }) if of == id));
-        assert_eq!(events.fates.load(SeqCst), MAX_FATES - 1);
+        assert!(matches!(next(&events), Happening::Outcome(of, Outcome::Delivered { .. }) if of == id));
+        assert_eq!(events.outcomes.load(SeqCst), MAX_OUTCOMES - 1);
     }
 
     #[test]
-    fn every_fate_comes_before_the_end() {
+    fn every_outcome_comes_before_the_end() {
         const COUNT: usize = 500;
         let (_client, server, events) = pair();
         for _ in 0..COUNT {
@@ -320,7 +320,7 @@ mod tests {
         server.close(0, "");
         for taken in 0..COUNT {
             let event = next(&events);
-            assert!(matches!(event, Happening::Fate(..)), "{taken}: {event:?}");
+            assert!(matches!(event, Happening::Outcome(..)), "{taken}: {event:?}");
         }
         assert!(matches!(next(&events), Happening::Closed(CloseReason::Local)));
     }
@@ -345,15 +345,15 @@ mod tests {
             }
             client
         });
-        let (mut fates, mut writable) = (0, 0);
-        while fates < sent || writable == 0 {
+        let (mut outcomes, mut writable) = (0, 0);
+        while outcomes < sent || writable == 0 {
             match next(&events) {
-                Happening::Fate(_, BlockFate::Delivered { .. }) => fates += 1,
+                Happening::Outcome(_, Outcome::Delivered { .. }) => outcomes += 1,
                 Happening::Writable => writable += 1,
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!((fates, writable), (sent, 1));
+        assert_eq!((outcomes, writable), (sent, 1));
         drop(taker);
     }
 }

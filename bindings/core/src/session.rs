@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Sends a block, if there is room. With `report` its fate becomes an event.
+    /// Sends a block, if there is room. With `report` its outcome becomes an event.
     ///
     /// # Errors
     /// As [`Self::up`]; [`Code::ErrorFull`], after which [`EventKind::Writable`](crate::EventKind::Writable) follows when there
@@ -114,9 +114,9 @@ impl Session {
         self.events.send(&self.up()?, block, report)
     }
 
-    /// Whether the fate of another block finds room in the queue. Without, [`Self::send`] refuses a block with `report`.
-    pub fn has_room_for_fate(&self) -> bool {
-        self.events.has_room_for_fate()
+    /// Whether the outcome of another block finds room in the queue. Without, [`Self::send`] refuses a block with `report`.
+    pub fn has_room_for_outcome(&self) -> bool {
+        self.events.has_room_for_outcome()
     }
 
     /// The next event; waits for one. `None` when the time is up.

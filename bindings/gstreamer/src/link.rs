@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockOptions, BlockFate, Channel, CloseReason, Config, Connect, ConnectError, Endpoint, Fingerprint, Priority,
+    Block, BlockOptions, Outcome, Channel, CloseReason, Config, Connect, ConnectError, Endpoint, Fingerprint, Priority,
     Session,
 };
 use squall_bindings::{OfProcess, runtime};
@@ -279,17 +279,17 @@ impl Greeter {
         session.trust();
         // Media may overtake the answer: it waits until the peer has that.
         match self.send(session, Bytes::new()).await? {
-            BlockFate::Delivered { .. } => Ok(latency(&hello)),
-            fate => Err(Refusal::Other(format!("the greeting was not delivered: {fate:?}"))),
+            Outcome::Delivered { .. } => Ok(latency(&hello)),
+            outcome => Err(Refusal::Other(format!("the greeting was not delivered: {outcome:?}"))),
         }
     }
 
-    async fn send(&self, session: &Session, token: Bytes) -> Result<BlockFate, Refusal> {
+    async fn send(&self, session: &Session, token: Bytes) -> Result<Outcome, Refusal> {
         let hello = Hello { role: self.role, latency_ms: self.latency_ms, token };
         let handle = session.send(message(&Message::Hello(hello))).await;
         let handle = handle.map_err(|error| Refusal::Other(error.to_string()))?;
-        let fate = timeout(GREETING, handle).await;
-        fate.map_err(|_| Refusal::Other("the greeting did not arrive".to_owned()))
+        let outcome = timeout(GREETING, handle).await;
+        outcome.map_err(|_| Refusal::Other("the greeting did not arrive".to_owned()))
     }
 
     async fn receive(&self, session: &Session) -> Result<Hello, Refusal> {

@@ -162,8 +162,8 @@ impl PathHint {
     }
 
     /// Takes this path and no other. While the path is not usable the block waits for it; when it has waited for three
-    /// seconds, or at its deadline, it ends: with [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), whose
-    /// reason says so, or [`BlockFate::Expired`](crate::BlockFate::Expired).
+    /// seconds, or at its deadline, it ends: with [`Outcome::Cancelled`](crate::Outcome::Cancelled), whose
+    /// reason says so, or [`Outcome::Expired`](crate::Outcome::Expired).
     pub fn only(path: impl Into<Arc<str>>) -> Self {
         Self { kind: HintKind::Only, path: path.into() }
     }

@@ -72,7 +72,7 @@ pub enum WriteError {
     #[error("a block has at least one byte")]
     Empty,
     /// The block is not open: it was finished, or has ended by its deadline, by a loss, by a refusal or with the
-    /// session. Its fate says which.
+    /// session. Its outcome says which.
     #[error("the block is not open any more")]
     Ended,
 }
@@ -139,7 +139,7 @@ pub struct Part {
 /// How a block ended at its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BlockFate {
+pub enum Outcome {
     /// The peer's session has all of it.
     Delivered {
         /// When the last acknowledgement came.
@@ -299,13 +299,13 @@ pub enum Event {
         /// Why.
         why: Missed,
     },
-    /// A block of ours ended, one way or the other: exactly once for each, if fates are asked for; see
-    /// [`Session::report_fates`](crate::Session::report_fates).
-    Finished {
+    /// A block of ours ended, one way or the other: exactly once for each, if outcomes are asked for; see
+    /// [`Session::report_outcomes`](crate::Session::report_outcomes).
+    Ended {
         /// Which block.
         id: BlockId,
         /// How.
-        fate: BlockFate,
+        outcome: Outcome,
     },
     /// There is room in the send queue again after [`SendError::Full`].
     Writable,

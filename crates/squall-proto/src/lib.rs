@@ -59,7 +59,7 @@ pub use config::{AcceptFilter, Config, Limits, NetPath, SchedulerFactory};
 pub use congestion::CongestionControl;
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
-    BlockFate, CloseReason, ConnectError, Event, Missed, OpenError, Part, PathChange, Received, SendError,
+    CloseReason, ConnectError, Event, Missed, OpenError, Outcome, Part, PathChange, Received, SendError,
     WeightError, WriteError,
 };
 pub use limiter::RateLimit;

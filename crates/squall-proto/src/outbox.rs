@@ -1,4 +1,4 @@
-//! Blocks on their way out: payloads, deadlines, admission, and each block's one fate.
+//! Blocks on their way out: payloads, deadlines, admission, and each block's one outcome.
 
 mod queues;
 mod runs;

@@ -157,8 +157,8 @@ pub struct SessionStats {
     pub open_blocks: usize,
     /// Memory that incoming blocks take.
     pub held_bytes: u64,
-    /// Fates of blocks that were asked for, not taken, and dropped.
-    pub fates_dropped: u64,
+    /// Outcomes of blocks that were asked for, not taken, and dropped.
+    pub outcomes_dropped: u64,
     /// Path events that were not taken, and dropped.
     pub path_events_dropped: u64,
 }

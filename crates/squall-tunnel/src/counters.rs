@@ -26,7 +26,7 @@ const MAX_LATENCY: Micros = 60_000_000;
 
 /// The outcome of a block at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     /// The other end has it.
     Delivered,
     /// Its deadline passed in the session.
@@ -45,13 +45,13 @@ pub(crate) enum Fate {
     Overflow,
 }
 
-/// Names of the fates, in their order.
-const FATES: [&str; 8] =
+/// Names of the outcomes, in their order.
+const OUTCOMES: [&str; 8] =
     ["delivered", "expired", "lost", "cancelled", "refused", "closed", "unsent", "overflow"];
 
-impl Fate {
+impl Outcome {
     pub(crate) fn name(self) -> &'static str {
-        FATES[self as usize]
+        OUTCOMES[self as usize]
     }
 }
 
@@ -78,7 +78,7 @@ impl Pair {
 /// The counters of a flow.
 #[derive(Debug, Default)]
 pub(crate) struct FlowCounters {
-    sent: [[Pair; FATES.len()]; Class::ALL.len()],
+    sent: [[Pair; OUTCOMES.len()]; Class::ALL.len()],
     received: [Pair; Class::ALL.len()],
     /// Datagrams that entered here.
     pub(crate) datagrams_in: AtomicU64,
@@ -114,8 +114,8 @@ impl FlowCounters {
     }
 
     /// A block ended.
-    pub(crate) fn ended(&self, class: Class, fate: Fate, bytes: usize) {
-        self.sent[class as usize][fate as usize].add(1, bytes);
+    pub(crate) fn ended(&self, class: Class, outcome: Outcome, bytes: usize) {
+        self.sent[class as usize][outcome as usize].add(1, bytes);
     }
 
     /// A frame from the other end leaves here, or the next part of it.
@@ -140,10 +140,10 @@ impl FlowCounters {
 
     pub(crate) fn sent(&self) -> BTreeMap<String, SentStatus> {
         let of = |class: Class| SentStatus {
-            fates: Pair::named(FATES.into_iter().zip(&self.sent[class as usize])),
+            outcomes: Pair::named(OUTCOMES.into_iter().zip(&self.sent[class as usize])),
         };
         let all = Class::ALL.into_iter().map(|class| (class.name().to_owned(), of(class)));
-        all.filter(|(_, sent)| !sent.fates.is_empty()).collect()
+        all.filter(|(_, sent)| !sent.outcomes.is_empty()).collect()
     }
 
     pub(crate) fn received(&self) -> ReceivedStatus {

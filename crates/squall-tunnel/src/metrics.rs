@@ -178,7 +178,7 @@ pub(crate) const PATH_COUNTERS: [Counter; 9] = [
 
 type BlockMetric = (&'static str, &'static str, &'static str, fn(&Amount) -> u64);
 
-/// Counters of blocks, which have a class and, if sent, a fate: name of sent ones, of received ones, description.
+/// Counters of blocks, which have a class and, if sent, a outcome: name of sent ones, of received ones, description.
 const BLOCKS: &[BlockMetric] = &[
     ("flow_sent_blocks_total", "flow_received_blocks_total", "Blocks by class", |amount| amount.blocks),
     ("flow_sent_bytes_total", "flow_received_bytes_total", "Bytes of blocks by class", |amount| amount.bytes),
@@ -194,8 +194,9 @@ pub(crate) fn text(status: &Status, sums: &Sums) -> String {
         text.family(sent_name, help, "counter");
         for (labels, flow) in &flows {
             for (class, sent) in &flow.sent {
-                for (fate, amount) in &sent.fates {
-                    let labels = [&labels[..], &[("class", class.clone()), ("fate", fate.clone())]].concat();
+                for (outcome, amount) in &sent.outcomes {
+                    let labels =
+                        [&labels[..], &[("class", class.clone()), ("outcome", outcome.clone())]].concat();
                     text.sample(sent_name, &labels, value(amount));
                 }
             }
@@ -334,7 +335,7 @@ mod tests {
     #[test]
     fn metrics_have_names_and_units() {
         let amount = Amount { blocks: 3, bytes: 3000 };
-        let sent = SentStatus { fates: [("delivered".to_owned(), amount)].into() };
+        let sent = SentStatus { outcomes: [("delivered".to_owned(), amount)].into() };
         let mut buckets = vec![0; LATENCY_BUCKETS.len() + 1];
         (buckets[0], buckets[LATENCY_BUCKETS.len()]) = (2, 1);
         let flow = FlowStatus {
@@ -378,8 +379,8 @@ mod tests {
         let text = text(&status, &totals.sums());
         for line in [
             "squall_tunnel_sessions 1.0",
-            "squall_tunnel_flow_sent_blocks_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3",
-            "squall_tunnel_flow_sent_bytes_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3000",
+            "squall_tunnel_flow_sent_blocks_total{flow=\"cam\",class=\"key\",outcome=\"delivered\"} 3",
+            "squall_tunnel_flow_sent_bytes_total{flow=\"cam\",class=\"key\",outcome=\"delivered\"} 3000",
             "squall_tunnel_flow_latency_seconds_bucket{le=\"0.0005\",flow=\"cam\"} 2",
             "squall_tunnel_flow_latency_seconds_bucket{le=\"+Inf\",flow=\"cam\"} 3",
             "squall_tunnel_flow_latency_seconds_count{flow=\"cam\"} 3",

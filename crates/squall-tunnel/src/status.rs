@@ -370,8 +370,8 @@ pub struct Amount {
 /// Sent blocks by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentStatus {
-    /// By fate: `delivered`, `expired`, `lost`, `cancelled`, `refused`, `closed`, `unsent`, `overflow`.
-    pub fates: BTreeMap<String, Amount>,
+    /// By outcome: `delivered`, `expired`, `lost`, `cancelled`, `refused`, `closed`, `unsent`, `overflow`.
+    pub outcomes: BTreeMap<String, Amount>,
 }
 
 /// Received blocks.

@@ -53,10 +53,10 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
         // Until the session ends without an answer.
         let lost = until(&entry, "noticed", |status| {
             source.send_to(b"lost", ("127.0.0.1", port)).expect("is sent");
-            !status.flows[0].attached && status.flows[0].sent["data"].fates.contains_key("unsent")
+            !status.flows[0].attached && status.flows[0].sent["data"].outcomes.contains_key("unsent")
         });
         let lost = lost.await;
-        assert!(lost.flows[0].sent["data"].fates.contains_key("unsent"), "{:?}", lost.flows[0].sent);
+        assert!(lost.flows[0].sent["data"].outcomes.contains_key("unsent"), "{:?}", lost.flows[0].sent);
         network.set_gone(false);
         let back = Instant::now();
         attached(&entry).await;
@@ -123,7 +123,7 @@ fn what_waits_for_a_session_is_bounded() {
             }
         }
         let status = until(&entry, "full", |status| {
-            status.flows[0].sent.get("data").is_some_and(|sent| sent.fates.contains_key("overflow"))
+            status.flows[0].sent.get("data").is_some_and(|sent| sent.outcomes.contains_key("overflow"))
         });
         let grown = status.await.memory_bytes.saturating_sub(before);
         assert!(grown < 48 << 20, "{grown} bytes more for 16 MiB");
@@ -419,7 +419,7 @@ fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
             for _ in 0..20 {
                 source.send_to(&[0; 60_000], ("127.0.0.1", port)).expect("is sent");
             }
-            status.flows[0].sent.get("data").is_some_and(|sent| sent.fates.contains_key("overflow"))
+            status.flows[0].sent.get("data").is_some_and(|sent| sent.outcomes.contains_key("overflow"))
         })
         .await;
         let second = flow_in(&format!("y=udp://127.0.0.1:{}", free_port()));

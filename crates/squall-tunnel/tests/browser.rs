@@ -184,7 +184,7 @@ fn differences(both: &Value, share: f64) -> Vec<String> {
     found
 }
 
-/// Blocks by class, and by fate except `delivered`, as the page has them in words: `12 data, 3 audio`.
+/// Blocks by class, and by outcome except `delivered`, as the page has them in words: `12 data, 3 audio`.
 fn blocks_in_words<'a>(all: impl Iterator<Item = (&'a String, u64)>) -> String {
     let words: Vec<_> =
         all.filter(|(_, blocks)| *blocks > 0).map(|(name, blocks)| format!("{blocks} {name}")).collect();
@@ -290,13 +290,14 @@ fn check_counters(browser: &mut Browser) {
         assert!(begin.elapsed() < PATIENCE, "never at rest: {both:#}");
     };
     let (flow, shown) = (&both["status"]["flows"][0], &both["page"]["flows"][FLOW]);
-    let fates = flow["sent"]["data"]["fates"].as_object().expect("blocks have ended");
-    let all = fates.iter().map(|(fate, amount)| (fate, amount["blocks"].as_u64().expect("is a number")));
+    let outcomes = flow["sent"]["data"]["outcomes"].as_object().expect("blocks have ended");
+    let all =
+        outcomes.iter().map(|(outcome, amount)| (outcome, amount["blocks"].as_u64().expect("is a number")));
     let total = all.clone().map(|(_, blocks)| blocks).sum::<u64>();
     let plain = |label: &str| shown[label].as_str().expect("is shown").replace(',', "").replace("  ", " ");
     assert_eq!(plain("blocks"), format!("{total} data"));
-    let lost = blocks_in_words(all.filter(|(fate, _)| *fate != "delivered"));
-    assert_ne!(lost, "0", "{fates:?}");
+    let lost = blocks_in_words(all.filter(|(outcome, _)| *outcome != "delivered"));
+    assert_ne!(lost, "0", "{outcomes:?}");
     assert_eq!(plain("not delivered"), lost.replace(',', ""));
     for path in both["status"]["sessions"][0]["paths"].as_array().expect("there are paths") {
         let shown = &both["page"]["paths"][path["name"].as_str().expect("has a name")];

@@ -35,7 +35,7 @@ fn each_packet_of_a_picture_arrives_before_the_next_is_sent() {
                 assert_eq!(pair.recv().await.0, packet(number, number == 19), "{scheduler}");
             }
             let status = until(&pair.entry, "acknowledged", |status| status.flows[0].pending == 0).await;
-            let sent = &status.flows[0].sent["reference"].fates["delivered"];
+            let sent = &status.flows[0].sent["reference"].outcomes["delivered"];
             // A head, and four bytes a packet.
             assert_eq!((sent.blocks, sent.bytes), (1, 21 + 20 * 1_004), "{scheduler}");
             let status = until(&pair.exit, "counted", |status| status.flows[0].latency.count == 20).await;
@@ -81,7 +81,7 @@ fn a_picture_goes_on_over_the_next_session() {
         assert_eq!(pair.recv().await.0, packet(2, true));
         let status = until(&pair.entry, "acknowledged", |status| status.flows[0].pending == 0).await;
         // The block of the first session has ended with it, unless a busy machine let the picture end before.
-        let sent = status.flows[0].sent["reference"].fates.values();
+        let sent = status.flows[0].sent["reference"].outcomes.values();
         let (blocks, bytes) = sent.fold((0, 0), |sum, amount| (sum.0 + amount.blocks, sum.1 + amount.bytes));
         assert!(blocks >= 2 && bytes == 21 * blocks + 3 * 1_004, "{blocks} blocks, {bytes} bytes");
         pair.stop().await;

@@ -185,8 +185,8 @@ async fn play(clip: &Path, media: &str, send: &[&str], url: fn(u16) -> String) -
 /// Blocks of a class, all of which must have been delivered.
 fn count(status: &Status, class: &str) -> u64 {
     let Some(sent) = status.flows[0].sent.get(class) else { return 0 };
-    assert_eq!(sent.fates.keys().collect::<Vec<_>>(), ["delivered"], "{class}");
-    sent.fates["delivered"].blocks
+    assert_eq!(sent.outcomes.keys().collect::<Vec<_>>(), ["delivered"], "{class}");
+    sent.outcomes["delivered"].blocks
 }
 
 fn classes(status: &Status) -> [u64; 3] {
@@ -307,7 +307,7 @@ fn a_transport_stream_of_constant_bitrate() {
             let flow = play(&clip.file, "ts", &send, url).await.flows.remove(0);
             let (entered, deleted) = (flow.datagrams_in * size, flow.null_bytes_deleted);
             assert!(deleted * 10 > entered * 7, "{deleted} of {entered} bytes in datagrams of {size}");
-            let sent = flow.sent.values().flat_map(|sent| sent.fates.values()).map(|amount| amount.bytes);
+            let sent = flow.sent.values().flat_map(|sent| sent.outcomes.values()).map(|amount| amount.bytes);
             let sent: u64 = sent.sum();
             assert!(sent * 10 < entered * 3, "{sent} bytes for {entered} in datagrams of {size}");
         }

@@ -208,7 +208,7 @@ async fn scrape() -> Scrape {
     attached(&entry).await;
     source.send_to(b"a frame", ("127.0.0.1", port)).expect("is sent");
     let delivered = |status: &squall_tunnel::Status| {
-        let sent = status.flows[0].sent.values().any(|sent| sent.fates.contains_key("delivered"));
+        let sent = status.flows[0].sent.values().any(|sent| sent.outcomes.contains_key("delivered"));
         sent && status.sessions[0].paths.len() == 2
     };
     until(&entry, "delivered, with two paths", delivered).await;
@@ -295,7 +295,7 @@ fn variables_of_the_dashboard_are_defined_and_read_labels_that_tunnels_have() {
     });
 }
 
-/// Fates and limits are listed where the metrics are.
+/// Outcomes and limits are listed where the metrics are.
 #[test]
 fn values_that_queries_compare_with_are_documented() {
     let documented = read("docs/tunnel.md");
@@ -304,7 +304,7 @@ fn values_that_queries_compare_with_are_documented() {
     let rules = alerts(&read("dist/prometheus/squall-alerts.yml")).into_iter().map(|(_, text, _)| text);
     for text in queries.chain(rules) {
         for (_, label, value) in Expression::parse(&text).matchers {
-            let fixed = ["class", "fate", "limit"].contains(&label.as_str());
+            let fixed = ["class", "outcome", "limit"].contains(&label.as_str());
             assert!(!fixed || documented.contains(&format!("`{value}`")), "{label} {value}: {text}");
         }
     }

@@ -29,7 +29,7 @@ fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
         until(&pair.entry, "two paths", |status| {
             let paths = status.sessions.first().map_or(&[][..], |session| &session.paths);
             let metered: Vec<bool> = paths.iter().map(|path| path.metered).collect();
-            let sent = status.flows[0].sent.get("data").and_then(|sent| sent.fates.get("delivered"));
+            let sent = status.flows[0].sent.get("data").and_then(|sent| sent.outcomes.get("delivered"));
             metered == [false, true] && sent.is_some_and(|sent| sent.blocks >= 4)
         })
         .await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use squall::sched::{Assignment, Context, Decision, Scheduler, WorkKind};
-use squall::{Block, BlockFate, BlockOptions, Config, Connect, Endpoint, Identity, PathId, Priority, Trust};
+use squall::{Block, BlockOptions, Config, Connect, Endpoint, Identity, Outcome, PathId, Priority, Trust};
 
 /// Blocks of priority 0 to 3 take the first path, all others the last, while these have room: the one
 /// a steady link, say, and the other one that costs nothing. Repairs of losses take the fastest with room.
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     session.finish(Duration::from_secs(10)).await?;
     let mut bytes: BTreeMap<(Priority, PathId), u32> = BTreeMap::new();
     for (priority, block) in sent {
-        let BlockFate::Delivered { over, .. } = block.await else { continue };
+        let Outcome::Delivered { over, .. } = block.await else { continue };
         for (path, count) in over {
             *bytes.entry((priority, path)).or_default() += count;
         }

@@ -1,4 +1,4 @@
-//! A block that was handed over, and its fate.
+//! A block that was handed over, and its outcome.
 
 use std::{
     future::Future,
@@ -6,20 +6,20 @@ use std::{
     task::{Context, Poll},
 };
 
-use squall_proto::{BlockFate, sched::BlockId};
+use squall_proto::{Outcome, sched::BlockId};
 use tokio::sync::oneshot;
 
-/// A block that was handed over. Awaited, it gives the block's fate; dropped, it changes nothing: the
+/// A block that was handed over. Awaited, it gives the block's outcome; dropped, it changes nothing: the
 /// block is sent all the same, and nothing waits for the application.
 ///
 /// ```no_run
 /// # async fn example(session: squall::Session) -> Result<(), squall::SendError> {
-/// use squall::{Block, BlockOptions, BlockFate};
+/// use squall::{Block, BlockOptions, Outcome};
 ///
-/// // With the fate.
-/// let fate = session.send(Block::new("important")).await?.await;
-/// if !matches!(fate, BlockFate::Delivered { .. }) {
-///     println!("not delivered: {fate:?}");
+/// // With the outcome.
+/// let outcome = session.send(Block::new("important")).await?.await;
+/// if !matches!(outcome, Outcome::Delivered { .. }) {
+///     println!("not delivered: {outcome:?}");
 /// }
 /// // Without it.
 /// session.send(Block::with("a frame of many", BlockOptions::new().reliable(false))).await?;
@@ -28,17 +28,17 @@ use tokio::sync::oneshot;
 /// ```
 ///
 /// It does not keep the session open: a block that has not ended when the session does ends as
-/// [`BlockFate::SessionClosed`].
+/// [`Outcome::SessionClosed`].
 #[derive(Debug)]
 pub struct BlockHandle {
     id: BlockId,
-    fate: oneshot::Receiver<BlockFate>,
+    outcome: oneshot::Receiver<Outcome>,
 }
 
 impl BlockHandle {
-    pub(crate) fn new(id: BlockId) -> (Self, oneshot::Sender<BlockFate>) {
-        let (sender, fate) = oneshot::channel();
-        (Self { id, fate }, sender)
+    pub(crate) fn new(id: BlockId) -> (Self, oneshot::Sender<Outcome>) {
+        let (sender, outcome) = oneshot::channel();
+        (Self { id, outcome }, sender)
     }
 
     /// The block's id, for [`Session::cancel`](crate::Session::cancel) and as
@@ -47,20 +47,20 @@ impl BlockHandle {
         self.id
     }
 
-    /// The fate, if the block has ended; `None` once it was given.
-    pub fn try_fate(&mut self) -> Option<BlockFate> {
-        match self.fate.try_recv() {
-            Ok(fate) => Some(fate),
+    /// The outcome, if the block has ended; `None` once it was given.
+    pub fn try_outcome(&mut self) -> Option<Outcome> {
+        match self.outcome.try_recv() {
+            Ok(outcome) => Some(outcome),
             Err(oneshot::error::TryRecvError::Empty) => None,
-            Err(oneshot::error::TryRecvError::Closed) => Some(BlockFate::SessionClosed),
+            Err(oneshot::error::TryRecvError::Closed) => Some(Outcome::SessionClosed),
         }
     }
 }
 
 impl Future for BlockHandle {
-    type Output = BlockFate;
+    type Output = Outcome;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BlockFate> {
-        Pin::new(&mut self.fate).poll(cx).map(|fate| fate.unwrap_or(BlockFate::SessionClosed))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        Pin::new(&mut self.outcome).poll(cx).map(|outcome| outcome.unwrap_or(Outcome::SessionClosed))
     }
 }

@@ -25,7 +25,7 @@ use crate::{
 /// A session with one peer. Clones stand for the same session, so that one task can send and another
 /// receive; all methods take `&self`.
 ///
-/// Blocks that arrive, fates of one's own blocks, changes of paths and the end come apart: [`Self::recv`], the
+/// Blocks that arrive, outcomes of one's own blocks, changes of paths and the end come apart: [`Self::recv`], the
 /// [`BlockHandle`] of each block, [`Self::path_event`] and [`Self::closed`]. An application takes those that it
 /// needs; those that it does not take are bounded and hold nothing up, except blocks that arrive, which hold the
 /// peer back.
@@ -84,7 +84,7 @@ impl Session {
     }
 
     /// Hands a block over, and waits for room when the queue is full. A deadline counts from when there
-    /// was room. The handle gives the block's fate to those who await it, and can be dropped.
+    /// was room. The handle gives the block's outcome to those who await it, and can be dropped.
     ///
     /// Cancel safe: a block that was not handed over yet is dropped.
     ///
@@ -179,7 +179,7 @@ impl Session {
         self.changed(|core, id| core.is_writable(id).then_some(())).await;
     }
 
-    /// Cancels a block. Its fate is [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), unless it has
+    /// Cancels a block. Its outcome is [`Outcome::Cancelled`](crate::Outcome::Cancelled), unless it has
     /// ended before.
     pub fn cancel(&self, block: BlockId) {
         self.change(|session| session.cancel(Instant::now(), block));

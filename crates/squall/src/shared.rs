@@ -148,8 +148,8 @@ impl Core {
         name_paths(&self.routes, session, block.options.hint.as_ref());
         match session.send(Instant::now(), block) {
             Ok(block) => {
-                let (handle, fate) = BlockHandle::new(block);
-                state.fates.insert(block, fate);
+                let (handle, outcome) = BlockHandle::new(block);
+                state.outcomes.insert(block, outcome);
                 self.wake();
                 Ok(handle)
             }
@@ -173,8 +173,8 @@ impl Core {
             state.blocked = Some(0);
             self.waiting.push(id);
         }
-        let (handle, fate) = BlockHandle::new(opened?);
-        state.fates.insert(handle.id(), fate);
+        let (handle, outcome) = BlockHandle::new(opened?);
+        state.outcomes.insert(handle.id(), outcome);
         self.wake();
         Ok(handle)
     }
@@ -255,7 +255,7 @@ impl Core {
             let Some(state) = self.sessions.get_mut(&id) else { continue };
             match notice {
                 Event::Connected => self.on_connected(id),
-                Event::Finished { id: block, fate } => state.on_fate(block, fate),
+                Event::Ended { id: block, outcome } => state.on_outcome(block, outcome),
                 Event::Capacity(capacity) => drop(state.capacity.send_replace(*capacity)),
                 Event::Path(path, change) => {
                     let change = match change {
@@ -273,7 +273,7 @@ impl Core {
 
     fn on_connected(&mut self, id: SessionId) {
         if let Some(session) = self.proto.session(id) {
-            session.report_fates(true);
+            session.report_outcomes(true);
         }
         if let Some(state) = self.sessions.get_mut(&id) {
             state.connected = true;
@@ -511,7 +511,7 @@ impl Core {
             self.take_notices(id);
         }
         for state in self.sessions.values_mut() {
-            state.fates.clear();
+            state.outcomes.clear();
             state.wake_all();
         }
         shared.worker.group.accept.notify_waiters();

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use squall_proto::{BlockFate, Capacity, CloseReason, SessionStats, sched::BlockId};
+use squall_proto::{Capacity, CloseReason, Outcome, SessionStats, sched::BlockId};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{Arrival, PathEvent, PathInfo, UnusedInterface};
@@ -43,8 +43,8 @@ pub(crate) struct State {
     pub(crate) wants_half: bool,
     /// A `finish` waits.
     pub(crate) finishing: bool,
-    /// Where the fates of open blocks go.
-    pub(crate) fates: HashMap<BlockId, oneshot::Sender<BlockFate>>,
+    /// Where the outcomes of open blocks go.
+    pub(crate) outcomes: HashMap<BlockId, oneshot::Sender<Outcome>>,
     /// What the session can carry, as reported last.
     pub(crate) capacity: watch::Sender<Capacity>,
     /// Interfaces that it does not run over.
@@ -66,10 +66,10 @@ pub(crate) struct Ended {
 
 impl State {
     /// A block has ended.
-    pub(crate) fn on_fate(&mut self, block: BlockId, fate: BlockFate) {
-        if let Some(handle) = self.fates.remove(&block) {
+    pub(crate) fn on_outcome(&mut self, block: BlockId, outcome: Outcome) {
+        if let Some(handle) = self.outcomes.remove(&block) {
             // The application may have dropped its handle.
-            let _ = handle.send(fate);
+            let _ = handle.send(outcome);
         }
         if self.append_blocked.is_some() {
             // It may be the block that waits for room.
@@ -94,7 +94,7 @@ impl State {
     /// The session has ended.
     pub(crate) fn on_end(&mut self, ended: Ended) {
         self.ended = Some(ended);
-        self.fates.clear();
+        self.outcomes.clear();
         self.capacity.send_replace(Capacity::default());
         self.wake_all();
     }

@@ -60,7 +60,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// [`WriteError::TooLarge`] if the block would exceed [`Session::max_block_len`], or the queue: it stays as it was.
-    /// [`WriteError::Ended`] if the block has ended, as by its deadline: [`Self::cancel`] gives its fate. Never
+    /// [`WriteError::Ended`] if the block has ended, as by its deadline: [`Self::cancel`] gives its outcome. Never
     /// [`WriteError::Full`].
     pub async fn append(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
         self.open.session.append(self.open.id, data.into()).await
@@ -87,7 +87,7 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// The block has all its bytes. The handle gives its fate, also that of a block which has ended before.
+    /// The block has all its bytes. The handle gives its outcome, also that of a block which has ended before.
     ///
     /// # Errors
     /// [`WriteError::Empty`] if nothing was written: the block is cancelled.
@@ -101,7 +101,7 @@ impl BlockWriter {
         }
     }
 
-    /// Cancels the block. The handle gives its fate: [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), unless
+    /// Cancels the block. The handle gives its outcome: [`Outcome::Cancelled`](crate::Outcome::Cancelled), unless
     /// it has ended before.
     pub fn cancel(self) -> BlockHandle {
         self.handle

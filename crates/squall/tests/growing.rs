@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{next_block, pair, within};
 use squall::{
-    Arrival, Block, BlockFate, BlockOptions, Channel, Config, Limits, Missed, Part, Session, WriteError,
+    Arrival, Block, BlockOptions, Channel, Config, Limits, Missed, Outcome, Part, Session, WriteError,
 };
 use squall_testkit::pattern;
 
@@ -39,7 +39,7 @@ fn what_is_written_arrives_before_the_block_is_finished() {
         let handle = writer.finish().expect("has bytes");
         let last = next_part(&server).await;
         assert!(last.is_last && last.data.is_empty() && got == data);
-        assert!(matches!(handle.await, BlockFate::Delivered { .. }));
+        assert!(matches!(handle.await, Outcome::Delivered { .. }));
         let stats = server.stats();
         assert_eq!((stats.blocks_received, stats.bytes_received), (1, 300_000));
     });
@@ -88,7 +88,7 @@ fn a_writer_that_is_dropped_cancels_its_block() {
         let writer = client.open(BlockOptions::new()).await.expect("the session lasts");
         assert!(matches!(writer.finish(), Err(WriteError::Empty)));
         let writer = client.open(BlockOptions::new()).await.expect("the session lasts");
-        assert!(matches!(writer.cancel().await, BlockFate::Cancelled { .. }));
+        assert!(matches!(writer.cancel().await, Outcome::Cancelled { .. }));
         assert_eq!(client.stats().open_blocks, 0);
     });
 }
@@ -103,7 +103,7 @@ fn the_last_bytes_end_a_block() {
             writer.try_append_last(pattern(500, 2)).expect("there is room");
             assert_eq!(writer.try_append("more"), Err(WriteError::Ended));
             if finishes {
-                assert!(matches!(writer.finish().expect("has ended").await, BlockFate::Delivered { .. }));
+                assert!(matches!(writer.finish().expect("has ended").await, Outcome::Delivered { .. }));
             } else {
                 drop(writer);
             }
@@ -133,11 +133,11 @@ fn a_writer_waits_for_room_and_notices_that_its_block_ended() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             first.finish().expect("has bytes").await
         };
-        let (appended, fate) = tokio::join!(append, finish);
-        assert!(appended.is_ok() && matches!(fate, BlockFate::Delivered { .. }));
+        let (appended, outcome) = tokio::join!(append, finish);
+        assert!(appended.is_ok() && matches!(outcome, Outcome::Delivered { .. }));
         // None comes before the deadline of the second.
         assert_eq!(second.append(pattern(30_000, 4)).await, Err(WriteError::Ended));
-        assert!(matches!(second.cancel().await, BlockFate::Expired { .. }));
+        assert!(matches!(second.cancel().await, Outcome::Expired { .. }));
         third.finish().expect("has bytes").await;
         client.close(0, "");
         reader.await.expect("reads");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{LIMIT, ip, next_block, pair, relay::Relay, request, server, within};
 use squall::{
-    Block, BlockFate, Channel, CloseReason, Config, Connect, Endpoint, FinishError, Interfaces, Limits,
+    Block, Channel, CloseReason, Config, Connect, Endpoint, FinishError, Interfaces, Limits, Outcome,
     PathChange, SendError, Session, Trust,
 };
 use squall_testkit::pattern;
@@ -181,7 +181,7 @@ fn finishing_ends_when_the_time_is_up() {
         let after = Duration::from_millis(200);
         let outcome = client.finish(after).await;
         assert_eq!(outcome, Err(FinishError::TimedOut { open: 1, after }));
-        assert_eq!(handle.await, BlockFate::SessionClosed);
+        assert_eq!(handle.await, Outcome::SessionClosed);
         let stats = client.stats();
         assert_eq!((stats.blocks_closed, stats.blocks_cancelled), (1, 0));
     });

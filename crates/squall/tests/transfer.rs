@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{LIMIT, next_block, pair, request, server, within};
-use squall::{Block, BlockFate, CloseReason, Config, Limits, PathChange};
+use squall::{Block, CloseReason, Config, Limits, Outcome, PathChange};
 use squall_testkit::pattern;
 
 #[test]
@@ -48,8 +48,8 @@ fn twenty_megabytes_arrive_as_they_were_sent() {
         assert_eq!(seen, (1 << 20) - 1);
         let (client, handles) = sender.await.expect("sends");
         for handle in handles {
-            let fate = handle.await;
-            assert!(matches!(fate, BlockFate::Delivered { .. }), "{fate:?}");
+            let outcome = handle.await;
+            assert!(matches!(outcome, Outcome::Delivered { .. }), "{outcome:?}");
         }
         assert_eq!(client.stats().bytes_delivered, 20 << 20);
         assert_eq!(server.recv().await, None);
@@ -73,7 +73,7 @@ fn an_application_that_takes_no_outcome_keeps_sending() {
             client.send(Block::new(pattern(100, n))).await.expect("is taken");
         }
         client.finish(LIMIT).await.expect("all arrive");
-        assert_eq!((client.stats().blocks_delivered, client.stats().fates_dropped), (2_000, 0));
+        assert_eq!((client.stats().blocks_delivered, client.stats().outcomes_dropped), (2_000, 0));
         reader.await.expect("reads");
     });
 }
@@ -107,7 +107,7 @@ fn each_task_gets_what_it_asks_for() {
         }
         next_block(&server).await;
         next_block(&server).await;
-        assert!(matches!((&mut kept).await, BlockFate::Delivered { .. }));
+        assert!(matches!((&mut kept).await, Outcome::Delivered { .. }));
         while client.path_stats().len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -587,7 +587,7 @@ impl World {
                         node.session.get_or_insert(id);
                         node.connected = true;
                         if let Some(session) = node.endpoint.session(id) {
-                            session.report_fates(true);
+                            session.report_outcomes(true);
                         }
                     }
                     if self.node(side).session == Some(id) {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
-use squall_proto::{Block, BlockFate, BlockOptions, CloseReason, Config, Event, PathChange, Priority};
+use squall_proto::{Block, BlockOptions, CloseReason, Config, Event, Outcome, PathChange, Priority};
 
 use stage::Stage;
 
@@ -118,7 +118,7 @@ fn every_byte_of_a_path_counts_over_seeds_losses_and_lives() {
         assert_eq!(stage.closings(), []);
         stage.send(Side::Server, Block::new(vec![1; 10_000]));
         stage.run_for(500_000);
-        assert!(matches!(stage.fates(Side::Server).last(), Some((_, BlockFate::Delivered { .. }))));
+        assert!(matches!(stage.outcomes(Side::Server).last(), Some((_, Outcome::Delivered { .. }))));
     }
 }
 

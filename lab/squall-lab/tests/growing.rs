@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use squall_lab::{RunResult, Scenario, result::Tally, run, world::Side};
 use squall_proto::{
-    BlockFate, BlockOptions, Channel, Config, Event, Limits, Missed, WriteError, sched::BlockId,
+    BlockOptions, Channel, Config, Event, Limits, Missed, Outcome, WriteError, sched::BlockId,
     wire::CancelReason,
 };
 
@@ -83,7 +83,7 @@ fn bytes_leave_before_the_length_is_known() {
     let (bytes, first_at, is_last) = stage.parts()[&parts];
     assert_eq!((bytes, is_last), (20_000, false));
     assert!((15 * MS..=20 * MS).contains(&(first_at - begun)), "one way: {}", first_at - begun);
-    assert!(stage.fates(Side::Server).is_empty());
+    assert!(stage.outcomes(Side::Server).is_empty());
 
     for id in [whole, parts] {
         stage.append(id, 20_000, 5_000).expect("is open");
@@ -95,8 +95,11 @@ fn bytes_leave_before_the_length_is_known() {
     assert_eq!((received.len(), received[0].id, received[0].data.len()), (1, whole, 25_000));
     assert!(received[0].data.iter().zip(0..).all(|(byte, at)| *byte == content(whole, at)));
     assert_eq!((stage.parts()[&parts].0, stage.parts()[&parts].2), (25_000, true));
-    let fates = stage.fates(Side::Server);
-    assert!(fates.iter().all(|(_, fate)| matches!(fate, BlockFate::Delivered { .. })) && fates.len() == 2);
+    let outcomes = stage.outcomes(Side::Server);
+    assert!(
+        outcomes.iter().all(|(_, outcome)| matches!(outcome, Outcome::Delivered { .. }))
+            && outcomes.len() == 2
+    );
 }
 
 #[test]
@@ -121,9 +124,12 @@ fn every_scheduler_delivers_blocks_that_grow_whole_and_in_time() {
             assert_eq!(block.data.len(), 20 * 1_370);
             assert!(block.data.iter().zip(0..).all(|(byte, at)| *byte == content(block.id, at)), "{name}");
         }
-        let fates = stage.fates(Side::Server);
-        let delivered = |fate: &BlockFate| matches!(fate, BlockFate::Delivered { .. });
-        assert!(fates.len() == 60 && fates.iter().all(|(_, fate)| delivered(fate)), "{name}: {fates:?}");
+        let outcomes = stage.outcomes(Side::Server);
+        let delivered = |outcome: &Outcome| matches!(outcome, Outcome::Delivered { .. });
+        assert!(
+            outcomes.len() == 60 && outcomes.iter().all(|(_, outcome)| delivered(outcome)),
+            "{name}: {outcomes:?}"
+        );
     }
 }
 
@@ -143,8 +149,8 @@ fn the_end_arrives_though_packets_are_lost() {
     let parts = stage.parts();
     assert_eq!(stage.received(Side::Client).count(), 50);
     assert!(parts.len() == 50 && parts.values().all(|(bytes, _, is_last)| *bytes == 3_000 && *is_last));
-    let fates = stage.fates(Side::Server);
-    assert_eq!(fates.iter().filter(|(_, f)| matches!(f, BlockFate::Delivered { .. })).count(), 100);
+    let outcomes = stage.outcomes(Side::Server);
+    assert_eq!(outcomes.iter().filter(|(_, f)| matches!(f, Outcome::Delivered { .. })).count(), 100);
 }
 
 #[test]
@@ -168,7 +174,7 @@ fn a_block_that_is_not_finished_ends_by_its_deadline_or_when_it_is_cancelled() {
         [(taken_back, Missed::Cancelled(CancelReason::Cancelled)), (late, Missed::Expired)]
     );
     let ended =
-        |e: &&(u64, Side, Event)| matches!(e.2, Event::Finished { fate: BlockFate::Expired { .. }, .. });
+        |e: &&(u64, Side, Event)| matches!(e.2, Event::Ended { outcome: Outcome::Expired { .. }, .. });
     assert_eq!(stage.events.iter().find(ended).expect("it expires").0, opened + 300 * MS);
     assert_eq!(stage.append(late, 10_000, 1), Err(WriteError::Ended));
     assert_eq!(stage.finish(late), Err(WriteError::Ended));
@@ -184,7 +190,7 @@ fn an_open_block_ends_with_the_session_and_one_without_bytes_is_cancelled() {
     let after = stage.open(&BlockOptions::new().ordered(true));
     stage.append(open, 0, 5_000).expect("is open");
     stage.run_for(200 * MS);
-    assert!(matches!(stage.fates(Side::Server)[..], [(id, BlockFate::Cancelled { .. })] if id == empty));
+    assert!(matches!(stage.outcomes(Side::Server)[..], [(id, Outcome::Cancelled { .. })] if id == empty));
     let now = stage.world.instant();
     stage.world.session(Side::Server).expect("session").close(now, 0, "");
     stage.run_for(200 * MS);

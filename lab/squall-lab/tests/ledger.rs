@@ -1,4 +1,4 @@
-//! The session's ledger against the emulator's own log: every packet's path and fate, with
+//! The session's ledger against the emulator's own log: every packet's path and outcome, with
 //! reordering, loss, duplication and a rebinding.
 
 mod stage;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
 use squall_proto::{
-    Block, BlockFate, Config, CongestionControl, PacketFate, PacketLog, PathStats, Reasons,
+    Block, BlockOptions, Config, CongestionControl, Outcome, PacketFate, PacketLog, PathStats, Reasons,
     sched::{Decision, PathId, WorkKind},
 };
 use squall_units::Micros;
@@ -147,7 +147,7 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
             continue;
         }
         let push = sent[&entry.packet];
-        assert!(ended.insert(entry.packet), "packet {} has two fates", entry.packet);
+        assert!(ended.insert(entry.packet), "packet {} has two outcomes", entry.packet);
         let arrived = push.is_some_and(|p| p.delivered.first().is_some_and(|at| *at < entry.at));
         let what = match (entry.fate, arrived) {
             (PacketFate::Acked, true) => "acked",
@@ -165,7 +165,7 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
     println!("path {path}: {} packets, {counts:?}", sent.len());
     let open: Vec<_> =
         log.iter().filter(|l| l.fate == PacketFate::Sent && !ended.contains(&l.packet)).collect();
-    assert!(open.is_empty(), "every packet has a fate, but {open:?}");
+    assert!(open.is_empty(), "every packet has a outcome, but {open:?}");
     let dropped = sent.values().flatten().filter(|p| p.delivered.is_empty()).count() as u64;
     assert!(dropped >= 10, "the test is about losses");
     let count = |what| counts.get(what).copied().unwrap_or(0);
@@ -177,18 +177,18 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
     assert_eq!(count("unknown") > 0, path == 0, "only the path that moved has unknown fates");
 }
 
-/// Every block has one fate at its sender, backed by as many bytes as it claims, and the receiver agrees.
+/// Every block has one outcome at its sender, backed by as many bytes as it claims, and the receiver agrees.
 fn check_fates(stage: &Stage) {
-    let fates = stage.fates(Side::Server);
-    assert_eq!(fates.len(), BLOCKS as usize);
+    let outcomes = stage.outcomes(Side::Server);
+    assert_eq!(outcomes.len(), BLOCKS as usize);
     let mut delivered = BTreeSet::new();
-    for (id, fate) in &fates {
-        match fate {
-            BlockFate::Delivered { over, .. } => {
+    for (id, outcome) in &outcomes {
+        match outcome {
+            Outcome::Delivered { over, .. } => {
                 assert_eq!(over.iter().map(|(_, bytes)| bytes).sum::<u32>(), SIZE);
                 delivered.insert(*id);
             }
-            BlockFate::Lost { acked } => assert!(*acked < SIZE && id.0 % 3 == 0),
+            Outcome::Lost { acked } => assert!(*acked < SIZE && id.0 % 3 == 0),
             other => panic!("{id}: {other:?}"),
         }
     }

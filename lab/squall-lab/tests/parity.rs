@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, BlockOptions, Config, CongestionControl, PathStats,
+    Block, BlockOptions, Config, CongestionControl, Outcome, PathStats,
     sched::{
         self, Assignment, Context, Decision, ParityFate, PathId, Profile, SchedEvent, Scheduler, WorkKind,
     },
@@ -67,7 +67,7 @@ impl Scheduler for WithParity {
 }
 
 /// What became of the blocks of ten seconds.
-struct Outcome {
+struct Measured {
     /// From handing over to the complete block, in milliseconds, in ascending order.
     latencies: Vec<f64>,
     delivered: usize,
@@ -78,7 +78,7 @@ struct Outcome {
     far: PathStats,
 }
 
-impl Outcome {
+impl Measured {
     fn of(symbols: u32, reliable: bool) -> Self {
         let scheduler = Arc::new(move || Box::new(WithParity { symbols }) as Box<dyn Scheduler>);
         // Does not take random loss for congestion.
@@ -86,7 +86,7 @@ impl Outcome {
         let server = Config { scheduler, congestion, ..Config::default() };
         let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
         stage.world.session(Side::Server).expect("session").keep_reasons(true);
-        stage.world.session(Side::Server).expect("session").report_fates(true);
+        stage.world.session(Side::Server).expect("session").report_outcomes(true);
         let mut sent = Vec::new();
         let mut repaired = BTreeSet::new();
         for frame in 0..WARM_UP + 300 {
@@ -115,8 +115,9 @@ impl Outcome {
             }
         }
         latencies.sort_by(f64::total_cmp);
-        let fates = stage.fates(Side::Server);
-        let delivered = fates.iter().filter(|(_, fate)| matches!(fate, BlockFate::Delivered { .. })).count();
+        let outcomes = stage.outcomes(Side::Server);
+        let delivered =
+            outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Delivered { .. })).count();
         assert_eq!(stage.received(Side::Client).count(), delivered, "both ends agree");
         let delivered = latencies.len();
         let [near, far] = stage.path_stats(Side::Server).try_into().expect("two paths");
@@ -131,7 +132,7 @@ impl Outcome {
 
 #[test]
 fn blocks_with_parity_seldom_wait_for_a_retransmission() {
-    let outcomes = [0, 1, 3, 6].map(|symbols| Outcome::of(symbols, true));
+    let outcomes = [0, 1, 3, 6].map(|symbols| Measured::of(symbols, true));
     for outcome in &outcomes {
         println!(
             "{} repaired, {} rebuilt, latency {:.1} {:.1} {:.1} ms, {} bytes of parity, {} repaired",
@@ -155,7 +156,7 @@ fn blocks_with_parity_seldom_wait_for_a_retransmission() {
 
 #[test]
 fn unreliable_blocks_arrive_with_parity_that_would_be_lost() {
-    let [none, six] = [0, 6].map(|symbols| Outcome::of(symbols, false));
+    let [none, six] = [0, 6].map(|symbols| Measured::of(symbols, false));
     println!("{} and {} of 300 delivered", none.delivered, six.delivered);
     assert!(none.delivered < 150 && six.delivered > 285);
     assert_eq!((none.repaired, six.repaired), (0, 0));
@@ -168,7 +169,7 @@ fn small_blocks(scheduler: &'static str) -> (usize, f64) {
     let congestion = CongestionControl::default();
     let server = Config { scheduler: Arc::new(build), congestion, ..Config::default() };
     let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
-    stage.world.session(Side::Server).expect("session").report_fates(true);
+    stage.world.session(Side::Server).expect("session").report_outcomes(true);
     for number in 0..4_500_u32 {
         let data: Vec<u8> = (0..1_000).map(|at| ((at * (number + 1)) >> 3) as u8).collect();
         stage.send(
@@ -184,9 +185,9 @@ fn small_blocks(scheduler: &'static str) -> (usize, f64) {
         assert!((0..1_000).zip(&received.data).all(|(at, byte)| *byte == ((at * (number + 1)) >> 3) as u8));
     }
     let delivered = stage
-        .fates(Side::Server)
+        .outcomes(Side::Server)
         .iter()
-        .filter(|(_, fate)| matches!(fate, BlockFate::Delivered { .. }))
+        .filter(|(_, outcome)| matches!(outcome, Outcome::Delivered { .. }))
         .count();
     println!("{scheduler}: {} arrived, {delivered} known to have", arrived.len());
     assert!(delivered + 20 > arrived.len(), "an acknowledgement may come after the deadline");

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
 use squall_proto::{
-    Block, BlockFate, BlockOptions, CloseReason, Config, Event, PathHint, PathStats, QuotaShare, RateLimit,
+    Block, BlockOptions, CloseReason, Config, Event, Outcome, PathHint, PathStats, QuotaShare, RateLimit,
     Role, SendError, Session,
     quota::{Account, Period, Quota, Record},
     sched::Sharing,
@@ -194,8 +194,8 @@ fn a_rate_limit_is_kept_and_used_in_both_directions_with_every_scheduler() {
 }
 
 /// Whether a block ended because of its hint.
-fn is_unsent(fate: &BlockFate) -> bool {
-    matches!(fate, BlockFate::Cancelled { reason } if reason.contains("only path"))
+fn is_unsent(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Cancelled { reason } if reason.contains("only path"))
 }
 
 #[test]
@@ -237,9 +237,9 @@ fn hints_are_obeyed_by_every_scheduler_and_an_only_block_never_takes_another_pat
                 "avoid" => assert!(named == [0, 0] && others.iter().all(|b| *b >= 290_000), "{scheduler}"),
                 _ => assert!(others == [0, 0] && named.iter().all(|b| *b >= 290_000), "{scheduler}, {kind}"),
             }
-            let delivered = |(_, fate): &(_, BlockFate)| matches!(fate, BlockFate::Delivered { .. });
+            let delivered = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Delivered { .. });
             assert!(
-                stage.fates(Side::Server).iter().filter(|fate| delivered(fate)).count() >= 48,
+                stage.outcomes(Side::Server).iter().filter(|outcome| delivered(outcome)).count() >= 48,
                 "{scheduler}"
             );
         }
@@ -253,19 +253,25 @@ fn blocks_with_a_hint_survive_the_end_of_their_path_or_end_with_a_reason() {
         let mut stage =
             Stage::with(&[TWO_PATHS[0], &dying], 400 + seed, config(scheduler), config(scheduler));
         stage.run_until(2_500_000);
-        let ordered = || Block::with(vec![1; BLOCK], BlockOptions::new().ordered(true));
-        let only = stage.send(Side::Client, ordered().hint(PathHint::only("#1")));
-        let prefers = stage.send(Side::Client, ordered().hint(PathHint::prefer("#1")));
-        let plain = stage.send(Side::Client, ordered());
-        let dated = Block::with(vec![1; BLOCK], BlockOptions::new().deadline(Duration::from_millis(300)));
-        let expires = stage.send(Side::Client, dated.hint(PathHint::only("#1")));
+        let ordered = |hint: Option<PathHint>| {
+            Block::with(vec![1; BLOCK], BlockOptions::new().ordered(true).hint(hint))
+        };
+        let only = stage.send(Side::Client, ordered(Some(PathHint::only("#1"))));
+        let prefers = stage.send(Side::Client, ordered(Some(PathHint::prefer("#1"))));
+        let plain = stage.send(Side::Client, ordered(None));
+        let dated = BlockOptions::new().deadline(Duration::from_millis(300)).hint(PathHint::only("#1"));
+        let expires = stage.send(Side::Client, Block::with(vec![1; BLOCK], dated));
         stage.run_for(8_000_000);
-        let fates = stage.fates(Side::Client);
-        let fate = |id| fates.iter().find(|(of, _)| *of == id).map(|(_, fate)| fate);
-        assert!(fate(only).is_some_and(is_unsent), "{scheduler}: {:?}", fate(only));
-        assert!(matches!(fate(expires), Some(BlockFate::Expired { .. })), "{scheduler}: {:?}", fate(expires));
+        let outcomes = stage.outcomes(Side::Client);
+        let outcome = |id| outcomes.iter().find(|(of, _)| *of == id).map(|(_, outcome)| outcome);
+        assert!(outcome(only).is_some_and(is_unsent), "{scheduler}: {:?}", outcome(only));
+        assert!(
+            matches!(outcome(expires), Some(Outcome::Expired { .. })),
+            "{scheduler}: {:?}",
+            outcome(expires)
+        );
         for id in [prefers, plain] {
-            assert!(matches!(fate(id), Some(BlockFate::Delivered { .. })), "{scheduler}: {:?}", fate(id));
+            assert!(matches!(outcome(id), Some(Outcome::Delivered { .. })), "{scheduler}: {:?}", outcome(id));
         }
         assert_eq!(
             stage.received(Side::Server).count(),

@@ -8,8 +8,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, BlockOptions, Channel, CloseReason, Config, Event, Limits, Missed, PathChange,
-    SendError,
+    Block, BlockOptions, Channel, CloseReason, Config, Event, Limits, Missed, Outcome, PathChange, SendError,
     sched::{BlockId, PathId},
     wire::{CancelReason, RefuseReason},
 };
@@ -25,7 +24,7 @@ fn both_paths_come_up_and_a_block_arrives() {
     let received: Vec<_> = stage.received(Side::Client).collect();
     assert_eq!(received.len(), 1);
     assert_eq!(received[0].data, data);
-    assert!(matches!(stage.fates(Side::Server)[..], [(_, BlockFate::Delivered { .. })]));
+    assert!(matches!(stage.outcomes(Side::Server)[..], [(_, Outcome::Delivered { .. })]));
     assert_eq!(stage.world.session(Side::Client).unwrap().path_stats().len(), 2);
     assert!(stage.closings().is_empty());
 }
@@ -41,7 +40,7 @@ fn blocks_travel_both_ways_at_once() {
     stage.run_for(500_000);
     for side in [Side::Client, Side::Server] {
         assert_eq!(stage.received(side).count(), 40);
-        assert_eq!(stage.fates(side).len(), 40);
+        assert_eq!(stage.outcomes(side).len(), 40);
     }
 }
 
@@ -129,7 +128,7 @@ fn the_same_seed_gives_the_same_run() {
 fn short(event: &Event) -> String {
     match event {
         Event::Received(block) => format!("received {} {:?}", block.id, block.over),
-        Event::Finished { id, .. } => format!("finished {id}"),
+        Event::Ended { id, .. } => format!("finished {id}"),
         other => format!("{other:?}"),
     }
 }
@@ -172,7 +171,7 @@ fn a_cancelled_block_is_sent_no_further() {
     let sent = stage.world.session(Side::Server).unwrap().path_stats()[0].2.fresh_bytes;
     stage.run_for(3_000_000);
     assert_eq!(stage.world.session(Side::Server).unwrap().path_stats()[0].2.fresh_bytes, sent);
-    assert!(matches!(stage.fates(Side::Server)[..], [(i, BlockFate::Cancelled { .. })] if i == id));
+    assert!(matches!(stage.outcomes(Side::Server)[..], [(i, Outcome::Cancelled { .. })] if i == id));
     assert_eq!(stage.missed(Side::Client), [(id, Missed::Cancelled(CancelReason::Cancelled))]);
 }
 
@@ -186,10 +185,10 @@ fn unreliable_data_is_never_sent_again_and_reliable_data_always_arrives() {
             stage.run_for(10_000);
         }
         stage.run_for(2_000_000);
-        let fates = stage.fates(Side::Server);
-        assert_eq!(fates.len(), 200, "every block has its fate");
+        let outcomes = stage.outcomes(Side::Server);
+        assert_eq!(outcomes.len(), 200, "every block has its outcome");
         let repaired: u64 = stage.path_stats(Side::Server).iter().map(|s| s.repair_bytes).sum();
-        let delivered = fates.iter().filter(|(_, f)| matches!(f, BlockFate::Delivered { .. })).count();
+        let delivered = outcomes.iter().filter(|(_, f)| matches!(f, Outcome::Delivered { .. })).count();
         assert_eq!(stage.received(Side::Client).count(), delivered, "both ends agree");
         if reliable {
             assert_eq!(delivered, 200);
@@ -256,7 +255,7 @@ fn a_rebinding_interrupts_nothing_for_long() {
     println!("{:.1} Mbps on the path after its rebinding", after / 1e6);
     assert!(after > 15e6);
     stage.run_for(1_000_000);
-    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+    assert!(stage.outcomes(Side::Server).iter().all(|(_, f)| matches!(f, Outcome::Delivered { .. })));
 }
 
 #[test]
@@ -272,7 +271,7 @@ fn paths_can_be_taken_away_and_added_while_running() {
         assert_eq!(stage.world.session(Side::Server).unwrap().path_stats().len(), 2, "round {round}");
     }
     stage.run_for(3_000_000);
-    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+    assert!(stage.outcomes(Side::Server).iter().all(|(_, f)| matches!(f, Outcome::Delivered { .. })));
     assert!(stage.closings().is_empty());
 }
 
@@ -309,7 +308,7 @@ fn a_receiver_takes_no_more_than_its_memory_allows() {
     assert!(most <= 300_000, "{most}");
     assert_eq!(stage.received(Side::Client).count(), 50);
     assert_eq!(
-        stage.fates(Side::Server).iter().filter(|(_, f)| matches!(f, BlockFate::Refused(_))).count(),
+        stage.outcomes(Side::Server).iter().filter(|(_, f)| matches!(f, Outcome::Refused(_))).count(),
         0
     );
 }
@@ -324,7 +323,7 @@ fn closing_ends_every_block_at_both_ends() {
     let now = stage.world.instant();
     stage.world.session(Side::Server).unwrap().close(now, 7, "enough");
     stage.run_for(1_000_000);
-    assert_eq!(stage.fates(Side::Server).len(), 30);
+    assert_eq!(stage.outcomes(Side::Server).len(), 30);
     let closings = stage.closings();
     assert!(closings.iter().any(|(_, s, r)| *s == Side::Server && *r == CloseReason::Local));
     let by_peer = CloseReason::ByPeer { code: 7, reason: "enough".into() };
@@ -478,7 +477,7 @@ fn a_slow_application_slows_its_peer_and_loses_nothing() {
     stage.world.hold_events(Side::Client, false);
     stage.run_for(3_000_000);
     assert_eq!(stage.received(Side::Client).count(), 60);
-    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+    assert!(stage.outcomes(Side::Server).iter().all(|(_, f)| matches!(f, Outcome::Delivered { .. })));
 }
 
 #[test]
@@ -488,9 +487,9 @@ fn a_block_that_the_peer_can_never_take_is_refused_by_name() {
     let large = stage.send(Side::Server, Block::new(vec![1; 60_000]));
     let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));
     stage.run_for(1_000_000);
-    let fates = stage.fates(Side::Server);
-    assert_eq!(fates[0], (large, BlockFate::Refused(RefuseReason::NoMemory)));
-    assert!(matches!(fates[1], (id, BlockFate::Delivered { .. }) if id == next));
+    let outcomes = stage.outcomes(Side::Server);
+    assert_eq!(outcomes[0], (large, Outcome::Refused(RefuseReason::NoMemory)));
+    assert!(matches!(outcomes[1], (id, Outcome::Delivered { .. }) if id == next));
     assert_eq!(stage.missed(Side::Client), [(large, Missed::Refused(RefuseReason::NoMemory))]);
 }
 
@@ -520,7 +519,7 @@ fn a_path_that_is_silent_for_long_is_closed_and_reopened() {
     let changes = stage.path_changes(Side::Server, PathId(1));
     assert_eq!(changes.iter().filter(|(_, c)| matches!(c, PathChange::Up(_))).count(), 2, "{changes:?}");
     stage.run_for(3_000_000);
-    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+    assert!(stage.outcomes(Side::Server).iter().all(|(_, f)| matches!(f, Outcome::Delivered { .. })));
 }
 
 #[test]
@@ -528,7 +527,7 @@ fn an_application_that_takes_no_events_keeps_sending() {
     let asked = Limits { open_blocks: 1_000, ..Limits::default() };
     for (reports, limits) in [(false, Limits::default()), (true, asked)] {
         let mut stage = Stage::with(TWO_PATHS, 40, Config::default(), Config { limits, ..Config::default() });
-        stage.world.session(Side::Server).unwrap().report_fates(reports);
+        stage.world.session(Side::Server).unwrap().report_outcomes(reports);
         stage.world.hold_events(Side::Server, true);
         // 60 blocks a second for 30 minutes.
         for second in 0..1_800 {
@@ -545,7 +544,7 @@ fn an_application_that_takes_no_events_keeps_sending() {
         let stats = stage.world.session(Side::Server).unwrap().stats();
         assert_eq!((stats.blocks_offered, stats.blocks_delivered), (108_000, 108_000));
         let dropped = if reports { 108_000 - 1_000 } else { 0 };
-        assert_eq!(stats.fates_dropped, dropped);
+        assert_eq!(stats.outcomes_dropped, dropped);
     }
 }
 

@@ -48,8 +48,8 @@ pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64,
         .reliable(options.reliable)
         .channel(option::<u16, _>("channel", options.channel)?)
         .ordered(options.ordered);
-    // An application that takes no events may still send: the fate of the block is then not reported.
-    let id = session.send(Block::with(data, options), session.has_room_for_fate())?;
+    // An application that takes no events may still send: the outcome of the block is then not reported.
+    let id = session.send(Block::with(data, options), session.has_room_for_outcome())?;
     // Ids count from 0.
     Ok(i64::try_from(id.0).unwrap_or(i64::MAX))
 }

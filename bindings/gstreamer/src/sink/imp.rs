@@ -11,7 +11,7 @@ use std::{
 
 use gstreamer::{self as gst, glib, prelude::*, subclass::prelude::*};
 use gstreamer_base::{self as gst_base, prelude::*, subclass::prelude::*};
-use squall::{Block, BlockOptions, BlockFate, Channel, SendError, Session};
+use squall::{Block, BlockOptions, Outcome, Channel, SendError, Session};
 
 use super::{
     SquallSink as Element, bitrate,
@@ -386,8 +386,8 @@ impl SquallSink {
         let Ok(runtime) = squall_bindings::runtime() else { return };
         runtime.spawn(async move {
             match (handle.await, caps) {
-                (BlockFate::Delivered { .. }, Some((known, generation))) => known.store(generation, Relaxed),
-                (BlockFate::Delivered { .. } | BlockFate::SessionClosed, _) => {}
+                (Outcome::Delivered { .. }, Some((known, generation))) => known.store(generation, Relaxed),
+                (Outcome::Delivered { .. } | Outcome::SessionClosed, _) => {}
                 _ if is_needed => counts.request_key(&upstream),
                 _ => {}
             }

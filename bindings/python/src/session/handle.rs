@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use squall::{Block, BlockFate, BlockHandle, BlockOptions, Channel, PathHint, Priority};
+use squall::{Block, BlockHandle, BlockOptions, Channel, Outcome, PathHint, Priority};
 use squall_bindings::OfProcess;
 
 use super::inbox::{self, Inbox};
@@ -165,13 +165,13 @@ impl Sent {
     }
 }
 
-fn word(fate: &BlockFate) -> &'static str {
-    match fate {
-        BlockFate::Delivered { .. } => "delivered",
-        BlockFate::Expired { .. } => "expired",
-        BlockFate::Lost { .. } => "lost",
-        BlockFate::Cancelled { .. } => "cancelled",
-        BlockFate::Refused(_) => "refused",
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Delivered { .. } => "delivered",
+        Outcome::Expired { .. } => "expired",
+        Outcome::Lost { .. } => "lost",
+        Outcome::Cancelled { .. } => "cancelled",
+        Outcome::Refused(_) => "refused",
         _ => "closed",
     }
 }

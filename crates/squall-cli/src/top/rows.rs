@@ -147,7 +147,7 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
 /// Blocks of a class: sent ones at an `in` end, received ones at an `out` end.
 fn count(flow: &FlowStatus, class: &str) -> u64 {
     let sent =
-        || flow.sent.get(class).map_or(0, |sent| sent.fates.values().map(|amount| amount.blocks).sum());
+        || flow.sent.get(class).map_or(0, |sent| sent.outcomes.values().map(|amount| amount.blocks).sum());
     match flow.end.as_str() {
         "in" => sent(),
         _ => flow.received.classes.get(class).map_or(0, |amount| amount.blocks),
@@ -156,13 +156,14 @@ fn count(flow: &FlowStatus, class: &str) -> u64 {
 
 /// Sent blocks that were not delivered.
 fn lost(flow: &FlowStatus) -> u64 {
-    let fates = flow.sent.values().flat_map(|sent| &sent.fates);
-    fates.filter(|(fate, _)| *fate != "delivered").map(|(_, amount)| amount.blocks).sum()
+    let outcomes = flow.sent.values().flat_map(|sent| &sent.outcomes);
+    outcomes.filter(|(outcome, _)| *outcome != "delivered").map(|(_, amount)| amount.blocks).sum()
 }
 
 /// Bytes of blocks, in both directions.
 fn bytes(flow: &FlowStatus) -> u64 {
-    let sent: u64 = flow.sent.values().flat_map(|sent| sent.fates.values()).map(|amount| amount.bytes).sum();
+    let sent: u64 =
+        flow.sent.values().flat_map(|sent| sent.outcomes.values()).map(|amount| amount.bytes).sum();
     sent + flow.received.classes.values().map(|amount| amount.bytes).sum::<u64>()
 }
 
@@ -231,9 +232,9 @@ mod tests {
     #[test]
     fn flows_are_counted_at_either_end() {
         let amount = |blocks| Amount { blocks, bytes: blocks * 1000 };
-        let fates = [("delivered".to_owned(), amount(7)), ("expired".to_owned(), amount(2))];
+        let outcomes = [("delivered".to_owned(), amount(7)), ("expired".to_owned(), amount(2))];
         let mut flow = FlowStatus { name: "cam".into(), end: "in".into(), ..FlowStatus::default() };
-        flow.sent.insert("key".into(), SentStatus { fates: fates.into() });
+        flow.sent.insert("key".into(), SentStatus { outcomes: outcomes.into() });
         assert_eq!((count(&flow, "key"), lost(&flow), bytes(&flow)), (9, 2, 9000));
         flow.end = "out".into();
         flow.received.classes.insert("key".into(), amount(5));

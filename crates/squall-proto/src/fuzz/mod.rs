@@ -1,8 +1,8 @@
 //! What the fuzz targets check that need a whole session. See `fuzz/README.md`.
 
 mod connection_id;
-mod fates;
 mod lies;
+mod outcomes;
 mod pair;
 mod session;
 

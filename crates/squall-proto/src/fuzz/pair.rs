@@ -14,7 +14,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Input, TLS, fates::Fates};
+use super::{Input, TLS, outcomes::Outcomes};
 use crate::{
     Block, BlockOptions, Channel, Config, Depends, Endpoint, Event, LabConfig, Limits, NetPath, PathHint,
     Priority, QuotaShare, RateLimit, Role, Session, SessionId, Target, congestion,
@@ -88,7 +88,7 @@ struct Side {
     id: Option<SessionId>,
     /// Number of the next block.
     next: u64,
-    fates: Fates,
+    outcomes: Outcomes,
     /// Blocks that grow, with what was written.
     growing: BTreeMap<BlockId, u32>,
     /// Lengths of the blocks that will get no longer, to compare.
@@ -197,7 +197,7 @@ impl Pair {
             sharing,
             id: None,
             next: 0,
-            fates: Fates::default(),
+            outcomes: Outcomes::default(),
             growing: BTreeMap::new(),
             lengths: BTreeMap::new(),
         };
@@ -279,7 +279,7 @@ impl Pair {
             assert_eq!(sent, id);
             let side = &mut self.sides[side];
             side.next += 1;
-            side.fates.open.insert(id);
+            side.outcomes.open.insert(id);
             side.lengths.insert(id, len);
         }
     }
@@ -300,7 +300,7 @@ impl Pair {
             if let Ok(id) = session.open(now, &options) {
                 self.sides[side].next += 1;
                 self.sides[side].growing.insert(id, 0);
-                self.sides[side].fates.open.insert(id);
+                self.sides[side].outcomes.open.insert(id);
             }
             return;
         };
@@ -321,7 +321,7 @@ impl Pair {
 
     fn cancel(&mut self, side: usize, input: &mut Input<'_>) {
         let (now, which) = (self.now, input.or_zero());
-        let open = &self.sides[side].fates.open;
+        let open = &self.sides[side].outcomes.open;
         // One that is open, as a rule.
         let id = open.iter().nth(usize::from(which & 7)).copied().unwrap_or(BlockId(u64::from(which)));
         if let Some(session) = self.sides[side].session() {
@@ -587,9 +587,9 @@ impl Pair {
         let known = *own.id.get_or_insert(id);
         assert_eq!(known, id, "one client has two sessions");
         if let Event::Connected = event {
-            own.endpoint.session(id).expect("is up").report_fates(true);
+            own.endpoint.session(id).expect("is up").report_outcomes(true);
         }
-        own.fates.on_event(event);
+        own.outcomes.on_event(event);
         let (id, from, data, whole): (_, _, &Bytes, _) = match event {
             Event::Received(block) => (block.id, 0, &block.data, true),
             Event::Part(part) => (part.id, part.offset, &part.data, part.is_last),
@@ -607,7 +607,7 @@ impl Pair {
         for side in &mut self.sides {
             // Blocks that ended grow no more.
             let over: Vec<BlockId> =
-                side.growing.keys().filter(|id| !side.fates.open.contains(id)).copied().collect();
+                side.growing.keys().filter(|id| !side.outcomes.open.contains(id)).copied().collect();
             for id in over {
                 let written = side.growing.remove(&id).expect("is there");
                 side.lengths.insert(id, written);
@@ -658,7 +658,7 @@ impl Pair {
         }
         for side in 0..self.sides.len() {
             let waits = self.sides[side].is_without_its_path();
-            let (own, peer) = (&self.sides[side].fates, &self.sides[1 - side].fates);
+            let (own, peer) = (&self.sides[side].outcomes, &self.sides[1 - side].outcomes);
             assert!(own.open.is_empty() || waits, "{:?} of side {side} do not end", own.open);
             let lost = own.delivered.difference(&peer.ended).next();
             assert!(lost.is_none(), "{lost:?} of side {side} was delivered and is nowhere");
@@ -677,7 +677,7 @@ impl Pair {
         self.run(Config::default().idle_timeout + Duration::from_secs(1));
         for side in &self.sides {
             assert!(side.endpoint.is_empty(), "something is left of two sessions that are over");
-            assert!(side.fates.open.is_empty(), "blocks outlive their session");
+            assert!(side.outcomes.open.is_empty(), "blocks outlive their session");
         }
     }
 }

@@ -16,7 +16,7 @@ use noq_proto::{
     TransportConfig, VarInt,
 };
 
-use super::{Input, TLS, fates::Fates, lies};
+use super::{Input, TLS, lies, outcomes::Outcomes};
 use crate::{
     Block, BlockOptions, Channel, Config, Endpoint, Event, Limits, NetPath, SessionId,
     sched::{self, BlockId},
@@ -57,7 +57,7 @@ pub fn session(input: &[u8]) {
         config.scheduler = Arc::new(|| Box::new(WithStalls));
     }
     let mut meeting = Meeting::new(config);
-    meeting.counts_fates = true;
+    meeting.counts_outcomes = true;
     meeting.settle(Duration::from_secs(1));
     let mut input = Input(input);
     while let Some(op) = input.byte() {
@@ -70,7 +70,7 @@ pub fn session(input: &[u8]) {
     meeting.settle(Duration::from_secs(120));
     meeting.check();
     assert!(meeting.honest.is_empty(), "something is left of a session whose peer is gone");
-    assert!(meeting.fates.open.is_empty(), "blocks outlive their session: {:?}", meeting.fates.open);
+    assert!(meeting.outcomes.open.is_empty(), "blocks outlive their session: {:?}", meeting.outcomes.open);
 }
 
 /// An honest server and a client that lies.
@@ -80,9 +80,9 @@ struct Meeting {
     session: Option<SessionId>,
     /// A block of the honest side that grows.
     open: Option<BlockId>,
-    fates: Fates,
+    outcomes: Outcomes,
     /// Whether all blocks of the honest side are sent by [`Self::step`].
-    counts_fates: bool,
+    counts_outcomes: bool,
     liar: noq_proto::Endpoint,
     handle: ConnectionHandle,
     connection: Connection,
@@ -118,8 +118,8 @@ impl Meeting {
             honest,
             session: None,
             open: None,
-            fates: Fates::default(),
-            counts_fates: false,
+            outcomes: Outcomes::default(),
+            counts_outcomes: false,
             liar,
             handle,
             connection,
@@ -258,7 +258,7 @@ impl Meeting {
             BlockOptions::new().deadline(Duration::from_millis(1 + deadline)).reliable(deadline % 3 != 0);
         // Full, or closed.
         if let Ok(id) = session.send(now, Block::with(vec![7; size], options)) {
-            self.fates.open.insert(id);
+            self.outcomes.open.insert(id);
         }
     }
 
@@ -269,7 +269,7 @@ impl Meeting {
         let Some(open) = self.open else {
             let deadline = Duration::from_millis(1 + size as u64);
             self.open = session.open(now, &BlockOptions::new().deadline(deadline)).ok();
-            self.fates.open.extend(self.open);
+            self.outcomes.open.extend(self.open);
             return;
         };
         // Too large, full, or ended: by its deadline or by a refusal that is a lie.
@@ -319,10 +319,10 @@ impl Meeting {
                 self.session = Some(id);
                 // The endpoint is asked for packets after it, and may forget a session whose last event it was.
                 events = true;
-                if event == Event::Connected && self.counts_fates {
-                    self.honest.session(id).expect("is up").report_fates(true);
+                if event == Event::Connected && self.counts_outcomes {
+                    self.honest.session(id).expect("is up").report_outcomes(true);
                 }
-                self.fates.on_event(&event);
+                self.outcomes.on_event(&event);
                 if let Event::Received(block) = event {
                     assert!(block.data.len() <= 20_000, "a block is larger than was agreed");
                 } else if let Event::Part(part) = event {
@@ -509,7 +509,7 @@ mod tests {
                 meeting.say(datagram);
             }
             meeting.settle(Duration::from_secs(1));
-            assert!(meeting.fates.ended.is_empty());
+            assert!(meeting.outcomes.ended.is_empty());
             let (now, id) = (meeting.now, meeting.session.expect("is up"));
             if is_by_peer {
                 meeting.connection.close(now, VarInt::from_u32(7), Bytes::new());
@@ -517,8 +517,8 @@ mod tests {
                 meeting.honest.session(id).expect("is up").close(now, 0, "");
             }
             meeting.settle(Duration::from_secs(1));
-            assert!(meeting.fates.closed);
-            assert_eq!(meeting.fates.ended, [BlockId(0), BlockId(1)].into());
+            assert!(meeting.outcomes.closed);
+            assert_eq!(meeting.outcomes.ended, [BlockId(0), BlockId(1)].into());
         }
     }
 

@@ -176,7 +176,7 @@ fn blocks_beyond_the_peers_credit_wait() {
 }
 
 #[test]
-fn an_unreliable_block_ends_when_its_last_byte_has_its_fate() {
+fn an_unreliable_block_ends_when_its_last_byte_has_its_outcome() {
     let mut outbox = outbox();
     outbox.send(0, with(2_000, BlockOptions::new().reliable(false))).unwrap();
     outbox.admit();
@@ -184,7 +184,7 @@ fn an_unreliable_block_ends_when_its_last_byte_has_its_fate() {
     assert_eq!(outbox.on_lost(BlockId(0), 0..1_000, PATH), None);
     let ended = outbox.on_acked(BlockId(0), 1_000..2_000, PATH, false).unwrap();
     assert_eq!((ended.ending, ended.acked), (Ending::Lost, 1_000));
-    assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH, false), None, "one fate");
+    assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH, false), None, "one outcome");
     assert_eq!((outbox.queued_bytes(), outbox.open_blocks()), (0, 0));
 }
 
@@ -280,9 +280,8 @@ fn small_blocks() -> Outbox {
     let mut outbox = outbox();
     outbox.queue.set_largest_symbol(Some(1_000));
     for id in 0..3 {
-        let data = with(300, BlockOptions::new().reliable(false));
-        let due = data.clone().deadline(Duration::from_millis(20));
-        outbox.send(0, if id == 1 { data } else { due }).unwrap();
+        let deadline = (id != 1).then_some(Duration::from_millis(20));
+        outbox.send(0, with(300, BlockOptions::new().reliable(false).deadline(deadline))).unwrap();
         outbox.admit();
         outbox.queue.mark_sent(BlockId(id), 0..300, PATH, 1);
     }
@@ -375,7 +374,7 @@ fn deadlines_come_in_order_and_end_with_the_block() {
     assert_eq!(outbox.overdue(10_000), Some(BlockId(1)));
     outbox.end(BlockId(1), Ending::Expired).unwrap();
     assert_eq!(outbox.next_deadline(), Some(20_000));
-    assert_eq!(outbox.end(BlockId(1), Ending::Expired), None, "one fate");
+    assert_eq!(outbox.end(BlockId(1), Ending::Expired), None, "one outcome");
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Pair {
                 while let Some(event) = self.ends[end].poll_event(id) {
                     if event == Event::Connected {
                         self.ids[end] = Some(id);
-                        self.ends[end].session(id).expect("is up").report_fates(true);
+                        self.ends[end].session(id).expect("is up").report_outcomes(true);
                     }
                     self.events[end].push(event);
                 }
@@ -166,7 +166,7 @@ fn ids_pass_2_to_the_32() {
         received.sort_unstable();
         assert!(received.into_iter().eq(first..first + 3_000), "blocks are missing, or there are others");
         let delivered =
-            |event: &&Event| matches!(event, Event::Finished { fate: BlockFate::Delivered { .. }, .. });
+            |event: &&Event| matches!(event, Event::Ended { outcome: Outcome::Delivered { .. }, .. });
         assert_eq!(pair.events[end].iter().filter(delivered).count(), 3_000);
         assert_eq!(pair.closed(end), None);
     }

@@ -40,7 +40,7 @@ use squall_sched::{
 };
 
 use crate::{
-    Block, BlockFate, Channel, CloseReason, Config, Event, Missed, Priority, SendError, SessionStats,
+    Block, Channel, CloseReason, Config, Event, Missed, Outcome, Priority, SendError, SessionStats,
     WeightError,
     feedback::Reporter,
     inbox::{Inbox, Stalls},
@@ -138,8 +138,8 @@ pub struct Session {
     /// The path that the datagrams inside noq are meant for.
     batch_path: PathId,
     notices: Notices,
-    /// Whether fates of blocks become events.
-    reports_fates: bool,
+    /// Whether outcomes of blocks become events.
+    reports_outcomes: bool,
     /// What the inbox held when the session ended.
     left: VecDeque<Event>,
     /// [`Event::Closed`] is still to be taken.
@@ -227,7 +227,7 @@ impl Session {
             duties: Duties::new(),
             batch_path: PathId(0),
             notices: Notices::new(config.limits.open_blocks),
-            reports_fates: false,
+            reports_outcomes: false,
             left: VecDeque::new(),
             end_due: false,
             stats: SessionStats::default(),
@@ -246,11 +246,11 @@ impl Session {
         session
     }
 
-    /// Has the fate of every block that ends from now on reported by [`Event::Finished`], or not.
-    /// Default: not. Of fates that are not fetched, the oldest beyond [`Limits::open_blocks`](crate::Limits)
-    /// are dropped and counted in [`SessionStats::fates_dropped`].
-    pub fn report_fates(&mut self, on: bool) {
-        self.reports_fates = on;
+    /// Has the outcome of every block that ends from now on reported by [`Event::Ended`], or not.
+    /// Default: not. Of outcomes that are not fetched, the oldest beyond [`Limits::open_blocks`](crate::Limits)
+    /// are dropped and counted in [`SessionStats::outcomes_dropped`].
+    pub fn report_outcomes(&mut self, on: bool) {
+        self.reports_outcomes = on;
     }
 
     /// Hands a block over for sending.
@@ -277,7 +277,7 @@ impl Session {
         }
     }
 
-    /// Takes a block back. It ends with [`BlockFate::Cancelled`], unless it had ended before.
+    /// Takes a block back. It ends with [`Outcome::Cancelled`], unless it had ended before.
     pub fn cancel(&mut self, now: Instant, id: BlockId) {
         let now = self.micros(now);
         self.end_block(now, id, Ending::Cancelled("taken back by the application"));
@@ -450,21 +450,21 @@ impl Session {
             Ending::SessionClosed => &mut self.stats.blocks_closed,
         };
         *counter += 1;
-        let fate = match ended.ending {
+        let outcome = match ended.ending {
             Ending::Delivered => {
                 self.stats.bytes_delivered += u64::from(meta.len);
                 let waited = ended.fully_sent.unwrap_or(now).saturating_sub(meta.submitted);
                 let over = per_path(&ended.over);
-                BlockFate::Delivered { at: self.instant(now), waited: Duration::from_micros(waited), over }
+                Outcome::Delivered { at: self.instant(now), waited: Duration::from_micros(waited), over }
             }
-            Ending::Expired => BlockFate::Expired { acked },
-            Ending::Lost => BlockFate::Lost { acked },
-            Ending::Cancelled(reason) => BlockFate::Cancelled { reason },
-            Ending::Refused(reason) => BlockFate::Refused(reason),
-            Ending::SessionClosed => BlockFate::SessionClosed,
+            Ending::Expired => Outcome::Expired { acked },
+            Ending::Lost => Outcome::Lost { acked },
+            Ending::Cancelled(reason) => Outcome::Cancelled { reason },
+            Ending::Refused(reason) => Outcome::Refused(reason),
+            Ending::SessionClosed => Outcome::SessionClosed,
         };
-        if self.reports_fates {
-            self.notices.push(Event::Finished { id: meta.id, fate });
+        if self.reports_outcomes {
+            self.notices.push(Event::Ended { id: meta.id, outcome });
         }
         self.sched_events.push(SchedEvent::Done { block: meta.id, delivered });
         self.duties.schedule();

@@ -7,11 +7,11 @@ use crate::Event;
 /// Path events that wait at most: paths may change for as long as the application takes nothing.
 const MAX_PATH_EVENTS: usize = 256;
 
-/// A queue that an application may leave unread: of fates and of path events the oldest make way.
+/// A queue that an application may leave unread: of outcomes and of path events the oldest make way.
 #[derive(Debug)]
 pub(super) struct Notices {
     queue: VecDeque<Event>,
-    fates: Bounded,
+    outcomes: Bounded,
     paths: Bounded,
 }
 
@@ -25,18 +25,18 @@ struct Bounded {
 }
 
 impl Notices {
-    /// `fates` bounds the fates that wait. As many blocks may end in one instant as may be open.
-    pub(super) fn new(fates: usize) -> Self {
+    /// `outcomes` bounds the outcomes that wait. As many blocks may end in one instant as may be open.
+    pub(super) fn new(outcomes: usize) -> Self {
         let bounded = |most, is_one| Bounded { most, waiting: 0, dropped: 0, is_one };
         Self {
             queue: VecDeque::new(),
-            fates: bounded(fates.max(1), |event| matches!(event, Event::Finished { .. })),
+            outcomes: bounded(outcomes.max(1), |event| matches!(event, Event::Ended { .. })),
             paths: bounded(MAX_PATH_EVENTS, |event| matches!(event, Event::Path(..))),
         }
     }
 
     pub(super) fn push(&mut self, event: Event) {
-        for kind in [&mut self.fates, &mut self.paths] {
+        for kind in [&mut self.outcomes, &mut self.paths] {
             if (kind.is_one)(&event) {
                 kind.make_room(&mut self.queue);
                 kind.waiting += 1;
@@ -52,7 +52,7 @@ impl Notices {
 
     pub(super) fn pop(&mut self) -> Option<Event> {
         let event = self.queue.pop_front()?;
-        for kind in [&mut self.fates, &mut self.paths] {
+        for kind in [&mut self.outcomes, &mut self.paths] {
             kind.waiting -= usize::from((kind.is_one)(&event));
         }
         Some(event)
@@ -66,9 +66,9 @@ impl Notices {
         while self.pop().is_some() {}
     }
 
-    /// Fates and path events that made way for later ones.
+    /// Outcomes and path events that made way for later ones.
     pub(super) fn dropped(&self) -> (u64, u64) {
-        (self.fates.dropped, self.paths.dropped)
+        (self.outcomes.dropped, self.paths.dropped)
     }
 }
 
@@ -89,27 +89,30 @@ mod tests {
     use squall_sched::{BlockId, PathId};
 
     use super::*;
-    use crate::{BlockFate, PathChange};
+    use crate::{Outcome, PathChange};
 
-    fn fate(id: u64) -> Event {
-        Event::Finished { id: BlockId(id), fate: BlockFate::SessionClosed }
+    fn outcome(id: u64) -> Event {
+        Event::Ended { id: BlockId(id), outcome: Outcome::SessionClosed }
     }
 
     #[test]
     fn the_oldest_of_a_kind_makes_way_and_is_counted() {
         let mut notices = Notices::new(2);
         notices.push(Event::Path(PathId(0), PathChange::Down));
-        (0..4).for_each(|id| notices.push(fate(id)));
+        (0..4).for_each(|id| notices.push(outcome(id)));
         notices.push_first(Event::Connected);
         assert_eq!(notices.dropped(), (2, 0));
         let left: Vec<Event> = std::iter::from_fn(|| notices.pop()).collect();
-        assert_eq!(left, [Event::Connected, Event::Path(PathId(0), PathChange::Down), fate(2), fate(3)]);
+        assert_eq!(
+            left,
+            [Event::Connected, Event::Path(PathId(0), PathChange::Down), outcome(2), outcome(3)]
+        );
         (0..3).for_each(|_| notices.push(Event::Path(PathId(0), PathChange::Down)));
         (0..MAX_PATH_EVENTS).for_each(|_| notices.push(Event::Path(PathId(1), PathChange::Down)));
         assert_eq!(notices.dropped(), (2, 3));
         notices.clear();
         assert!(notices.is_empty());
-        (0..2).for_each(|id| notices.push(fate(id)));
+        (0..2).for_each(|id| notices.push(outcome(id)));
         assert_eq!(notices.dropped(), (2, 3), "what was taken leaves room");
     }
 }

@@ -10,9 +10,9 @@ use crate::{NetPath, PathStats, SessionStats, path::one_way_delays};
 impl Session {
     /// Counters of the session.
     pub fn stats(&self) -> SessionStats {
-        let (fates_dropped, path_events_dropped) = self.notices.dropped();
+        let (outcomes_dropped, path_events_dropped) = self.notices.dropped();
         SessionStats {
-            fates_dropped,
+            outcomes_dropped,
             path_events_dropped,
             queued_bytes: self.outbox.queued_bytes(),
             open_blocks: self.outbox.open_blocks(),

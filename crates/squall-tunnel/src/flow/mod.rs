@@ -30,7 +30,7 @@ pub(crate) use self::{
 use crate::{
     clock::{Clock, lock, micros},
     config::{End, FlowConfig, MAX_THEIR_LATENCY},
-    counters::{Fate, FlowCounters},
+    counters::{FlowCounters, Outcome},
     frame::Frame,
     journal::{Journal, Kind},
     limiter::Throttle,
@@ -229,11 +229,11 @@ impl Flow {
     }
 
     /// A block ended that no session had accepted.
-    fn not_taken(&self, class: Class, stamp: Micros, fate: Fate, bytes: usize) {
-        self.counters.ended(class, fate, bytes);
+    fn not_taken(&self, class: Class, stamp: Micros, outcome: Outcome, bytes: usize) {
+        self.counters.ended(class, outcome, bytes);
         if let Some(reasons) = &self.reasons {
             let latency = micros(self.config().latency_or_default());
-            reasons.not_taken((class, stamp, latency), fate, bytes, self.clock.now());
+            reasons.not_taken((class, stamp, latency), outcome, bytes, self.clock.now());
         }
     }
 
@@ -250,11 +250,11 @@ impl Flow {
     }
 
     /// A block that the session had accepted has ended.
-    fn ended(&self, class: Class, fate: Fate, bytes: usize) {
+    fn ended(&self, class: Class, outcome: Outcome, bytes: usize) {
         if self.pending.fetch_sub(1, Relaxed) == 1 {
             self.idle.notify_one();
         }
-        self.counters.ended(class, fate, bytes);
+        self.counters.ended(class, outcome, bytes);
     }
 
     /// A session delivered a part of the flow.

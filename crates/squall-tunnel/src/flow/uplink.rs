@@ -12,8 +12,8 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockFate, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, SendError,
-    Session, WriteError,
+    Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, SendError, Session,
+    WriteError,
 };
 use squall_units::Micros;
 use tokio::sync::Notify;
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use super::Flow;
 use crate::{
     clock::{lock, micros},
-    counters::Fate,
+    counters::Outcome,
     frame::Frame,
     media::Class,
     tenants::meter::Direction,
@@ -116,17 +116,17 @@ impl SessionSender {
         self.session.set_in_parts(Channel::new(channel), true);
     }
 
-    fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Fate> {
+    fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Outcome> {
         self.session.try_send(Block::with(data, options.clone())).map_err(|error| match error {
-            SendError::Closed => Fate::Closed,
-            _ => Fate::Overflow,
+            SendError::Closed => Outcome::Closed,
+            _ => Outcome::Overflow,
         })
     }
 
-    fn open(&self, options: &BlockOptions) -> Result<BlockWriter, Fate> {
+    fn open(&self, options: &BlockOptions) -> Result<BlockWriter, Outcome> {
         self.session.try_open(options).map_err(|error| match error {
-            OpenError::Closed => Fate::Closed,
-            _ => Fate::Overflow,
+            OpenError::Closed => Outcome::Closed,
+            _ => Outcome::Overflow,
         })
     }
 }
@@ -137,7 +137,7 @@ struct Growing {
     class: Class,
     stamp: Micros,
     bytes: usize,
-    writer: Result<BlockWriter, Fate>,
+    writer: Result<BlockWriter, Outcome>,
     recorder: Option<Arc<Recorder>>,
 }
 
@@ -151,9 +151,9 @@ impl Growing {
         let added = if ends { writer.try_append_last(data) } else { writer.try_append(data) };
         let is_taken = added.is_ok();
         if let Err(WriteError::Full(_) | WriteError::TooLarge { .. }) = added {
-            // The written bytes count with the fate of the block, the rest as overflow.
+            // The written bytes count with the outcome of the block, the rest as overflow.
             let (class, stamp) = (self.class, self.stamp);
-            let rest = Self { class, stamp, bytes: len, writer: Err(Fate::Overflow), recorder: None };
+            let rest = Self { class, stamp, bytes: len, writer: Err(Outcome::Overflow), recorder: None };
             let mut written = mem::replace(self, rest);
             written.bytes -= len;
             written.end(flow);
@@ -164,16 +164,16 @@ impl Growing {
     fn end(self, flow: &Arc<Flow>) {
         let Self { class, stamp, bytes, writer, recorder } = self;
         match writer.map(BlockWriter::finish) {
-            Ok(Ok(handle)) => count_fate(flow, class, bytes, handle, recorder),
+            Ok(Ok(handle)) => count_outcome(flow, class, bytes, handle, recorder),
             // An empty block, which none is.
-            Ok(Err(_)) => flow.ended(class, Fate::Cancelled, bytes),
-            Err(fate) => flow.not_taken(class, stamp, fate, bytes),
+            Ok(Err(_)) => flow.ended(class, Outcome::Cancelled, bytes),
+            Err(outcome) => flow.not_taken(class, stamp, outcome, bytes),
         }
     }
 }
 
-/// Counts a block once its fate is known.
-fn count_fate(
+/// Counts a block once its outcome is known.
+fn count_outcome(
     flow: &Arc<Flow>,
     class: Class,
     bytes: usize,
@@ -183,20 +183,20 @@ fn count_fate(
     let (flow, block) = (flow.clone(), handle.id().0);
     tokio::spawn(async move {
         let mut delivered_at = None;
-        let fate = match handle.await {
-            BlockFate::Delivered { at, .. } => {
+        let outcome = match handle.await {
+            squall::Outcome::Delivered { at, .. } => {
                 delivered_at = Some(at);
-                Fate::Delivered
+                Outcome::Delivered
             }
-            BlockFate::Expired { .. } => Fate::Expired,
-            BlockFate::Lost { .. } => Fate::Lost,
-            BlockFate::Cancelled { .. } => Fate::Cancelled,
-            BlockFate::Refused(_) => Fate::Refused,
-            _ => Fate::Closed,
+            squall::Outcome::Expired { .. } => Outcome::Expired,
+            squall::Outcome::Lost { .. } => Outcome::Lost,
+            squall::Outcome::Cancelled { .. } => Outcome::Cancelled,
+            squall::Outcome::Refused(_) => Outcome::Refused,
+            _ => Outcome::Closed,
         };
-        flow.ended(class, fate, bytes);
+        flow.ended(class, outcome, bytes);
         if let Some(recorder) = recorder {
-            recorder.end(block, fate, delivered_at, bytes);
+            recorder.end(block, outcome, delivered_at, bytes);
         }
     });
 }
@@ -315,7 +315,7 @@ impl SendQueue {
         }
         let full = !continues && self.waiting.len() >= flow.config().max_pending;
         if full || self.waiting_bytes + frame.len() > MAX_WAITING {
-            flow.not_taken(frame.class, frame.stamp, Fate::Overflow, frame.len());
+            flow.not_taken(frame.class, frame.stamp, Outcome::Overflow, frame.len());
             return;
         }
         self.waiting_bytes += frame.len();
@@ -331,7 +331,7 @@ impl SendQueue {
         while self.waiting.front().is_some_and(|frame| frame.stamp.saturating_add(latency) <= now) {
             let Some(frame) = self.waiting.pop_front() else { return };
             self.waiting_bytes -= frame.len();
-            flow.not_taken(frame.class, frame.stamp, Fate::Unsent, frame.len());
+            flow.not_taken(frame.class, frame.stamp, Outcome::Unsent, frame.len());
         }
     }
 }
@@ -394,8 +394,8 @@ impl Uplink {
         });
         let is_taken = sent.is_ok();
         match sent {
-            Ok(handle) => count_fate(flow, class, bytes, handle, self.sender.recorder.clone()),
-            Err(fate) => flow.not_taken(class, stamp, fate, bytes),
+            Ok(handle) => count_outcome(flow, class, bytes, handle, self.sender.recorder.clone()),
+            Err(outcome) => flow.not_taken(class, stamp, outcome, bytes),
         }
         is_taken
     }
@@ -416,9 +416,9 @@ impl Uplink {
             // The block is cancelled. The other end learns that, so its number is used.
             Ok((_, Err(_))) => {
                 flow.pending.fetch_sub(1, Relaxed);
-                Err(Fate::Overflow)
+                Err(Outcome::Overflow)
             }
-            Err(fate) => Err(fate),
+            Err(outcome) => Err(outcome),
         };
         (Growing { class, stamp, bytes, writer, recorder: self.sender.recorder.clone() }, is_taken)
     }
@@ -429,13 +429,13 @@ impl Uplink {
         &self,
         flow: &Arc<Flow>,
         frame: Frame,
-        send: impl FnOnce(&BlockOptions, Bytes) -> Result<(BlockId, T), Fate>,
-    ) -> Result<T, Fate> {
+        send: impl FnOnce(&BlockOptions, Bytes) -> Result<(BlockId, T), Outcome>,
+    ) -> Result<T, Outcome> {
         if flow.pending.load(Relaxed) >= flow.config().max_pending {
-            return Err(Fate::Overflow);
+            return Err(Outcome::Overflow);
         }
         let (class, stamp) = (frame.class, frame.stamp);
-        let options = flow.options(&frame, stamp, self.channel).ok_or(Fate::Unsent)?;
+        let options = flow.options(&frame, stamp, self.channel).ok_or(Outcome::Unsent)?;
         let mut numbers = lock(&self.sender.numbers);
         let (next, last) = numbers.entry(self.channel).or_default();
         let since_last = last.map_or(0, |last| stamp.saturating_sub(last));

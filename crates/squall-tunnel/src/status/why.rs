@@ -45,7 +45,7 @@ pub struct StoryStatus {
     pub bytes: u64,
     /// Its latency in milliseconds: the time that it had.
     pub latency_ms: u64,
-    /// `slow`, delivered after more than half of its latency; `late`; `missing`; or its fate as in
+    /// `slow`, delivered after more than half of its latency; `late`; `missing`; or its outcome as in
     /// [`SentStatus`](super::SentStatus).
     pub outcome: String,
     /// The cause in one sentence.

@@ -164,7 +164,7 @@ async fn a_picture_whose_task_panics_ends_with_the_next_block() {
     pair.entry.reload(pair.config.clone()).expect("is taken");
     pair.carries().await;
     let status = Pair::until(&pair.entry, |status| status.flows[0].pending == 0).await;
-    assert_eq!(status.flows[0].sent["reference"].fates["delivered"].blocks, 1);
+    assert_eq!(status.flows[0].sent["reference"].outcomes["delivered"].blocks, 1);
     pair.entry.stop().await;
     pair.exit.stop().await;
 }

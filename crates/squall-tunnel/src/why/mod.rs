@@ -26,7 +26,7 @@ use self::{
 };
 use crate::{
     clock::{Clock, lock},
-    counters::Fate,
+    counters::Outcome,
     media::Class,
     reorder::Absence,
     status::{ShareStatus, StoryStatus},
@@ -50,12 +50,12 @@ impl Reasons {
     pub(crate) fn not_taken(
         &self,
         (class, stamp, latency): (Class, Micros, Micros),
-        fate: Fate,
+        outcome: Outcome,
         bytes: usize,
         now: Micros,
     ) {
         let story = Story::new(class, stamp, latency, 0, None);
-        lock(&self.0).stories.end(story, fate.name(), bytes as u64, now);
+        lock(&self.0).stories.end(story, outcome.name(), bytes as u64, now);
     }
 
     /// Blocks of the other end did not leave here.
@@ -102,7 +102,7 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     block: u64,
-    fate: Fate,
+    outcome: Outcome,
     at: Micros,
     bytes: usize,
 }
@@ -128,13 +128,13 @@ impl Recorder {
     }
 
     /// A block has ended.
-    pub(crate) fn end(&self, block: u64, fate: Fate, at: Option<Instant>, bytes: usize) {
+    pub(crate) fn end(&self, block: u64, outcome: Outcome, at: Option<Instant>, bytes: usize) {
         let at = at.map_or_else(|| self.clock.now(), |at| self.clock.at(at));
         let state = &mut *lock(&self.state);
         if !state.open.contains_key(&block) {
             return;
         }
-        let ended = Ended { block, fate, at, bytes };
+        let ended = Ended { block, outcome, at, bytes };
         if state.is_closed { state.finish(ended) } else { state.ended.push(ended) }
     }
 
@@ -223,13 +223,13 @@ impl State {
     }
 
     /// Keeps the story of a block unless it was delivered quickly.
-    fn finish(&mut self, Ended { block, fate, at, bytes }: Ended) {
+    fn finish(&mut self, Ended { block, outcome, at, bytes }: Ended) {
         let Some((reasons, story)) = self.open.remove(&block) else { return };
         let took = at.saturating_sub(story.stamp).saturating_sub(self.one_way);
-        let outcome = match fate {
-            Fate::Delivered if took > story.latency => "late",
-            Fate::Delivered if took > story.latency / 2 => "slow",
-            Fate::Delivered => return,
+        let outcome = match outcome {
+            Outcome::Delivered if took > story.latency => "late",
+            Outcome::Delivered if took > story.latency / 2 => "slow",
+            Outcome::Delivered => return,
             other => other.name(),
         };
         lock(&reasons.0).stories.end(story, outcome, bytes as u64, at);

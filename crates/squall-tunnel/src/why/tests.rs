@@ -29,8 +29,8 @@ fn recorder() -> (Recorder, Arc<Reasons>) {
     (recorder, reasons)
 }
 
-fn end(recorder: &Recorder, fate: Fate, at: Micros) {
-    lock(&recorder.state).finish(Ended { block: 4, fate, at, bytes: 5_000 });
+fn end(recorder: &Recorder, outcome: Outcome, at: Micros) {
+    lock(&recorder.state).finish(Ended { block: 4, outcome, at, bytes: 5_000 });
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn decisions_and_losses_of_a_block_are_in_order() {
     ];
     // Times of the session count from 10 ms.
     lock(&recorder.state).add(10 * MS, decisions, vec![loss(40 * MS, 4), loss(41 * MS, 5)]);
-    end(&recorder, Fate::Expired, 310 * MS);
+    end(&recorder, Outcome::Expired, 310 * MS);
     let stories = reasons.stories();
     let [story] = &stories[..] else { panic!("{stories:?}") };
     let steps: Vec<_> = story.steps.iter().map(|step| (step.at_us / MS, &*step.what, &*step.path)).collect();
@@ -76,7 +76,7 @@ fn only_slow_and_undelivered_blocks_have_stories() {
     for (at, outcome) in [(100, None), (200, Some("slow")), (400, Some("late"))] {
         let (recorder, reasons) = recorder();
         lock(&recorder.state).one_way = 20 * MS;
-        end(&recorder, Fate::Delivered, at * MS);
+        end(&recorder, Outcome::Delivered, at * MS);
         assert_eq!(reasons.stories().first().map(|story| &*story.outcome), outcome, "{at} ms");
         assert!(lock(&recorder.state).open.is_empty());
     }
@@ -91,7 +91,7 @@ fn open_blocks_are_bounded() {
     assert_eq!(lock(&recorder.state).open.len(), MAX_OPEN);
     recorder.close();
     for block in 0..2 * MAX_OPEN as u64 {
-        recorder.end(100 + block, Fate::Closed, None, 10);
+        recorder.end(100 + block, Outcome::Closed, None, 10);
     }
     assert_eq!(lock(&recorder.state).open.len(), 1, "that without an end");
 }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockFate, BlockOptions, Channel, Event, OpenError, PathChange, Priority, Received, SendError,
+    Block, BlockOptions, Channel, Event, OpenError, Outcome, PathChange, Priority, Received, SendError,
     sched::BlockId,
 };
 use squall_units::Micros;
@@ -18,7 +18,7 @@ use crate::flow::Flow;
 use crate::offer::Offer;
 use crate::result::{LostReason, PathAlert, Recorder, RunResult};
 use crate::scenario::Scenario;
-use crate::traffic::{Outcome, Pace};
+use crate::traffic::{self, Pace};
 use crate::variant::Variant;
 use crate::world::Side;
 
@@ -305,8 +305,8 @@ impl Application {
         self.take_arrivals(world, side);
         match event {
             Event::Received(block) => self.on_received(world.now() - self.start, other(side), &block),
-            Event::Finished { id, fate } => {
-                self.on_finished(world.now() - self.start, side, id, &fate);
+            Event::Ended { id, outcome } => {
+                self.on_finished(world.now() - self.start, side, id, &outcome);
                 self.refill(world, side);
             }
             Event::Writable => self.refill(world, side),
@@ -375,23 +375,23 @@ impl Application {
         self.news |= source.wake();
     }
 
-    fn on_finished(&mut self, at_us: u64, side: Side, id: BlockId, fate: &BlockFate) {
+    fn on_finished(&mut self, at_us: u64, side: Side, id: BlockId, outcome: &Outcome) {
         let Some(sent) = self.blocks[side as usize].get_mut(&id) else { return };
         let source = &mut self.sources[sent.flow];
         source.queued -= sent.size;
-        source.generator.on_ended(sent.index, at_us, matches!(fate, BlockFate::Delivered { .. }));
+        source.generator.on_ended(sent.index, at_us, matches!(outcome, Outcome::Delivered { .. }));
         self.news |= source.wake();
-        let why = match fate {
-            BlockFate::Delivered { waited, .. } => {
+        let why = match outcome {
+            Outcome::Delivered { waited, .. } => {
                 if !sent.request {
                     self.recorder.flows[sent.flow].on_waited(id.0, waited.as_micros() as u64);
                 }
                 None
             }
-            BlockFate::Expired { .. } => Some(LostReason::Expired),
+            Outcome::Expired { .. } => Some(LostReason::Expired),
             // An unreliable block of which something was lost is worthless and cancelled.
-            BlockFate::Lost { .. } | BlockFate::Cancelled { .. } => Some(LostReason::Cancelled),
-            BlockFate::Refused(_) => Some(LostReason::Refused),
+            Outcome::Lost { .. } | Outcome::Cancelled { .. } => Some(LostReason::Cancelled),
+            Outcome::Refused(_) => Some(LostReason::Refused),
             _ => Some(LostReason::Closed),
         };
         if let Some(why) = why.filter(|_| !sent.request) {
@@ -424,7 +424,7 @@ impl Application {
             result.extra.insert("session ended".to_owned(), reason.as_str().into());
         }
         for (flow, source) in result.flows.iter_mut().zip(&self.sources) {
-            let Outcome { playback, perceived_ratio, pictures, arrivals_us } =
+            let traffic::Outcome { playback, perceived_ratio, pictures, arrivals_us } =
                 source.generator.outcome(end_us);
             // A player of the flow's own counts, not the one that its pictures are shown to.
             flow.playback = playback.or(flow.playback.take());

@@ -224,7 +224,7 @@ struct Live {
     /// The time of what happens now.
     now: Instant,
     give: mpsc::UnboundedSender<Happened>,
-    /// Tasks that wait for events and fates.
+    /// Tasks that wait for events and outcomes.
     tasks: JoinSet<()>,
     growing: [HashMap<BlockId, BlockWriter>; 2],
     /// The links at this sample.
@@ -274,13 +274,13 @@ impl Live {
         });
     }
 
-    /// Passes on the fate of a block.
-    fn await_fate(&mut self, side: Side, handle: BlockHandle) {
+    /// Passes on the outcome of a block.
+    fn await_outcome(&mut self, side: Side, handle: BlockHandle) {
         let give = self.give.clone();
         self.tasks.spawn(async move {
             let id = handle.id();
-            let fate = handle.await;
-            let _ = give.send((Instant::now(), side, Event::Finished { id, fate }));
+            let outcome = handle.await;
+            let _ = give.send((Instant::now(), side, Event::Ended { id, outcome }));
         });
         // Those that are over.
         while self.tasks.try_join_next().is_some() {}
@@ -411,7 +411,7 @@ impl Ends for Live {
     fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError> {
         let handle = self.sessions[side as usize].try_send(block)?;
         let id = handle.id();
-        self.await_fate(side, handle);
+        self.await_outcome(side, handle);
         Ok(id)
     }
 
@@ -426,8 +426,8 @@ impl Ends for Live {
         let Some(mut writer) = self.growing[side as usize].remove(&block) else { return };
         match writer.try_append(data) {
             Ok(()) if !is_last => _ = self.growing[side as usize].insert(block, writer),
-            Ok(()) => _ = writer.finish().map(|handle| self.await_fate(side, handle)),
-            Err(_) => self.await_fate(side, writer.cancel()),
+            Ok(()) => _ = writer.finish().map(|handle| self.await_outcome(side, handle)),
+            Err(_) => self.await_outcome(side, writer.cancel()),
         }
     }
 

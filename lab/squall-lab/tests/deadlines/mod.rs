@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, BlockOptions, Config, CongestionControl, Event, LabConfig, Missed,
+    Block, BlockOptions, Config, CongestionControl, Event, LabConfig, Missed, Outcome,
     sched::{BlockId, Context, Decision, Profile, Scheduler, schedulers::minrtt::MinRtt},
 };
 
@@ -20,13 +20,13 @@ fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
     );
     let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));
     stage.run_for(2_000_000);
-    let fates = stage.fates(Side::Server);
+    let outcomes = stage.outcomes(Side::Server);
     assert!(
-        matches!(fates[0], (i, BlockFate::Expired { acked }) if i == id && acked > 10_000 && acked < 60_000)
+        matches!(outcomes[0], (i, Outcome::Expired { acked }) if i == id && acked > 10_000 && acked < 60_000)
     );
-    assert!(matches!(fates[1], (i, BlockFate::Delivered { .. }) if i == next));
+    assert!(matches!(outcomes[1], (i, Outcome::Delivered { .. }) if i == next));
     assert_eq!(stage.missed(Side::Client), [(id, Missed::Expired)]);
-    let at = stage.events.iter().find(|(_, s, e)| *s == Side::Server && matches!(e, Event::Finished { .. }));
+    let at = stage.events.iter().find(|(_, s, e)| *s == Side::Server && matches!(e, Event::Ended { .. }));
     // With 20 ms and a queue ahead, what leaves after this would be late.
     assert!((1_200_000..1_280_000).contains(&at.unwrap().0), "{at:?}");
 }
@@ -66,8 +66,8 @@ fn late_blocks(expire: bool, congestion: &CongestionControl) -> (Vec<u8>, usize)
     let received = stage.received(Side::Client).inspect(|block| assert_eq!(block.deadline, None));
     let received = received.map(|block| block.data[0]).collect();
     let missed = stage.missed(Side::Client).len();
-    let is_missed = |(_, fate): &&(BlockId, BlockFate)| !matches!(fate, BlockFate::Delivered { .. });
-    (received, missed + stage.fates(Side::Server).iter().filter(is_missed).count())
+    let is_missed = |(_, outcome): &&(BlockId, Outcome)| !matches!(outcome, Outcome::Delivered { .. });
+    (received, missed + stage.outcomes(Side::Server).iter().filter(is_missed).count())
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_cannot_be_in_time_stays_where_the_scheduler_judges_deadlines() {
         }
         stage.run_for(1_000_000);
         let is_end = |(_, side, event): &&(u64, Side, Event)| {
-            *side == Side::Server && matches!(event, Event::Finished { fate: BlockFate::Expired { .. }, .. })
+            *side == Side::Server && matches!(event, Event::Ended { outcome: Outcome::Expired { .. }, .. })
         };
         stage.events.iter().filter(is_end).map(|(at, ..)| (at - offered) / 1_000).collect::<Vec<_>>()
     };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use squall_lab::world::{Side, World};
 use squall_net::PathConfig;
 use squall_proto::{
-    Block, BlockFate, CloseReason, Config, Event, Missed, PathChange, PathStats, Received,
+    Block, CloseReason, Config, Event, Missed, Outcome, PathChange, PathStats, Received,
     sched::{BlockId, PathId, schedulers::minrtt::MinRtt},
 };
 use squall_units::Micros;
@@ -75,10 +75,10 @@ impl Stage {
         })
     }
 
-    pub(crate) fn fates(&self, side: Side) -> Vec<(BlockId, BlockFate)> {
+    pub(crate) fn outcomes(&self, side: Side) -> Vec<(BlockId, Outcome)> {
         let own = self.events.iter().filter(|(_, s, _)| *s == side);
         own.filter_map(|(_, _, event)| match event {
-            Event::Finished { id, fate } => Some((*id, fate.clone())),
+            Event::Ended { id, outcome } => Some((*id, outcome.clone())),
             _ => None,
         })
         .collect()

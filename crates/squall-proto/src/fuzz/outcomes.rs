@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{BlockFate, Event, Missed, sched::BlockId};
+use crate::{Event, Missed, Outcome, sched::BlockId};
 
 /// What one application sent and received.
 #[derive(Default)]
-pub(super) struct Fates {
+pub(super) struct Outcomes {
     /// Blocks of its own that have not ended.
     pub(super) open: BTreeSet<BlockId>,
     /// Those that the peer has whole, as their acknowledgements say.
@@ -21,14 +21,14 @@ pub(super) struct Fates {
     pub(super) closed: bool,
 }
 
-impl Fates {
+impl Outcomes {
     /// Takes in an event.
     pub(super) fn on_event(&mut self, event: &Event) {
         assert!(!self.closed || arrives(event), "an event follows the last: {event:?}");
         match event {
-            Event::Finished { id, fate } => {
-                assert!(self.open.remove(id), "block {id:?} ends twice, or was never sent: {fate:?}");
-                if matches!(fate, BlockFate::Delivered { .. }) {
+            Event::Ended { id, outcome } => {
+                assert!(self.open.remove(id), "block {id:?} ends twice, or was never sent: {outcome:?}");
+                if matches!(outcome, Outcome::Delivered { .. }) {
                     self.delivered.insert(*id);
                 }
             }
