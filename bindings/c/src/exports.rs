@@ -437,7 +437,7 @@ pub unsafe extern "C" fn squall_get_paths(
             (memory::places(paths, room.min(SQUALL_MAX_PATHS))?, memory::variable("count", count)?)
         };
         let session = handle::session(session)?.session.up()?;
-        let (all, capacity) = (session.path_stats(), session.capacity());
+        let (all, capacity) = (session.paths(), session.capacity());
         for (index, info) in all.iter().enumerate() {
             places.write(index, &convert::path(info, &capacity));
         }
@@ -477,6 +477,12 @@ pub unsafe extern "C" fn squall_set_interfaces(
     })
 }
 
+/// An interface of a session.
+fn interface(session: types::Session, name: &str) -> Result<squall::InterfaceHandle, Failure> {
+    let found = handle::session(session)?.session.up()?.interface(name);
+    found.map_err(Failure::of(Code::ErrorInterface))
+}
+
 /// Declares the bytes of an interface, given by name or by local address, to cost money or not. The setting is announced to the
 /// peer: schedulers at both ends see it.
 ///
@@ -490,8 +496,8 @@ pub unsafe extern "C" fn squall_set_metered(
     guard(|| {
         // SAFETY: as the header says.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
-        let set = handle::session(session)?.session.up()?.set_metered(name, metered != 0);
-        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+        interface(session, name)?.set_metered(metered != 0);
+        Ok(Code::Ok)
     })
 }
 
@@ -509,8 +515,8 @@ pub unsafe extern "C" fn squall_set_budget(
         // SAFETY: as the header says.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
         let budget = Some(bytes).filter(|bytes| *bytes != SQUALL_NO_LIMIT);
-        let set = handle::session(session)?.session.up()?.set_budget(name, budget);
-        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+        interface(session, name)?.set_budget(budget);
+        Ok(Code::Ok)
     })
 }
 
@@ -526,8 +532,8 @@ pub unsafe extern "C" fn squall_set_role(
     guard(|| {
         // SAFETY: as the header says.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
-        let set = handle::session(session)?.session.up()?.set_role(name, convert::role(role)?);
-        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+        interface(session, name)?.set_role(convert::role(role)?);
+        Ok(Code::Ok)
     })
 }
 
@@ -549,8 +555,8 @@ pub unsafe extern "C" fn squall_set_rate_limit(
             let limit = RateLimit::new(rate);
             if burst > 0 { RateLimit { burst, ..limit } } else { limit }
         });
-        let set = handle::session(session)?.session.up()?.set_rate_limit(name, limit);
-        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+        interface(session, name)?.set_rate_limit(limit);
+        Ok(Code::Ok)
     })
 }
 

@@ -28,7 +28,8 @@ impl Radios {
         let unknown = Failure::of(Code::ErrorInterface);
         let mut radios = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((age, reading)) = reading else {
-            session.set_signal(interface, None).map_err(unknown)?;
+            session.set_signal(interface, None);
+            session.interface(interface).map_err(unknown)?;
             radios.remove(interface);
             return Ok(());
         };
@@ -40,7 +41,8 @@ impl Radios {
                 ));
             }
             let (publisher, subscriber) = board();
-            session.set_signal(interface, Some(subscriber)).map_err(unknown)?;
+            session.set_signal(interface, Some(subscriber));
+            session.interface(interface).map_err(unknown)?;
             radios.insert(interface.to_owned(), publisher);
         }
         if let Some(publisher) = radios.get_mut(interface) {

@@ -43,7 +43,7 @@ impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
         let code = match error {
             SendError::Full(_) => Code::ErrorFull,
-            SendError::Closed => Code::ErrorClosed,
+            SendError::Closed(_) => Code::ErrorClosed,
             SendError::TooLarge { .. } => Code::ErrorSize,
             _ => Code::ErrorArgument,
         };

@@ -24,7 +24,7 @@ pub(crate) fn of_session(session: Option<&Session>) -> gst::structure::Builder {
         .field("bytes-queued", counters.queued_bytes)
         .field("capacity", capacity.now)
         .field("capacity-safe", capacity.safe)
-        .field("paths", session.path_stats().iter().map(path).collect::<gst::Array>())
+        .field("paths", session.paths().iter().map(path).collect::<gst::Array>())
 }
 
 fn path(path: &PathInfo) -> glib::SendValue {

@@ -474,7 +474,7 @@ fn malformed_peers_are_refused_and_the_next_is_served() {
         for bytes in [&b"\x07"[..], b"\x00", b"\x01\x00"] {
             let session = stranger(&address).await;
             session.send(greeting(hello)).await.expect("is sent");
-            session.recv().await.expect("is greeted");
+            session.recv().await.expect("lasts").expect("is greeted");
             session.send(media(bytes)).await.expect("is sent");
             assert_refused(&session).await;
         }

@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 
 use crate::{
-    AdmissionStats, CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
+    AdmissionStats, Channel, CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
     newcomers::Newcomers,
     race::Attempt,
     steering::{Ecn, Handle, Incoming, Listener, Server, Transmit},
@@ -335,8 +335,8 @@ impl Endpoint {
     }
 
     /// The next block of the peer's: see [`Session::poll_arrival`].
-    pub fn poll_arrival(&mut self, id: SessionId) -> Option<Event> {
-        self.poll_with(id, Session::poll_arrival)
+    pub fn poll_arrival(&mut self, id: SessionId, wanted: impl Fn(Channel) -> bool) -> Option<Event> {
+        self.poll_with(id, |session| session.poll_arrival(&wanted))
     }
 
     fn poll_with(&mut self, id: SessionId, poll: impl Fn(&mut Session) -> Option<Event>) -> Option<Event> {

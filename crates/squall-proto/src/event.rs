@@ -33,11 +33,11 @@ pub enum SendError {
     TooManyHints,
     /// The session is over.
     #[error("session is closed")]
-    Closed,
+    Closed(#[source] CloseReason),
 }
 
 /// Why a block was not opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// [`Limits::open_blocks`](crate::Limits::open_blocks) have not ended. Room is announced by
@@ -49,7 +49,7 @@ pub enum OpenError {
     TooManyHints,
     /// The session is over.
     #[error("session is closed")]
-    Closed,
+    Closed(#[source] CloseReason),
 }
 
 /// Why bytes were not added to an open block, or the block was not finished.
@@ -276,6 +276,18 @@ pub enum ConnectError {
     /// The request itself is wrong.
     #[error("{0}")]
     Local(String),
+}
+
+impl Event {
+    /// The channel of an event about a block of the peer's.
+    pub fn channel(&self) -> Option<Channel> {
+        match self {
+            Self::Received(Received { channel, .. })
+            | Self::Part(Part { channel, .. })
+            | Self::Missed { channel, .. } => Some(*channel),
+            _ => None,
+        }
+    }
 }
 
 /// What happened in a session.

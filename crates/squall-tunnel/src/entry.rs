@@ -215,7 +215,7 @@ impl Entry {
     async fn again(&self, own: &Candidate, session: &Session) -> Running {
         let mut at = None;
         loop {
-            at = if at.is_none() { session.remote().map(|remote| (own.host.as_str(), remote)) } else { None };
+            at = if at.is_none() { Some((own.host.as_str(), session.remote_address())) } else { None };
             let config = self.shared.config();
             if let Side::Connect(connect) = &config.side {
                 let mut known = exits::hosts(&config, connect);
@@ -238,7 +238,7 @@ impl Entry {
     /// reconnects as after a restart.
     async fn other_exit(&self, own: &str, session: &Session, goaway: &Goaway) -> Running {
         self.avoided.add(own, goaway.left);
-        let by = session.remote().map(|remote| remote.ip());
+        let by = Some(session.remote_address().ip());
         let (mut pause, mut reported) = (MIN_PAUSE, false);
         loop {
             let config = self.shared.config();

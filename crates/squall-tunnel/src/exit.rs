@@ -105,8 +105,7 @@ impl Exit {
 /// Accepts sessions until the tunnel is stopped.
 pub(crate) async fn run(shared: Arc<Shared>, endpoint: Endpoint) -> Result<(), String> {
     while let Some(session) = endpoint.accept().await {
-        // A session that is over already has no address.
-        let Some(remote) = session.remote() else { continue };
+        let remote = session.remote_address();
         let unauthenticated = Some(UnauthenticatedSession::new(&shared, remote.ip(), &session));
         let (shared, journal) = (shared.clone(), shared.journal.clone());
         supervise::spawn(journal.clone(), format!("the session with {remote}"), async move {

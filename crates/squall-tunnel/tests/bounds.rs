@@ -196,7 +196,7 @@ fn clients_are_rejected_with_a_reason() {
             [&[1, b'S', b'q', b'T', b'u', 1], &(token.len() as u16).to_be_bytes()[..], &token].concat();
         let session = stranger(&exit).await;
         session.send(Block::with(hello, BlockOptions::new().ordered(true))).await.expect("is sent");
-        assert!(session.recv().await.expect("is accepted").data.starts_with(b"\x01SqTu"));
+        assert!(session.recv().await.expect("lasts").expect("is accepted").data.starts_with(b"\x01SqTu"));
         exit.stop().await;
     });
 }
@@ -314,7 +314,7 @@ fn an_entry_of_a_later_release_is_carried() {
         say(b"\x03\0\0\0\0\x01\0\x01\x09 more").await;
         let mut answers = Vec::new();
         while answers.len() < 3 {
-            answers.push(session.recv().await.expect("goes on").data);
+            answers.push(session.recv().await.expect("lasts").expect("goes on").data);
         }
         assert_eq!(answers[0][..6], *b"\x01SqTu\x01", "the exit says which version it has");
         assert!(answers.iter().any(|answer| answer[..] == *b"\x03\0\0\0\x01\x01\0\x02\0"), "{answers:?}");
@@ -352,7 +352,7 @@ fn an_entry_that_does_not_restore_null_packets_gets_them() {
             until(&exit, "the flow is carried", |status| status.flows[0].attached).await;
             socket().send_to(&datagram, ("127.0.0.1", port)).expect("is sent");
             let block = loop {
-                let block = session.recv().await.expect("goes on");
+                let block = session.recv().await.expect("lasts").expect("goes on");
                 if block.channel.get() == 1 {
                     break block.data;
                 }

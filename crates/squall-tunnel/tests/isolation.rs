@@ -51,7 +51,7 @@ async fn session(exit: &Tunnel) -> Option<Session> {
     let session = squall::connect(request, squall::Config::default()).await.ok()?;
     let token = b"the token of evil";
     say(&session, [b"\x01SqTu\x01\x00", &[token.len() as u8][..], token].concat()).await;
-    while *session.recv().await?.data.first()? != 1 {}
+    while *session.recv().await.ok().flatten()?.data.first()? != 1 {}
     Some(session)
 }
 

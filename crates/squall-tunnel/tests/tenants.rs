@@ -230,7 +230,7 @@ async fn say(session: &Session, message: Vec<u8>) {
 /// The next message of a kind, by its first byte. `None` if the session is over.
 async fn message(session: &Session, kind: u8) -> Option<Vec<u8>> {
     loop {
-        let block = session.recv().await?;
+        let block = session.recv().await.ok().flatten()?;
         if block.data.first() == Some(&kind) {
             return Some(block.data.to_vec());
         }
@@ -375,7 +375,11 @@ fn a_block_ends_although_its_end_is_beyond_the_rate() {
         until(&exit, "taken", |status| tenant(status, "a").sent_bytes == 60_000 + HEADERS).await;
         source.send_to(&last, ("127.0.0.1", port)).expect("is sent");
         until(&exit, "dropped", |status| tenant(status, "a").dropped_out_bytes == 100 + HEADERS).await;
-        let block = tokio::time::timeout(PATIENCE, session.recv()).await.expect("it ends").expect("arrives");
+        let block = tokio::time::timeout(PATIENCE, session.recv())
+            .await
+            .expect("it ends")
+            .expect("lasts")
+            .expect("arrives");
         assert!(block.channel.get() == 1 && block.data.ends_with(&first), "{} bytes", block.data.len());
         exit.stop().await;
     });

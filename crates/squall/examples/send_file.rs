@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     session.finish(Duration::from_secs(60)).await?;
     let took = started.elapsed();
-    for path in session.path_stats() {
+    for path in session.paths() {
         println!("{} -> {}: {} bytes sent", path.local, path.remote, path.stats.sent_bytes);
     }
 
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// What one session sends, until its end.
 async fn receive(session: Session) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    while let Some(block) = session.recv().await {
+    while let Ok(Some(block)) = session.recv().await {
         content.extend_from_slice(&block.data);
     }
     Some(content)

@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Counts the frames that arrive in time, and those that do not.
 async fn watch(session: Session) -> (u32, u32) {
     let (mut in_time, mut late) = (0, 0);
-    while let Some(arrival) = session.recv_any().await {
+    while let Ok(Some(arrival)) = session.recv_any().await {
         let Arrival::Block(frame) = arrival else {
             late += 1;
             continue;

@@ -1,20 +1,35 @@
-//! What a session hands its application beside counters: blocks, their absence, and news of paths.
+//! Blocks of the peer's as they come to the application, whole or in parts, and changes of paths.
 
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
 use squall_proto::{
-    Channel, Event, Missed, Part, PathChange, Priority, Received,
+    Channel, CloseReason, Event, Missed, Part, PathChange, Priority, Received,
     sched::{BlockId, PathId},
 };
 
-/// A block of the peer's: it arrived, or grew, or it will not arrive whole.
+use crate::{Session, state::ReceiverId};
+
+/// A block of the peer's: it arrived, or it will not arrive whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrival {
     /// It arrived whole.
     Block(Received),
-    /// More of it arrived, on a channel whose blocks are taken in parts; see
-    /// [`Session::set_in_parts`](crate::Session::set_in_parts).
-    Part(Part),
     /// It will not arrive whole.
+    Missed(MissedBlock),
+}
+
+/// News of a block of the peer's that is received in parts; see [`Receiver`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Growth {
+    /// More of it arrived.
+    Part(Part),
+    /// The rest of it will not arrive.
     Missed(MissedBlock),
 }
 
@@ -36,7 +51,7 @@ pub struct MissedBlock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathEvent {
-    /// Which path, as in [`Session::path_stats`](crate::Session::path_stats).
+    /// Which path, as in [`Session::paths`].
     pub path: PathId,
     /// What changed.
     pub change: PathChange,
@@ -47,11 +62,101 @@ impl Arrival {
     pub(crate) fn of(event: Event) -> Option<Self> {
         match event {
             Event::Received(block) => Some(Self::Block(block)),
-            Event::Part(part) => Some(Self::Part(part)),
-            Event::Missed { id, channel, priority, why } => {
-                Some(Self::Missed(MissedBlock { id, channel, priority, why }))
-            }
-            _ => None,
+            event => MissedBlock::of(&event).map(Self::Missed),
         }
+    }
+}
+
+impl MissedBlock {
+    fn of(event: &Event) -> Option<Self> {
+        let &Event::Missed { id, channel, priority, why } = event else { return None };
+        Some(Self { id, channel, priority, why })
+    }
+}
+
+/// Receives the blocks of some channels as they grow, from [`Session::receiver`].
+///
+/// The parts of a block follow one another without a gap; those of an ordered block wait until the block before is out of
+/// the way. A block that does not arrive whole is a [`Growth::Missed`] after its parts. It makes no difference whether the
+/// sender [opened](Session::open) the block or sent it whole.
+///
+/// A channel belongs to the receiver that added it last. Its blocks are [received whole](Session::recv) again when the
+/// receiver is dropped, except one of which parts were handed over: the rest of that is dropped.
+#[derive(Debug)]
+pub struct Receiver {
+    session: Session,
+    id: ReceiverId,
+}
+
+impl Receiver {
+    pub(crate) fn new(session: Session, id: ReceiverId) -> Self {
+        Self { session, id }
+    }
+
+    /// Receives the blocks of another channel too: every block of which nothing was handed over yet.
+    pub fn add(&self, channel: Channel) {
+        self.session.set_receiver(channel, self.id);
+    }
+
+    /// The next part, or the end of a block that does not arrive whole; `None` when the session has ended normally and
+    /// everything was taken. Parts that are not taken hold the peer back, as blocks do. Cancel safe.
+    ///
+    /// # Errors
+    /// If the session has not ended normally, and everything was taken.
+    pub async fn recv(&self) -> Result<Option<Growth>, CloseReason> {
+        loop {
+            match self.session.arrived(Some(self.id)).await? {
+                Some(Event::Part(part)) => return Ok(Some(Growth::Part(part))),
+                Some(event) => {
+                    if let Some(missed) = MissedBlock::of(&event) {
+                        return Ok(Some(Growth::Missed(missed)));
+                    }
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.session.drop_receiver(self.id);
+    }
+}
+
+type NextArrival = Pin<Box<dyn Future<Output = Result<Option<Arrival>, CloseReason>> + Send>>;
+
+/// The blocks of the peer's as a stream, from [`Session::arrivals`]. It ends with the session; an error is the last item.
+#[must_use = "streams do nothing unless polled"]
+pub struct Arrivals {
+    /// `None` once the session has ended.
+    session: Option<Session>,
+    next: Option<NextArrival>,
+}
+
+impl Arrivals {
+    pub(crate) fn new(session: Session) -> Self {
+        Self { session: Some(session), next: None }
+    }
+}
+
+impl Stream for Arrivals {
+    type Item = Result<Arrival, CloseReason>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(session) = self.session.clone() else { return Poll::Ready(None) };
+        let next = self.next.get_or_insert_with(|| Box::pin(async move { session.recv_any().await }));
+        let arrival = ready!(next.as_mut().poll(cx)).transpose();
+        self.next = None;
+        if !matches!(arrival, Some(Ok(_))) {
+            self.session = None;
+        }
+        Poll::Ready(arrival)
+    }
+}
+
+impl std::fmt::Debug for Arrivals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arrivals").field("session", &self.session).finish_non_exhaustive()
     }
 }

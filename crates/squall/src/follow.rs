@@ -42,7 +42,7 @@ pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
     let clock = Clock::new(Instant::now());
     let (mut monitors, mut unread) = (HashMap::new(), Unread::default());
     while session.close_reason().is_none() {
-        for path in session.path_stats() {
+        for path in session.paths() {
             let Some(name) = path.interface else { continue };
             if monitors.contains_key(&name) || !unread.is_due(&name, Instant::now()) {
                 continue;
@@ -56,7 +56,8 @@ pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
             let problem = match opened.await {
                 Ok(Ok(monitor)) => {
                     // The interface may have gone while its radio was opened.
-                    if session.set_signal(&name, Some(monitor.subscriber())).is_ok() {
+                    if session.interface(&name).is_ok() {
+                        session.set_signal(&name, Some(monitor.subscriber()));
                         monitors.insert(name, monitor);
                     }
                     continue;

@@ -18,7 +18,7 @@
 //!     client.send(Block::with("hello", BlockOptions::new().priority(Priority::FIRST))).await?;
 //!
 //!     let session = server.accept().await.ok_or("closed")?;
-//!     let block = session.recv().await.ok_or("closed")?;
+//!     let block = session.recv().await?.ok_or("closed")?;
 //!     assert_eq!(block.data, "hello");
 //!     Ok(())
 //! }
@@ -38,6 +38,7 @@ mod error;
 mod follow;
 mod handle;
 mod identity;
+mod interface;
 mod interfaces;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod kernel;
@@ -62,13 +63,14 @@ mod writer;
 
 use std::sync::Arc;
 
-pub use arrival::{Arrival, MissedBlock, PathEvent};
+pub use arrival::{Arrival, Arrivals, Growth, MissedBlock, PathEvent, Receiver};
 pub use connect::{Connect, Trust};
 pub use endpoint::{Endpoint, connect};
 pub use error::{ConnectError, IdentityError, ListenError, NotConnector, UnknownInterface};
 pub use follow::follow_radios;
 pub use handle::BlockHandle;
 pub use identity::{Identity, load_certificates};
+pub use interface::InterfaceHandle;
 pub use interfaces::{Interfaces, UnusedInterface};
 pub use network::Network;
 pub use quotas::{QuotaState, Quotas};

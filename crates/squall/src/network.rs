@@ -55,7 +55,7 @@ impl Network {
         self
     }
 
-    /// Whether its bytes cost money; see [`Session::set_metered`](crate::Session::set_metered). Default: no.
+    /// Whether its bytes cost money; see [`InterfaceHandle::set_metered`](crate::InterfaceHandle::set_metered). Default: no.
     #[must_use]
     pub fn metered(mut self, metered: bool) -> Self {
         self.metered = metered;

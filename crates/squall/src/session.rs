@@ -1,25 +1,25 @@
 //! A session: blocks out, blocks in.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Capacity, Channel, CloseReason, OpenError, PathStats, Reasons, Received, SendError,
-    SessionId, SessionStats, WeightError, WriteError,
-    sched::{BlockId, PathId},
+    Block, BlockOptions, Capacity, Channel, CloseReason, Event, OpenError, PathStats, Reasons, Received,
+    SendError, SessionId, SessionStats, WeightError, WriteError,
+    sched::{BlockId, PathId, PathState},
     signal::Subscriber,
 };
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, RateLimit, Role,
-    UnknownInterface, UnusedInterface,
+    Arrival, Arrivals, BlockHandle, BlockWriter, InterfaceHandle, Interfaces, NotConnector, PathEvent,
+    Receiver, UnknownInterface, UnusedInterface,
     shared::{Core, Shared},
-    state::Signals,
+    state::{ReceiverId, Signals},
 };
 
 /// A session with one peer. Clones stand for the same session, so that one task can send and another
@@ -55,9 +55,9 @@ pub enum FinishError {
         /// The time that was given.
         after: Duration,
     },
-    /// The session ended first; [`Session::closed`] gives the reason.
+    /// The session ended first.
     #[error("the session ended before all blocks had")]
-    Closed,
+    Closed(#[source] CloseReason),
 }
 
 /// A path of a session.
@@ -162,18 +162,6 @@ impl Session {
         self.inner.shared.lock().finish_block(self.inner.id, block)
     }
 
-    /// Has blocks that arrive on a channel handed over as they grow, in [`Arrival::Part`]s of [`Self::recv_any`],
-    /// or, with `false`, whole again. Default: whole. [`Self::recv`] skips parts, so a channel's blocks are taken in one
-    /// of the two ways.
-    ///
-    /// It holds for every block of which nothing was handed over yet, whether the sender opened it with
-    /// [`Self::open`] or not. The parts of a block follow one another without a gap; those of ordered blocks wait until
-    /// the block before is out of the way. A block that does not arrive whole is an [`Arrival::Missed`] after its
-    /// parts.
-    pub fn set_in_parts(&self, channel: Channel, on: bool) {
-        self.read(|session| session.set_in_parts(channel, on));
-    }
-
     /// Waits until half of the send queue is free, or the session is over. Cancel safe.
     pub async fn writable(&self) {
         self.changed(|core, id| core.is_writable(id).then_some(())).await;
@@ -185,31 +173,71 @@ impl Session {
         self.change(|session| session.cancel(Instant::now(), block));
     }
 
-    /// The next block that has arrived whole, of the channels whose blocks are taken whole; `None` when the session is over and all were taken. Cancel safe.
+    /// The next block that has arrived whole; `None` when the session has ended normally and all were taken. Blocks that
+    /// will not arrive whole are skipped; [`Self::recv_any`] returns them. Blocks on the channels of a [`Receiver`] go
+    /// there. Cancel safe.
     ///
     /// Blocks that are not taken count against [`Limits::reassembly`](crate::Limits::reassembly), which
     /// holds the peer back.
-    pub async fn recv(&self) -> Option<Received> {
+    ///
+    /// # Errors
+    /// The reason, if the session has not [ended normally](CloseReason::is_normal) and all blocks were taken.
+    pub async fn recv(&self) -> Result<Option<Received>, CloseReason> {
         loop {
-            if let Arrival::Block(block) = self.recv_any().await? {
-                return Some(block);
+            match self.recv_any().await? {
+                Some(Arrival::Block(block)) => return Ok(Some(block)),
+                Some(_) => {}
+                None => return Ok(None),
             }
         }
     }
 
-    /// The next block of the peer's, or part of one, including those that will not arrive whole, in the order in which
-    /// that became known. Takes from the same queue as [`Self::recv`], which skips the latter.
-    pub async fn recv_any(&self) -> Option<Arrival> {
-        let next = |core: &mut Core, id| match core.poll_arrival(id) {
-            None if !core.is_over(id) => None,
-            arrival => Some(arrival),
-        };
-        self.until(&self.inner.signals.arrivals, next).await
+    /// The next block of the peer's, including those that will not arrive whole, in the order in which that became known.
+    /// Takes from the same queue as [`Self::recv`], with the same end and errors. Cancel safe.
+    pub async fn recv_any(&self) -> Result<Option<Arrival>, CloseReason> {
+        loop {
+            match self.arrived(None).await?.map(Arrival::of) {
+                Some(Some(arrival)) => return Ok(Some(arrival)),
+                // The rest of a block whose receiver was dropped.
+                Some(None) => {}
+                None => return Ok(None),
+            }
+        }
     }
 
-    /// The next block of the peer's, if there is one: see [`Self::recv_any`].
-    pub fn try_recv_any(&self) -> Option<Arrival> {
-        self.inner.shared.lock().poll_arrival(self.inner.id)
+    /// [`Self::recv_any`] as a stream.
+    pub fn arrivals(&self) -> Arrivals {
+        Arrivals::new(self.clone())
+    }
+
+    /// Has the blocks of these channels received in parts as they grow, by the returned receiver rather than by
+    /// [`Self::recv`]. It keeps the session open.
+    pub fn receiver(&self, channels: impl IntoIterator<Item = Channel>) -> Receiver {
+        let id = self.inner.shared.lock().next_receiver(self.inner.id);
+        let receiver = Receiver::new(self.clone(), id);
+        channels.into_iter().for_each(|channel| receiver.add(channel));
+        receiver
+    }
+
+    pub(crate) fn set_receiver(&self, channel: Channel, receiver: ReceiverId) {
+        self.inner.shared.lock().set_receiver(self.inner.id, channel, Some(receiver));
+    }
+
+    pub(crate) fn drop_receiver(&self, receiver: ReceiverId) {
+        self.inner.shared.lock().drop_receiver(self.inner.id, receiver);
+    }
+
+    /// The next event about the peer's blocks for a receiver, or for the session itself.
+    pub(crate) async fn arrived(&self, receiver: Option<ReceiverId>) -> Result<Option<Event>, CloseReason> {
+        let next = |core: &mut Core, id| match core.poll_arrival(id, receiver) {
+            None if !core.is_over(id) => None,
+            None => match core.close_reason(id) {
+                Some(reason) if !reason.is_normal() => Some(Err(reason)),
+                _ => Some(Ok(None)),
+            },
+            event => Some(Ok(event)),
+        };
+        self.until(&self.inner.signals.arrivals, next).await
     }
 
     /// The next change of a path; `None` when the session is over and all were taken. Cancel safe. The
@@ -267,7 +295,13 @@ impl Session {
     async fn all_ended(&self) -> Result<(), FinishError> {
         self.changed(|core, id| {
             let ended_first = |core: &mut Core| core.stats(id).blocks_closed > 0;
-            core.finishing(id).then(|| if ended_first(core) { Err(FinishError::Closed) } else { Ok(()) })
+            core.finishing(id).then(|| {
+                if ended_first(core) {
+                    Err(FinishError::Closed(core.close_reason(id).unwrap_or(CloseReason::Local)))
+                } else {
+                    Ok(())
+                }
+            })
         })
         .await
     }
@@ -312,15 +346,21 @@ impl Session {
         changed
     }
 
-    /// Calls `change` for each address of an interface.
-    fn change_interface(
+    pub(crate) fn change_interface(
         &self,
-        interface: &str,
+        addresses: &[IpAddr],
         change: impl Fn(&mut squall_proto::Session, IpAddr),
-    ) -> Result<(), UnknownInterface> {
-        let names = self.inner.shared.lock().names_of(interface)?;
-        self.change(|session| names.into_iter().for_each(|name| change(session, name)));
-        Ok(())
+    ) {
+        self.change(|session| addresses.iter().for_each(|address| change(session, *address)));
+    }
+
+    /// An interface that the session runs over, by name or by local address, for its settings.
+    ///
+    /// # Errors
+    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    pub fn interface(&self, name: &str) -> Result<InterfaceHandle, UnknownInterface> {
+        let addresses = self.inner.shared.lock().names_of(name)?;
+        Ok(InterfaceHandle::new(self.clone(), addresses))
     }
 
     /// Closes the session at once; blocks on their way end with it. The peer sees `code` and `reason`; 0
@@ -340,7 +380,7 @@ impl Session {
     }
 
     /// Every open path with its addresses and counters; the last ones when the session is over.
-    pub fn path_stats(&self) -> Vec<PathInfo> {
+    pub fn paths(&self) -> Vec<PathInfo> {
         self.inner.shared.lock().paths(self.inner.id)
     }
 
@@ -400,61 +440,15 @@ impl Session {
         self.change(|session| session.trust(Instant::now()));
     }
 
-    /// Declares the bytes of an interface, given by name or by local address, to cost money or not. The
-    /// setting is announced to the peer: schedulers at both ends see it, and may spare the interface or put a cap on it
-    /// (`minrtt(cap=250MB)`). It holds while the interface keeps its address, even if it disappears and comes back.
-    ///
-    /// # Errors
-    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
-    pub fn set_metered(&self, interface: &str, metered: bool) -> Result<(), UnknownInterface> {
-        self.change_interface(interface, |session, name| session.set_metered(Instant::now(), name, metered))
-    }
-
-    /// Sets what the paths of an interface, given by name or by local address, are used for. The peer is notified and uses them
-    /// accordingly; one that has no roles ignores it. It holds while the interface keeps its address, even if it
-    /// disappears and comes back.
-    ///
-    /// # Errors
-    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
-    pub fn set_role(&self, interface: &str, role: Role) -> Result<(), UnknownInterface> {
-        self.change_interface(interface, |session, name| session.set_role(Instant::now(), name, role))
-    }
-
-    /// Bounds what each side sends on each path of an interface, given by name or by local address; `None` lifts that. Data
-    /// waits, and what is not data leaves at once and is made up for. [`Self::capacity`] respects it. A peer that has no
-    /// such bounds ignores it.
-    ///
-    /// # Errors
-    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
-    pub fn set_rate_limit(&self, interface: &str, limit: Option<RateLimit>) -> Result<(), UnknownInterface> {
-        self.change_interface(interface, |session, name| session.set_rate_limit(Instant::now(), name, limit))
-    }
-
     /// Sets the radio of an interface, given by name or by local address; `None` removes it. Its latest reading is
     /// evaluated every 100 ms, and holds until there is another. A change takes effect here at once, and is announced to
     /// the peer. A radio that is removed, or whose readings have no levels any more, has no effect after five seconds. See [`Config::signal`](crate::Config::signal), and
     /// [`Monitor`](crate::signal::Monitor) for where readings come from. It holds while the session lasts,
-    /// even if the interface disappears and comes back.
-    ///
-    /// # Errors
-    /// If there is no such interface now. The radio is set all the same: it takes effect when one appears.
-    pub fn set_signal(&self, interface: &str, signal: Option<Subscriber>) -> Result<(), UnknownInterface> {
+    /// even if the interface is not there yet, or disappears and comes back.
+    pub fn set_signal(&self, interface: &str, signal: Option<Subscriber>) {
         let mut core = self.inner.shared.lock();
         core.radios.follow(self.inner.id, interface, signal);
         core.wake();
-        core.names_of(interface).map(drop)
-    }
-
-    /// Sets how many bytes of UDP payload this side may send over an interface, given by name or by local
-    /// address, in this session; `None` lifts that. A reserve, a quarter but at most 16 kB, is kept from
-    /// data for what QUIC itself has to send; when that is nearly used too the path is closed, or, if it is
-    /// the only one, the session with [`CloseReason::OverBudget`]. The smaller of this and of the
-    /// scheduler's cap holds.
-    ///
-    /// # Errors
-    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
-    pub fn set_budget(&self, interface: &str, budget: Option<u64>) -> Result<(), UnknownInterface> {
-        self.change_interface(interface, |session, name| session.set_budget(name, budget))
     }
 
     /// Sets the weight of a channel, 1 to 256, among those with data to send, if
@@ -467,8 +461,20 @@ impl Session {
     }
 
     /// Address of the peer: that of the oldest open path, or of the last one when the session is over.
-    pub fn remote(&self) -> Option<SocketAddr> {
-        self.path_stats().first().map(|path| path.remote)
+    pub fn remote_address(&self) -> SocketAddr {
+        let unspecified = (Ipv4Addr::UNSPECIFIED, 0).into();
+        self.inner.shared.lock().remote(self.inner.id).unwrap_or(unspecified)
+    }
+
+    /// Smoothed round trip time of the fastest path that carries data, or of the fastest if none does; 0 before there is a
+    /// measurement.
+    pub fn rtt(&self) -> Duration {
+        let paths = self.paths();
+        let fastest = |active: bool| {
+            let fits = |path: &&PathInfo| !active || path.stats.state == PathState::Active;
+            paths.iter().filter(fits).map(|path| path.stats.srtt).min()
+        };
+        fastest(true).or_else(|| fastest(false)).unwrap_or_default()
     }
 
     /// Largest block in bytes that can be sent: this side's [`Limits::block`](crate::Limits::block), or the

@@ -10,20 +10,19 @@ use std::{
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Capacity, CloseReason, Event, OpenError, PathChange, PathHint, PathStats, SendError,
-    SessionId, SessionStats, WriteError,
+    Block, BlockOptions, Capacity, Channel, CloseReason, Event, OpenError, PathChange, PathHint, PathStats,
+    SendError, SessionId, SessionStats, WriteError,
     sched::{BlockId, PathId},
 };
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    Arrival, BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface,
-    UnusedInterface,
+    BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface, UnusedInterface,
     connect::Request,
     quotas::Meters,
     radios::Radios,
     routes::Routes,
-    state::{Ended, Signals, State},
+    state::{Ended, ReceiverId, Signals, State},
     workers::{Handed, Worker},
 };
 
@@ -142,8 +141,10 @@ impl Core {
 
     /// Hands a block over. With `wait`, the session is signalled as soon as there is room.
     pub(crate) fn send(&mut self, id: SessionId, block: Block, wait: bool) -> Result<BlockHandle, SendError> {
-        let Some(state) = self.sessions.get_mut(&id) else { return Err(SendError::Closed) };
-        let Some(session) = self.proto.session(id) else { return Err(SendError::Closed) };
+        let Some(state) = self.sessions.get_mut(&id) else {
+            return Err(SendError::Closed(CloseReason::Local));
+        };
+        let Some(session) = self.proto.session(id) else { return Err(SendError::Closed(state.reason())) };
         let len = block.data.len();
         name_paths(&self.routes, session, block.options.hint.as_ref());
         match session.send(Instant::now(), block) {
@@ -165,8 +166,10 @@ impl Core {
 
     /// Opens a block. The session is signalled as soon as there is room.
     pub(crate) fn open(&mut self, id: SessionId, options: &BlockOptions) -> Result<BlockHandle, OpenError> {
-        let Some(state) = self.sessions.get_mut(&id) else { return Err(OpenError::Closed) };
-        let Some(session) = self.proto.session(id) else { return Err(OpenError::Closed) };
+        let Some(state) = self.sessions.get_mut(&id) else {
+            return Err(OpenError::Closed(CloseReason::Local));
+        };
+        let Some(session) = self.proto.session(id) else { return Err(OpenError::Closed(state.reason())) };
         name_paths(&self.routes, session, options.hint.as_ref());
         let opened = session.open(Instant::now(), options);
         if opened == Err(OpenError::Full) {
@@ -224,15 +227,47 @@ impl Core {
         false
     }
 
-    /// The next block of the peer's.
-    pub(crate) fn poll_arrival(&mut self, id: SessionId) -> Option<Arrival> {
-        if let Some(arrival) = self.sessions.get_mut(&id).and_then(|state| state.left.pop_front()) {
-            return Some(arrival);
+    /// The next event about blocks of the peer's: on the channels of a receiver, or on those that no receiver has.
+    pub(crate) fn poll_arrival(&mut self, id: SessionId, receiver: Option<ReceiverId>) -> Option<Event> {
+        let state = self.sessions.get_mut(&id)?;
+        let receivers = &state.receivers;
+        let wanted = |channel: Channel| receivers.get(&channel).copied() == receiver;
+        let is_wanted = |event: &Event| event.channel().is_some_and(wanted);
+        if let Some(index) = state.left.iter().position(is_wanted) {
+            return state.left.remove(index);
         }
-        let arrival = self.proto.poll_arrival(id).and_then(Arrival::of)?;
+        let event = self.proto.poll_arrival(id, wanted)?;
         // Memory is free again, which may have to be announced to the peer.
         self.touch(id);
-        Some(arrival)
+        Some(event)
+    }
+
+    /// Has a channel's blocks handed to a receiver in parts, or whole to the session again.
+    pub(crate) fn set_receiver(&mut self, id: SessionId, channel: Channel, receiver: Option<ReceiverId>) {
+        let Some(state) = self.sessions.get_mut(&id) else { return };
+        match receiver {
+            Some(receiver) => drop(state.receivers.insert(channel, receiver)),
+            None => drop(state.receivers.remove(&channel)),
+        }
+        if let Some(session) = self.proto.session(id) {
+            session.set_in_parts(channel, receiver.is_some());
+        }
+        state.signals.arrivals.notify_waiters();
+    }
+
+    /// A number for a new receiver of a session.
+    pub(crate) fn next_receiver(&mut self, id: SessionId) -> ReceiverId {
+        let Some(state) = self.sessions.get_mut(&id) else { return ReceiverId::default() };
+        state.last_receiver.0 += 1;
+        state.last_receiver
+    }
+
+    /// The channels of a receiver go back to the session.
+    pub(crate) fn drop_receiver(&mut self, id: SessionId, receiver: ReceiverId) {
+        let Some(state) = self.sessions.get(&id) else { return };
+        let its = state.receivers.iter().filter(|(_, of)| **of == receiver).map(|(channel, _)| *channel);
+        let its: Vec<_> = its.collect();
+        its.into_iter().for_each(|channel| self.set_receiver(id, channel, None));
     }
 
     /// The next change of a path.
@@ -272,11 +307,13 @@ impl Core {
     }
 
     fn on_connected(&mut self, id: SessionId) {
+        let remote = self.open_paths(id).first().map(|path| path.remote);
         if let Some(session) = self.proto.session(id) {
             session.report_outcomes(true);
         }
         if let Some(state) = self.sessions.get_mut(&id) {
             state.connected = true;
+            state.remote = remote;
             state.wake_all();
             if state.abandoned {
                 // The attempt to connect was dropped.
@@ -289,7 +326,7 @@ impl Core {
         let stats = self.stats(id);
         let paths = self.open_paths(id);
         self.meters.finish(id, &mut self.proto, &self.routes);
-        let left = std::iter::from_fn(|| self.proto.poll_arrival(id)).filter_map(Arrival::of).collect();
+        let left = std::iter::from_fn(|| self.proto.poll_arrival(id, |_| true)).collect();
         if let Some(state) = self.sessions.get_mut(&id) {
             state.left = left;
             state.on_end(Ended { reason, stats, paths });
@@ -376,6 +413,12 @@ impl Core {
         }
     }
 
+    /// Address of the peer of a session that is up or was.
+    pub(crate) fn remote(&mut self, id: SessionId) -> Option<SocketAddr> {
+        let path = self.paths(id).first().map(|path| path.remote);
+        path.or_else(|| self.sessions.get(&id)?.remote)
+    }
+
     /// Paths of a session; the last ones when it is over.
     pub(crate) fn paths(&mut self, id: SessionId) -> Vec<PathInfo> {
         if let Some(ended) = self.sessions.get(&id).and_then(|s| s.ended.as_ref()) {
@@ -455,11 +498,13 @@ impl Core {
             Some(Event::Connected) => {}
             // It is over: what arrived is dropped with it.
             Some(_) => {
-                while self.proto.poll_notice(id).is_some() || self.proto.poll_arrival(id).is_some() {}
+                while self.proto.poll_notice(id).is_some() || self.proto.poll_arrival(id, |_| true).is_some()
+                {
+                }
                 self.touch(id);
                 return true;
             }
-            None => return self.proto.poll_arrival(id).is_some(),
+            None => return self.proto.poll_arrival(id, |_| true).is_some(),
         }
         self.enrol(id);
         self.on_connected(id);

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    net::SocketAddr,
     sync::Arc,
 };
 
-use squall_proto::{Capacity, CloseReason, Outcome, SessionStats, sched::BlockId};
+use squall_proto::{Capacity, Channel, CloseReason, Event, Outcome, SessionStats, sched::BlockId};
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::{Arrival, PathEvent, PathInfo, UnusedInterface};
+use crate::{PathEvent, PathInfo, UnusedInterface};
 
 /// Path events that wait at most; the oldest make way.
 const MAX_PATH_EVENTS: usize = 256;
@@ -24,6 +25,10 @@ pub(crate) struct Signals {
     /// sent everything.
     pub(crate) changed: Notify,
 }
+
+/// A receiver of blocks in parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReceiverId(pub(crate) u64);
 
 /// The state of a session beside that of the proto session.
 #[derive(Default)]
@@ -52,7 +57,12 @@ pub(crate) struct State {
     paths: VecDeque<PathEvent>,
     paths_dropped: u64,
     /// What had arrived when the session ended.
-    pub(crate) left: VecDeque<Arrival>,
+    pub(crate) left: VecDeque<Event>,
+    /// Channels whose blocks go to a receiver, in parts.
+    pub(crate) receivers: HashMap<Channel, ReceiverId>,
+    pub(crate) last_receiver: ReceiverId,
+    /// Address of the peer when the session came up.
+    pub(crate) remote: Option<SocketAddr>,
     pub(crate) ended: Option<Ended>,
 }
 
@@ -65,6 +75,11 @@ pub(crate) struct Ended {
 }
 
 impl State {
+    /// Why the session ended.
+    pub(crate) fn reason(&self) -> CloseReason {
+        self.ended.as_ref().map_or(CloseReason::Local, |ended| ended.reason.clone())
+    }
+
     /// A block has ended.
     pub(crate) fn on_outcome(&mut self, block: BlockId, outcome: Outcome) {
         if let Some(handle) = self.outcomes.remove(&block) {

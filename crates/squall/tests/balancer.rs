@@ -106,7 +106,10 @@ async fn shuffle(key: Option<[u8; 16]>, rebindings: usize) {
             client.send(Block::new(pattern(4000, round))).await.expect("the session is up");
         }
         for [_, server] in &sessions {
-            assert!(server.recv().await.expect("the session is up").data == pattern(4000, round));
+            assert!(
+                server.recv().await.expect("the session is up").expect("the session is up").data
+                    == pattern(4000, round)
+            );
         }
         round += 1;
     }

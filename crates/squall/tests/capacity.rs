@@ -43,7 +43,7 @@ fn changes_of_the_capacity_are_reported() {
         assert_eq!(client.deliverable(Duration::ZERO, 0.5), 0);
 
         let (mut publisher, subscriber) = board();
-        client.set_signal("127.0.0.2", Some(subscriber)).expect("is there");
+        client.set_signal("127.0.0.2", Some(subscriber));
         changes.borrow_and_update();
         publisher.publish(&Reading::wifi(0, -85.0));
         let is_out = |capacity: &Capacity| capacity.paths.iter().any(|path| path.limit == Limit::Radio);

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use common::{next_block, pair, within};
 use squall::{
-    Arrival, Block, BlockOptions, Channel, Config, Limits, Missed, Outcome, Part, Session, WriteError,
+    Block, BlockOptions, Channel, Config, Growth, Limits, Missed, Outcome, Part, Receiver, WriteError,
 };
 use squall_testkit::pattern;
 
 /// The next part of a block.
-async fn next_part(session: &Session) -> Part {
-    match session.recv_any().await {
-        Some(Arrival::Part(part)) => part,
+async fn next_part(receiver: &Receiver) -> Part {
+    match receiver.recv().await {
+        Ok(Some(Growth::Part(part))) => part,
         other => panic!("no part: {other:?}"),
     }
 }
@@ -22,7 +22,7 @@ async fn next_part(session: &Session) -> Part {
 fn what_is_written_arrives_before_the_block_is_finished() {
     within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
-        server.set_in_parts(Channel::new(1), true);
+        let receiver = server.receiver([Channel::new(1)]);
         let data = pattern(300_000, 1);
         let mut writer =
             client.open(BlockOptions::new().channel(Channel::new(1))).await.expect("the session lasts");
@@ -31,13 +31,13 @@ fn what_is_written_arrives_before_the_block_is_finished() {
             writer.append(piece.to_vec()).await.expect("is open");
             let written = got.len() + piece.len();
             while got.len() < written {
-                let part = next_part(&server).await;
+                let part = next_part(&receiver).await;
                 assert_eq!((part.id, part.offset as usize, part.is_last), (writer.id(), got.len(), false));
                 got.extend_from_slice(&part.data);
             }
         }
         let handle = writer.finish().expect("has bytes");
-        let last = next_part(&server).await;
+        let last = next_part(&receiver).await;
         assert!(last.is_last && last.data.is_empty() && got == data);
         assert!(matches!(handle.await, Outcome::Delivered { .. }));
         let stats = server.stats();
@@ -69,16 +69,16 @@ fn a_block_that_grew_comes_whole_to_those_who_take_it_so() {
 fn a_writer_that_is_dropped_cancels_its_block() {
     within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
-        server.set_in_parts(Channel::default(), true);
+        let receiver = server.receiver([Channel::default()]);
         let mut writer = client.open(BlockOptions::new()).await.expect("the session lasts");
         writer.append(pattern(2_000, 3)).await.expect("is open");
-        assert_eq!(next_part(&server).await.offset, 0);
+        assert_eq!(next_part(&receiver).await.offset, 0);
         let id = writer.id();
         drop(writer);
         loop {
-            match server.recv_any().await {
-                Some(Arrival::Part(part)) => assert!(!part.is_last),
-                Some(Arrival::Missed(missed)) => {
+            match receiver.recv().await {
+                Ok(Some(Growth::Part(part))) => assert!(!part.is_last),
+                Ok(Some(Growth::Missed(missed))) => {
                     assert!(missed.id == id && matches!(missed.why, Missed::Cancelled(_)));
                     break;
                 }
@@ -118,7 +118,7 @@ fn a_writer_waits_for_room_and_notices_that_its_block_ended() {
     within(async || {
         let limits = Limits { queued_bytes: 40_000, ..Limits::default() };
         let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
-        let reader = tokio::spawn(async move { while server.recv_any().await.is_some() {} });
+        let reader = tokio::spawn(async move { while let Ok(Some(_)) = server.recv_any().await {} });
         let mut first = client.open(BlockOptions::new()).await.expect("the session lasts");
         let too_large = WriteError::TooLarge { len: 40_001, limit: 40_000 };
         assert_eq!(first.append(pattern(40_001, 0)).await, Err(too_large));

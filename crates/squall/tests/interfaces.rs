@@ -47,7 +47,7 @@ async fn session(other: &str) -> (Endpoint, Session, Session) {
     let config = Config { scheduler: squall::scheduler("redundant").expect("is known"), ..Config::default() };
     let client = squall::connect(request, config).await.expect("connects");
     let accepted = endpoint.accept().await.expect("listens");
-    while client.path_stats().iter().filter(|path| path.stats.state == PathState::Active).count() < 2 {
+    while client.paths().iter().filter(|path| path.stats.state == PathState::Active).count() < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     (endpoint, client, accepted)
@@ -55,7 +55,7 @@ async fn session(other: &str) -> (Endpoint, Session, Session) {
 
 /// The next change of the client's path from this address other than that it is up.
 async fn change(client: &Session, local: &str) -> PathChange {
-    let path = client.path_stats().iter().find(|path| path.local.ip() == ip(local)).expect("is up").id;
+    let path = client.paths().iter().find(|path| path.local.ip() == ip(local)).expect("is up").id;
     loop {
         let event = client.path_event().await.expect("the session lasts");
         if event.path == path && !matches!(event.change, PathChange::Up(_)) {
@@ -83,7 +83,7 @@ fn a_path_that_was_never_answered_is_opening() {
             next_block(&accepted).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let paths = client.path_stats();
+        let paths = client.paths();
         let states: Vec<_> = paths.iter().map(|path| (path.local.ip(), path.stats.state)).collect();
         let expected = [(ip("127.0.0.2"), PathState::Active), (ip("127.0.0.3"), PathState::Opening)];
         assert_eq!(states, expected);
@@ -192,7 +192,7 @@ fn request_to(endpoint: &Endpoint, identity: &Identity) -> Connect {
 async fn answered(client: &Session, expected: &[&str]) -> Duration {
     let begin = Instant::now();
     loop {
-        let paths = client.path_stats();
+        let paths = client.paths();
         let up = paths.iter().filter(|path| path.stats.state != PathState::Opening);
         let mut up: Vec<&str> = up.filter_map(|path| path.interface.as_deref()).collect();
         up.sort_unstable();
@@ -234,7 +234,7 @@ fn bridges_without_a_route_do_not_keep_modems_out() {
         assert_duration!(answered(&client, &["modem1"]).await < ALL_USABLE);
         plug(&far, "modem2", 2, "10.9.0.1");
         assert_duration!(answered(&client, &["modem1", "modem2"]).await < ALL_USABLE);
-        assert_eq!(client.path_stats().len(), 2, "nothing is sent over bridges");
+        assert_eq!(client.paths().len(), 2, "nothing is sent over bridges");
         let why = |name: &str| {
             client.unused_interfaces().into_iter().find(|one| one.name == name).map(|one| one.why.to_string())
         };
@@ -294,7 +294,7 @@ fn a_family_that_leads_nowhere_is_left_for_the_other() {
         let client = squall::connect(request, Config::default()).await.expect("connects");
         let after = answered(&client, &["modem1", "modem2"]).await;
         assert_duration!(after < ALL_USABLE, "{after:?}");
-        let paths = client.path_stats();
+        let paths = client.paths();
         let second = paths.iter().find(|path| path.interface.as_deref() == Some("modem2"));
         assert!(second.is_some_and(|path| path.remote.is_ipv4()), "{paths:?}");
     });
@@ -322,7 +322,7 @@ fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
         assert_duration!(after < ALL_USABLE, "{after:?}");
         // The other one has the same socket, and is abandoned.
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let paths = client.path_stats();
+        let paths = client.paths();
         let to: Vec<_> = paths.iter().map(|path| (path.interface.as_deref(), path.remote.ip())).collect();
         assert_eq!(to, [(Some("modem1"), ip("10.9.0.1")), (Some("modem2"), ip("10.9.0.2"))]);
     });
@@ -347,7 +347,7 @@ fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
         let client = squall::connect(connect(), Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         answered(&client, &["radio9"]).await;
-        assert_eq!(client.path_stats()[0].local.ip(), ip("2001:db8:1::2"));
+        assert_eq!(client.paths()[0].local.ip(), ip("2001:db8:1::2"));
         renumbered("2001:db8:2");
         // One of another scope, which reaches no server.
         run("ip addr add fd00:9::2/64 dev radio9 nodad");
@@ -359,9 +359,9 @@ fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
         assert_eq!(next_block(&accepted).await.data, "still there");
         assert_duration!(begin.elapsed() < ALL_USABLE, "{:?}", begin.elapsed());
         let is_new = |path: &squall::PathInfo| path.local.ip() == ip("2001:db8:2::2");
-        assert!(client.path_stats().iter().any(is_new), "{:?}", client.path_stats());
+        assert!(client.paths().iter().any(is_new), "{:?}", client.paths());
         let again = squall::connect(connect(), Config::default()).await.expect("connects");
-        assert!(again.path_stats().iter().all(is_new), "{:?}", again.path_stats());
+        assert!(again.paths().iter().all(is_new), "{:?}", again.paths());
     });
 }
 
@@ -381,7 +381,7 @@ fn what_reverse_path_filtering_drops_is_named() {
         let client = client.expect("connects");
         answered(&client, &["modem1"]).await;
         let trouble = |name: &str| {
-            let paths = client.path_stats();
+            let paths = client.paths();
             paths.into_iter().find(|path| path.interface.as_deref() == Some(name))?.trouble
         };
         while trouble("modem2").is_none() {
@@ -410,7 +410,7 @@ fn a_route_that_comes_and_goes_takes_the_path_with_it() {
         answered(&client, &["modem1", "modem2"]).await;
         run("ip route del 10.9.0.1 dev modem2");
         answered(&client, &["modem1"]).await;
-        while client.path_stats().len() > 1 {
+        while client.paths().len() > 1 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         // By a rule for its address.
@@ -457,7 +457,7 @@ fn interfaces_that_appear_are_used_and_those_that_disappear_are_dropped() {
             println!("{appears}: {event:?} after {after:?}");
             assert!(matches!(event.change, PathChange::Up(_)), "{event:?}");
             let path = event.path;
-            let up = client.path_stats().into_iter().find(|info| info.id == path).expect("is open");
+            let up = client.paths().into_iter().find(|info| info.id == path).expect("is open");
             assert_eq!(up.interface.as_deref(), Some("modem9"));
             assert_duration!(after < SOON, "{after:?}");
 

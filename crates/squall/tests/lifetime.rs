@@ -50,7 +50,7 @@ fn an_interface_taken_away_does_not_stop_the_data() {
             changer.set_interfaces(Interfaces::Local(vec![ip("127.0.0.3")])).expect("it connected");
         });
         send_steadily(&client, &server, 100, Duration::from_millis(10)).await;
-        let locals: Vec<_> = client.path_stats().iter().map(|p| p.local.ip()).collect();
+        let locals: Vec<_> = client.paths().iter().map(|p| p.local.ip()).collect();
         assert_eq!(locals, [ip("127.0.0.3")]);
     });
 }
@@ -69,8 +69,8 @@ fn an_interface_added_later_carries_data_too() {
         paths_up(&client, 1).await;
         client.set_interfaces(Interfaces::Local(vec![ip("127.0.0.9")])).expect("it connected");
         send_steadily(&client, &accepted, 50, Duration::from_millis(5)).await;
-        let carried = client.path_stats().iter().map(|p| p.stats.fresh_bytes).max();
-        assert!(carried > Some(0), "{:?}", client.path_stats());
+        let carried = client.paths().iter().map(|p| p.stats.fresh_bytes).max();
+        assert!(carried > Some(0), "{:?}", client.paths());
     });
 }
 
@@ -127,7 +127,7 @@ fn the_path_that_won_the_race_is_opened_again_when_it_died() {
         let client = squall::connect(request, config).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
-        let paths = client.path_stats();
+        let paths = client.paths();
         let winner = paths.iter().find(|path| path.stats.number == 0).expect("it is up");
         let relay = relays.iter().find(|relay| relay.addr == winner.remote).expect("is one of the two");
         relay.set_open(false);
@@ -140,7 +140,7 @@ fn the_path_that_won_the_race_is_opened_again_when_it_died() {
             follow(|change| matches!(change, PathChange::Up(_))).await;
         };
         tokio::join!(outage, send_steadily(&client, &accepted, 50, Duration::from_millis(10)));
-        let again = client.path_stats().into_iter().find(|path| path.id == winner.id).expect("it is back");
+        let again = client.paths().into_iter().find(|path| path.id == winner.id).expect("it is back");
         assert_eq!(again.remote, winner.remote);
         assert!(again.stats.number > 0, "a path that is opened again has a new number");
     });
@@ -155,14 +155,14 @@ fn finishing_waits_for_what_is_under_way() {
         }
         client.finish(LIMIT).await.expect("all arrive");
         assert_eq!(client.stats().blocks_delivered, 10);
-        assert!(matches!(client.try_send(Block::new("late")), Err(SendError::Closed)));
+        assert!(matches!(client.try_send(Block::new("late")), Err(SendError::Closed(CloseReason::Local))));
         let mut received = 0;
-        while server.recv().await.is_some() {
+        while let Ok(Some(_)) = server.recv().await {
             received += 1;
         }
         assert_eq!(server.closed().await, CloseReason::ByPeer { code: 0, reason: String::new() });
         assert_eq!(received, 10);
-        assert!(server.recv().await.is_none());
+        assert!(server.recv().await == Ok(None));
         assert_eq!(server.stats().blocks_received, 10);
     });
 }
@@ -290,10 +290,10 @@ fn closing_the_endpoint_ends_its_sessions() {
         endpoint.close(7, "maintenance");
         assert!(endpoint.accept().await.is_none());
         let by_peer = CloseReason::ByPeer { code: 7, reason: "maintenance".into() };
-        assert_eq!(client.closed().await, by_peer);
+        assert_eq!(client.closed().await, by_peer.clone());
         assert_eq!(server.closed().await, CloseReason::Local);
         assert_eq!(server.close_reason(), Some(CloseReason::Local));
-        assert_eq!((client.recv().await, client.path_event().await.is_some()), (None, true));
+        assert_eq!((client.recv().await, client.path_event().await.is_some()), (Err(by_peer), true));
         endpoint.wait_idle().await;
     });
 }
@@ -338,7 +338,7 @@ fn an_endpoint_that_is_let_go_of_frees_its_address_soon_over_a_slow_path() {
         let taken = begun.elapsed();
         assert!(taken < Duration::from_millis(700), "{taken:?}");
         let by_peer = CloseReason::ByPeer { code: 0, reason: String::new() };
-        assert_eq!(client.closed().await, by_peer);
+        assert_eq!(client.closed().await, by_peer.clone());
     });
 }
 
@@ -384,7 +384,7 @@ fn a_server_on_all_addresses_answers_from_the_one_called() {
         paths_up(&client, 2).await;
         paths_up(&accepted, 2).await;
         send_steadily(&client, &accepted, 20, Duration::from_millis(5)).await;
-        let mut locals: Vec<_> = accepted.path_stats().iter().map(|p| p.local.ip()).collect();
+        let mut locals: Vec<_> = accepted.paths().iter().map(|p| p.local.ip()).collect();
         locals.sort();
         assert_eq!(locals, [ip("127.0.0.7"), ip("127.0.0.8")]);
     });
@@ -418,13 +418,13 @@ fn a_session_runs_over_an_interface_by_name() {
         let client = squall::connect(request, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 1).await;
-        client.set_metered("lo", true).expect("is there");
-        assert!(client.set_budget("wlan7", Some(1)).is_err() && client.set_metered("::7", true).is_err());
+        client.interface("lo").expect("is there").set_metered(true);
+        assert!(client.interface("wlan7").is_err() && client.interface("::7").is_err());
         let weights = [0, 257].map(|weight| client.set_channel_weight(Channel::default(), weight));
         assert!(weights.iter().all(Result::is_err), "{weights:?}");
         assert_eq!(client.max_block_len(), 16 << 20);
         send_steadily(&client, &accepted, 5, Duration::from_millis(1)).await;
-        let paths = client.path_stats();
+        let paths = client.paths();
         assert_eq!(paths.len(), 1);
         assert_eq!(paths[0].interface.as_deref(), Some("lo"));
     });

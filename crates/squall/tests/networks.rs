@@ -35,7 +35,7 @@ fn over(endpoint: &Endpoint, identity: &squall::Identity, networks: Vec<Network>
 /// Waits until the paths are these, by name of their network.
 async fn paths(session: &Session, expected: &[&str]) -> Vec<PathInfo> {
     loop {
-        let mut paths = session.path_stats();
+        let mut paths = session.paths();
         paths.sort_by(|a, b| a.interface.cmp(&b.interface));
         let names: Vec<&str> = paths.iter().filter_map(|p| p.interface.as_deref()).collect();
         if names == expected {

@@ -42,7 +42,7 @@ impl Stage {
             .quotas(quotas.clone());
         let session = squall::connect(request, Config::default()).await?;
         let accepted = self.endpoint.accept().await.expect("listens");
-        tokio::spawn(async move { while accepted.recv().await.is_some() {} });
+        tokio::spawn(async move { while let Ok(Some(_)) = accepted.recv().await {} });
         Ok(session)
     }
 }

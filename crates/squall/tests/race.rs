@@ -39,7 +39,7 @@ async fn connect(identity: &Identity, addresses: Vec<SocketAddr>, interfaces: In
     let took = begun.elapsed();
     println!("connected after {took:?}");
     assert_duration!(took < SOON, "{took:?}");
-    client.path_stats()[0].remote
+    client.paths()[0].remote
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn one_endpoint_listens_and_connects_and_its_sessions_share_sockets() {
         let mut locals = Vec::new();
         for session in sessions.iter().step_by(2) {
             assert_eq!(next_block(session).await.data, "welcome");
-            locals.push(session.path_stats()[0].local);
+            locals.push(session.paths()[0].local);
         }
         locals.sort();
         locals.dedup();

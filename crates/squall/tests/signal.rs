@@ -24,14 +24,14 @@ async fn alert(session: &Session) -> AlertKind {
 
 /// Block bytes the side has put on the path from or to 127.0.0.2, and its state.
 fn first(session: &Session) -> (u64, PathState) {
-    let paths = session.path_stats();
+    let paths = session.paths();
     let wanted = |ip: IpAddr| ip.to_string() == "127.0.0.2";
     let path = paths.iter().find(|p| wanted(p.local.ip()) || wanted(p.remote.ip())).expect("is up");
     (path.stats.fresh_bytes + path.stats.repair_bytes + path.stats.copy_bytes, path.stats.state)
 }
 
 async fn both_paths(session: &Session) {
-    while session.path_stats().len() < 2 {
+    while session.paths().len() < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -48,9 +48,9 @@ fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
         both_paths(&server).await;
         let (mut publisher, subscriber) = board();
         // Before the first reading nothing is known.
-        let error = client.set_signal("wlan7", None).expect_err("is unknown").to_string();
+        let error = client.interface("wlan7").expect_err("is unknown").to_string();
         assert_eq!(error, "no path runs over 'wlan7': there are 127.0.0.2, 127.0.0.3");
-        client.set_signal("127.0.0.2", Some(subscriber)).expect("is there");
+        client.set_signal("127.0.0.2", Some(subscriber));
         tokio::time::sleep(Duration::from_millis(250)).await;
         assert_eq!(first(&client).1, PathState::Active);
         wifi(&mut publisher, -85.0);
@@ -82,12 +82,12 @@ fn a_radio_that_says_nothing_for_long_is_believed_until_it_is_let_go() {
         both_paths(&client).await;
         let (mut publisher, subscriber) = board();
         wifi(&mut publisher, -85.0);
-        client.set_signal("127.0.0.2", Some(subscriber)).expect("is there");
+        client.set_signal("127.0.0.2", Some(subscriber));
         assert_eq!(alert(&server).await, AlertKind::Outage);
         // Most radios say something only when it changes.
         tokio::time::sleep(Duration::from_millis(5_500)).await;
         assert_eq!(first(&server).1, PathState::Deactivated);
-        client.set_signal("127.0.0.2", None).expect("is there");
+        client.set_signal("127.0.0.2", None);
         assert_eq!(alert(&server).await, AlertKind::Recovery);
     });
 }
@@ -99,12 +99,13 @@ fn a_radio_may_be_set_before_its_interface_appears() {
         both_paths(&client).await;
         let local = |last: u8| IpAddr::from([127, 0, 0, last]);
         client.set_interfaces(Interfaces::Local(vec![local(3)])).expect("is this side's");
-        while client.path_stats().len() > 1 {
+        while client.paths().len() > 1 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let (mut publisher, subscriber) = board();
         wifi(&mut publisher, -85.0);
-        client.set_signal("127.0.0.2", Some(subscriber)).expect_err("is not there yet");
+        assert!(client.interface("127.0.0.2").is_err(), "is not there yet");
+        client.set_signal("127.0.0.2", Some(subscriber));
         client.set_interfaces(Interfaces::Local(vec![local(2), local(3)])).expect("is this side's");
         assert_eq!(alert(&server).await, AlertKind::Outage);
         assert_eq!(first(&client).1, PathState::Deactivated);

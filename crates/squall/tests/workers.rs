@@ -69,7 +69,7 @@ fn sessions_spread_over_the_workers_with_all_their_paths() {
         for seed in 0..5 {
             exchange(&sessions, seed).await;
         }
-        let paths = |session: &Session| session.path_stats().len();
+        let paths = |session: &Session| session.paths().len();
         assert!(sessions.iter().all(|[client, _]| paths(client) == 2));
         let (at_server, at_client) = (server.workers(), client.workers());
         assert_eq!((at_server.len(), at_client.len()), (3, 2));

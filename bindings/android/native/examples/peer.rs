@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn serve(session: Session) {
-    while let Some(block) = session.recv().await {
+    while let Ok(Some(block)) = session.recv().await {
         let sum: u64 = block.data.iter().map(|byte| u64::from(*byte)).sum();
         let Received { channel, priority, .. } = block;
         say(&format!("block {channel} {priority} {} {sum}", block.data.len()));

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Writes the blocks of a session in order of arrival. They are ordered blocks, so that is the order of the pictures.
 async fn write_out(session: &Session) -> io::Result<()> {
-    while let Some(block) = session.recv().await {
+    while let Ok(Some(block)) = session.recv().await {
         let mut out = io::stdout().lock();
         out.write_all(&block.data)?;
         out.flush()?;

@@ -95,19 +95,19 @@ pub(crate) fn set_signal(number: i64, name: &str, radio: i64) -> Result<(), Fail
         0 => None,
         radio => Some(radio::subscriber(radio).ok_or_else(|| Failure::closed("the radio"))?),
     };
-    // An error would say that there is no such network now.
-    let _ = session.set_signal(name, signal);
+    session.set_signal(name, signal);
     Ok(())
 }
 
 /// Sets how many bytes may be sent over the networks of a name; no limit if negative.
 pub(crate) fn set_budget(number: i64, name: &str, budget: i64) -> Result<(), Failure> {
-    get(number)?.up()?.set_budget(name, u64::try_from(budget).ok()).map_err(Failure::of)
+    get(number)?.up()?.interface(name).map_err(Failure::of)?.set_budget(u64::try_from(budget).ok());
+    Ok(())
 }
 
 /// The paths of a session.
 pub(crate) fn paths(number: i64) -> Result<Vec<PathInfo>, Failure> {
-    Ok(get(number)?.up()?.path_stats())
+    Ok(get(number)?.up()?.paths())
 }
 
 /// Waits until all blocks have ended, then closes the session; events can still be read.

@@ -479,7 +479,7 @@ impl End for Handle {
     async fn serve(&self, session: Session, _latency: Duration) {
         let Some(outlet) = self.0.upgrade().map(|element| element.imp().outlet.clone()) else { return };
         outlet.open(session.clone());
-        while let Some(block) = session.recv().await {
+        while let Ok(Some(block)) = session.recv().await {
             match Message::decode(block.data) {
                 Ok(Message::Key) => {
                     let Some(element) = self.0.upgrade() else { break };

@@ -144,7 +144,7 @@ impl Inlet {
     /// If the peer sent something malformed; the reason in words.
     pub(crate) async fn pump(&self, session: &Session) -> Result<(), &'static str> {
         let mut reader = Reader::default();
-        while let Some(arrival) = session.recv_any().await {
+        while let Ok(Some(arrival)) = session.recv_any().await {
             let Arrival::Block(block) = arrival else { continue };
             if block.channel.get() != 1 {
                 return Err("a message after the greeting");
@@ -217,7 +217,7 @@ impl Reader {
         if let Some((_, delay)) = self.delay.filter(|(read, _)| read.elapsed() < DELAY_PERIOD) {
             return delay;
         }
-        let paths = session.path_stats();
+        let paths = session.paths();
         let trips = paths.iter().map(|path| path.stats.min_rtt).filter(|trip| !trip.is_zero());
         let delay = trips.min().unwrap_or_default() / 2;
         self.delay = Some((Instant::now(), delay));

@@ -108,7 +108,7 @@ impl Session {
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let Open { session, inbox } = self.open()?;
         let (session, inbox) = (session.clone(), inbox.share());
-        awaitable(py, async move { Ok(inbox.fill(session.recv()).await) })
+        awaitable(py, async move { Ok(inbox.fill(async { session.recv().await.ok().flatten() }).await) })
     }
 
     #[pyo3(signature = (timeout = 5.0))]
@@ -130,7 +130,7 @@ impl Session {
 
     #[getter]
     fn remote(&self) -> PyResult<Option<String>> {
-        Ok(self.open()?.session.remote().map(|address| address.to_string()))
+        Ok(Some(self.open()?.session.remote_address().to_string()))
     }
 
     #[getter]
@@ -140,7 +140,7 @@ impl Session {
 
     /// Local address, remote address, state and smoothed round-trip time in seconds.
     fn paths(&self) -> PyResult<Vec<(String, String, String, f64)>> {
-        let paths = self.open()?.session.path_stats();
+        let paths = self.open()?.session.paths();
         let row = |path: &squall::PathInfo| {
             let (state, srtt) = (path.stats.state.to_string(), path.stats.srtt.as_secs_f64());
             (path.local.to_string(), path.remote.to_string(), state, srtt)

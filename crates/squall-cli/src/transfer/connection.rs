@@ -43,8 +43,9 @@ impl Connection {
     /// The next message. Cancel safe.
     pub(super) async fn next(&self) -> Result<Message, Disconnect> {
         match self.session.recv().await {
-            Some(block) => Message::decode(&block.data).map_err(Disconnect::Unknown),
-            None => Err(self.session.closed().await.into()),
+            Ok(Some(block)) => Message::decode(&block.data).map_err(Disconnect::Unknown),
+            Ok(None) => Err(self.session.closed().await.into()),
+            Err(reason) => Err(reason.into()),
         }
     }
 
@@ -74,7 +75,7 @@ impl Connection {
     /// If the session is over.
     pub(super) async fn send_block(&self, block: Block) -> Result<(), Disconnect> {
         match self.session.send(block).await {
-            Err(SendError::Closed) => Err(self.over().await),
+            Err(SendError::Closed(_)) => Err(self.over().await),
             // Other errors are about options and sizes, which are right for all messages.
             _ => Ok(()),
         }
@@ -111,13 +112,13 @@ impl Connection {
     }
 
     /// The address of the peer.
-    pub(super) fn remote(&self) -> Option<IpAddr> {
-        self.session.remote().map(|remote| remote.ip())
+    pub(super) fn remote(&self) -> IpAddr {
+        self.session.remote_address().ip()
     }
 
     /// Bytes of blocks that arrived, without duplicates.
     pub(super) fn arrived(&self) -> u64 {
-        let paths = self.session.path_stats();
+        let paths = self.session.paths();
         let new =
             paths.iter().map(|path| path.stats.data_received.saturating_sub(path.stats.duplicate_bytes));
         new.sum()

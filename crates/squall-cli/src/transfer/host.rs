@@ -152,9 +152,7 @@ impl Host {
 
     /// Waits until a sender has authorised itself. Newer sessions may displace it.
     async fn greet(&self, connection: &Connection) -> anyhow::Result<Header> {
-        // A session without a path is over.
-        let Some(remote) = connection.remote() else { return self.admission.greet(connection).await };
-        let (number, displaced) = self.unauthenticated.enter(remote, connection.session.clone());
+        let (number, displaced) = self.unauthenticated.enter(connection.remote(), connection.session.clone());
         if let Some(displaced) = displaced {
             displaced.close(FAILED, "newer senders came before this one was authorised");
         }
@@ -294,7 +292,7 @@ impl Host {
 
     async fn reject(&self, connection: &Connection, error: &anyhow::Error) {
         if let Some(unreported) = self.rejections.count() {
-            let from = connection.remote().map_or_else(|| "?".to_owned(), |from| from.to_string());
+            let from = connection.remote();
             let others =
                 if unreported == 0 { String::new() } else { format!(", and {unreported} before it") };
             note!("note: a sender from {from} was rejected{others}: {error}");

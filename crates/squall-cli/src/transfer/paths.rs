@@ -44,7 +44,7 @@ impl PathCounters {
 
     /// Reads the counters.
     pub(super) fn update(&mut self, session: &Session) {
-        for info in session.path_stats() {
+        for info in session.paths() {
             self.by_number.insert((self.session, info.stats.number), info);
         }
     }

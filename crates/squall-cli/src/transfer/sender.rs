@@ -212,7 +212,7 @@ impl Sender {
         let Some(data) = self.replay.block(number) else { return Ok(()) };
         match connection.session.send(Block::with(data, BlockOptions::new().ordered(true))).await {
             Ok(_) => Ok(()),
-            Err(SendError::Closed) => Err(connection.over().await.into()),
+            Err(SendError::Closed(_)) => Err(connection.over().await.into()),
             Err(error) => Err(anyhow!("cannot send: {error}")),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn receiver(runtime: &tokio::runtime::Runtime, answers: &'static [&'s
     let addr = endpoint.local_addrs()[0];
     runtime.spawn(async move {
         while let Some(session) = endpoint.accept().await {
-            session.recv().await;
+            let _ = session.recv().await;
             for answer in answers {
                 let _ = session.send(Block::with(answer.as_bytes(), BlockOptions::new().ordered(true))).await;
             }
@@ -54,8 +54,9 @@ impl Peer {
     pub(crate) fn next(&self) -> Result<Vec<u8>, CloseReason> {
         let next = async {
             match self.session.recv().await {
-                Some(block) => Ok(block.data.to_vec()),
-                None => Err(self.session.closed().await),
+                Ok(Some(block)) => Ok(block.data.to_vec()),
+                Ok(None) => Err(self.session.closed().await),
+                Err(reason) => Err(reason),
             }
         };
         let waited = async { tokio::time::timeout(Duration::from_secs(20), next).await };

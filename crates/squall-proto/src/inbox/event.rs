@@ -80,6 +80,17 @@ pub enum InboxEvent {
     Refused(Label, RefuseReason),
 }
 
+impl InboxEvent {
+    /// The channel of its block.
+    pub fn channel(&self) -> u16 {
+        match self {
+            Self::Arrived(arrived) => arrived.channel,
+            Self::Part(part) => part.label.channel,
+            Self::Expired(label) | Self::Cancelled(label, _) | Self::Refused(label, _) => label.channel,
+        }
+    }
+}
+
 /// What is known of a block without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {

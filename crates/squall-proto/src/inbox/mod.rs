@@ -415,9 +415,17 @@ impl Inbox {
 
     /// The next event.
     pub fn poll(&mut self) -> Option<InboxEvent> {
+        self.poll_on(|_| true)
+    }
+
+    /// The next event on wanted channels.
+    pub fn poll_on(&mut self, wanted: impl Fn(u16) -> bool) -> Option<InboxEvent> {
         // A block that is whole leaves no part behind, and none is reported before its turn: ends go first.
-        let Some(event) = self.events.pop_front() else { return self.poll_part() };
-        self.watched = self.watched.saturating_sub(1);
+        let Some(index) = self.events.iter().position(|event| wanted(event.channel())) else {
+            return self.poll_part(wanted);
+        };
+        let event = self.events.remove(index)?;
+        self.watched -= usize::from(index < self.watched);
         let InboxEvent::Arrived(arrived) = event else { return Some(event) };
         let len = arrived.data.len() as u64;
         self.held -= len;

@@ -69,8 +69,10 @@ impl Inbox {
         }
     }
 
-    pub(super) fn poll_part(&mut self) -> Option<InboxEvent> {
-        let id = self.parts.grown.pop_first()?;
+    pub(super) fn poll_part(&mut self, wanted: impl Fn(u16) -> bool) -> Option<InboxEvent> {
+        let is_wanted = |id: &u64| self.open.get(id).is_some_and(|partial| wanted(partial.label.channel));
+        let id = self.parts.grown.iter().copied().find(is_wanted)?;
+        self.parts.grown.remove(&id);
         let partial = self.open.get_mut(&id)?;
         let (offset, end) = (partial.handed_over, partial.have.contiguous());
         partial.handed_over = end;

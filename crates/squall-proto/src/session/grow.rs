@@ -24,7 +24,7 @@ impl Session {
     /// session is over.
     pub fn open(&mut self, now: Instant, options: &BlockOptions) -> Result<BlockId, OpenError> {
         if self.stage == Stage::Closed {
-            return Err(OpenError::Closed);
+            return Err(OpenError::Closed(self.reason()));
         }
         let at = self.micros(now);
         let id = self.outbox.open(at, options)?;

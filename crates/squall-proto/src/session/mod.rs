@@ -260,7 +260,7 @@ impl Session {
     /// is. The other errors say what is wrong with the block, or that the session is over.
     pub fn send(&mut self, now: Instant, block: Block) -> Result<BlockId, SendError> {
         if self.stage == Stage::Closed {
-            return Err(SendError::Closed);
+            return Err(SendError::Closed(self.reason()));
         }
         let (at, len, channel) = (self.micros(now), block.data.len() as u64, block.options.channel);
         let id = self.outbox.send(at, block)?;
@@ -303,7 +303,7 @@ impl Session {
         self.notices
             .pop()
             .or_else(|| self.poll_writable())
-            .or_else(|| self.poll_arrival())
+            .or_else(|| self.poll_arrival(|_| true))
             .or_else(|| self.poll_capacity())
             .or_else(|| self.poll_end())
     }
@@ -315,9 +315,19 @@ impl Session {
         notice.or_else(|| self.poll_end())
     }
 
-    /// The next of the peer's blocks: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
-    pub fn poll_arrival(&mut self) -> Option<Event> {
-        self.left.pop_front().or_else(|| if self.is_live() { self.poll_inbox() } else { None })
+    /// The next of the peer's blocks on wanted channels: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
+    pub fn poll_arrival(&mut self, wanted: impl Fn(Channel) -> bool) -> Option<Event> {
+        let is_wanted = |event: &Event| event.channel().is_some_and(&wanted);
+        match self.left.iter().position(is_wanted) {
+            Some(index) => self.left.remove(index),
+            None if self.is_live() => self.poll_inbox(|channel| wanted(Channel::new(channel))),
+            None => None,
+        }
+    }
+
+    /// The reason of a close that has happened.
+    fn reason(&self) -> CloseReason {
+        self.close_reason.clone().unwrap_or(CloseReason::Local)
     }
 
     fn poll_writable(&mut self) -> Option<Event> {
@@ -485,7 +495,7 @@ impl Session {
         }
         self.control.clear();
         self.urgent.clear();
-        while let Some(event) = self.poll_inbox() {
+        while let Some(event) = self.poll_inbox(|_| true) {
             self.left.push_back(event);
         }
         for label in self.inbox.end_all() {

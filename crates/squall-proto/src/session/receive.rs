@@ -530,8 +530,8 @@ impl Session {
     }
 
     /// Turns what happened in the inbox into an event for the application.
-    pub(super) fn poll_inbox(&mut self) -> Option<Event> {
-        let (label, why) = match self.inbox.poll()? {
+    pub(super) fn poll_inbox(&mut self, wanted: impl Fn(u16) -> bool) -> Option<Event> {
+        let (label, why) = match self.inbox.poll_on(wanted)? {
             InboxEvent::Arrived(arrived) => {
                 self.offer_credit();
                 self.stats.blocks_received += 1;

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, SendError, Session,
+    Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, Receiver, SendError, Session,
     WriteError,
 };
 use squall_units::Micros;
@@ -61,6 +61,8 @@ pub(crate) struct SessionSender {
     /// Number of the session in this program; later ones are higher.
     pub(crate) id: u64,
     session: Session,
+    /// Receives the blocks of flows.
+    receiver: Arc<Receiver>,
     /// Whether the other end restores null packets.
     restores_nulls: AtomicBool,
     /// Whether another session takes over.
@@ -75,10 +77,16 @@ pub(crate) struct SessionSender {
 }
 
 impl SessionSender {
-    pub(crate) fn new(id: u64, session: Session, recorder: Option<Arc<Recorder>>) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        session: Session,
+        receiver: Arc<Receiver>,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Self {
         Self {
             id,
             session,
+            receiver,
             restores_nulls: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             displaced: Notify::new(),
@@ -113,19 +121,19 @@ impl SessionSender {
 
     /// Makes the session deliver blocks of a channel in parts, as they grow.
     pub(crate) fn deliver_in_parts(&self, channel: u16) {
-        self.session.set_in_parts(Channel::new(channel), true);
+        self.receiver.add(Channel::new(channel));
     }
 
     fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Outcome> {
         self.session.try_send(Block::with(data, options.clone())).map_err(|error| match error {
-            SendError::Closed => Outcome::Closed,
+            SendError::Closed(_) => Outcome::Closed,
             _ => Outcome::Overflow,
         })
     }
 
     fn open(&self, options: &BlockOptions) -> Result<BlockWriter, Outcome> {
         self.session.try_open(options).map_err(|error| match error {
-            OpenError::Closed => Outcome::Closed,
+            OpenError::Closed(_) => Outcome::Closed,
             _ => Outcome::Overflow,
         })
     }

@@ -219,14 +219,14 @@ impl Liar {
         loop {
             let next = timeout_at(deadline, self.session.recv_any()).await;
             match next.unwrap_or_else(|_| panic!("no answer, and no end")) {
-                Some(Arrival::Block(block)) if block.channel.get() == CHANNEL => {
+                Ok(Some(Arrival::Block(block))) if block.channel.get() == CHANNEL => {
                     let message = Message::decode(&block.data).expect("the exit is well-behaved");
                     if matches!(message, Message::Answer { generation: LAST, .. }) {
                         return;
                     }
                 }
-                Some(_) => {}
-                None => break,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
             }
         }
         match self.session.close_reason() {

@@ -11,8 +11,8 @@ use std::{
 };
 
 use squall::{
-    Arrival, Block, BlockOptions, Channel, CloseReason, Limit, PathInfo, Priority, Received, SendError,
-    Session,
+    Arrival, Block, BlockOptions, Channel, CloseReason, Growth, Limit, PathInfo, Priority, Received,
+    Receiver, SendError, Session,
     sched::{BlockId, PathState},
 };
 use tokio::{
@@ -137,6 +137,8 @@ pub(crate) struct Goaway {
 struct TunnelSession {
     shared: Arc<Shared>,
     session: Session,
+    /// Receives the blocks of flows, in parts.
+    receiver: Arc<Receiver>,
     registered: Registered,
     role: Role,
     /// Address of the peer, for messages.
@@ -174,20 +176,22 @@ async fn changed(membership: &mut Option<Membership>) {
 /// Runs a session that has come up until it is over.
 pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> Ended {
     let is_entry = matches!(role, Role::Entry { .. });
-    let remote = session.remote();
-    let peer = remote.map_or_else(|| "?".to_owned(), |remote| remote.to_string());
+    let remote = session.remote_address();
+    let peer = remote.to_string();
     let exit = if let Role::Entry { exit, .. } = &role { Some(exit.clone()) } else { None };
-    let registered = Registered::new(&shared, remote, exit);
+    let registered = Registered::new(&shared, Some(remote), exit);
     let recorder = shared.explains.then(|| Arc::new(Recorder::new(shared.clock, registered.id)));
     session.keep_reasons(shared.explains);
-    let sender = Arc::new(SessionSender::new(registered.id, session.clone(), recorder.clone()));
+    let receiver = Arc::new(session.receiver([]));
+    let sender = SessionSender::new(registered.id, session.clone(), receiver.clone(), recorder.clone());
     let running = TunnelSession {
-        flows: SessionFlows::new(sender, peer.clone(), shared.journal.of_peer(""), is_entry),
+        flows: SessionFlows::new(Arc::new(sender), peer.clone(), shared.journal.of_peer(""), is_entry),
         recorder,
         paths: Paths::new(is_entry),
         journal: shared.journal.of_peer(""),
         shared,
         session,
+        receiver,
         registered,
         role,
         peer,
@@ -227,12 +231,11 @@ impl TunnelSession {
                     self.declare_interfaces();
                 }
                 arrival = self.session.recv_any() => match arrival {
-                    None => break self.session.closed().await,
-                    Some(Arrival::Block(block)) => self.on_message(&block),
-                    Some(Arrival::Part(part)) => self.on_part(part),
-                    Some(Arrival::Missed(missed)) => self.flows.missed(missed.channel.get(), missed.id),
-                    Some(_) => {}
+                    Ok(Some(Arrival::Block(block))) => self.on_message(&block),
+                    Ok(Some(_)) => {}
+                    Ok(None) | Err(_) => break self.session.closed().await,
                 },
+                Ok(Some(growth)) = self.receiver.recv() => self.on_growth(growth),
                 Ok(()) = capacity.changed() => {
                     let capacity = capacity.borrow_and_update();
                     self.report_bitrate(capacity.safe, capacity.limit);
@@ -260,6 +263,9 @@ impl TunnelSession {
                 tokio::task::yield_now().await;
             }
         };
+        while let Ok(Some(growth)) = self.receiver.recv().await {
+            self.on_growth(growth);
+        }
         self.finish(reason)
     }
 
@@ -368,6 +374,14 @@ impl TunnelSession {
         }
     }
 
+    fn on_growth(&mut self, growth: Growth) {
+        match growth {
+            Growth::Part(part) => self.on_part(part),
+            Growth::Missed(missed) => self.flows.missed(missed.channel.get(), missed.id),
+            _ => {}
+        }
+    }
+
     fn on_part(&mut self, part: squall::Part) {
         if self.closed.is_some() {
             return;
@@ -398,13 +412,13 @@ impl TunnelSession {
         }
         self.agreed = true;
         if let Role::Entry { state, .. } = &self.role {
-            self.shared.set_exit(self.session.remote());
+            self.shared.set_exit(Some(self.session.remote_address()));
             state.send_modify(|state| state.agreed = true);
         }
         let capacity = self.session.capacity();
         self.report_bitrate(capacity.safe, capacity.limit);
         self.shared.opened.fetch_add(1, Relaxed);
-        let paths = self.paths.names(&self.session.path_stats());
+        let paths = self.paths.names(&self.session.paths());
         let words = format!("session {} with {} is up, over {paths}", self.registered.id, self.peer);
         self.journal.info(Kind::Session, words);
         self.sample();
@@ -490,18 +504,22 @@ impl TunnelSession {
         let Role::Entry { metered, paths, .. } = &self.role else { return };
         for interface in metered {
             // An interface that is absent now is declared when its path comes up.
-            let _ = self.session.set_metered(interface, true);
+            if let Ok(interface) = self.session.interface(interface) {
+                interface.set_metered(true);
+            }
         }
         for (interface, path) in paths {
-            let _ = self.session.set_role(interface, path.role);
-            let _ = self.session.set_rate_limit(interface, path.rate_limit);
+            if let Ok(interface) = self.session.interface(interface) {
+                interface.set_role(path.role);
+                interface.set_rate_limit(path.rate_limit);
+            }
         }
     }
 
     /// Reads paths and counters.
     fn sample(&mut self) {
         let stats = self.session.stats();
-        let infos = self.session.path_stats();
+        let infos = self.session.paths();
         self.watch_silence(&infos);
         let capacity = self.session.capacity();
         let paths = self.paths.sample(&self.journal, &infos, &capacity, self.agreed);

@@ -215,7 +215,7 @@ impl Paths {
         path: PathId,
         change: &PathChange,
     ) {
-        let info = session.path_stats().into_iter().find(|info| info.id == path);
+        let info = session.paths().into_iter().find(|info| info.id == path);
         if let Some(name) = info.as_ref().map(|info| self.name(info)) {
             self.events.entry(path).or_default().name = name;
         }

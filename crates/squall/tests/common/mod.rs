@@ -49,5 +49,5 @@ pub(crate) fn ip(text: &str) -> IpAddr {
 
 /// The next block that arrives.
 pub(crate) async fn next_block(session: &Session) -> Received {
-    session.recv().await.expect("the session lasts")
+    session.recv().await.expect("the session lasts").expect("the session lasts")
 }

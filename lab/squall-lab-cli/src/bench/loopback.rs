@@ -98,7 +98,7 @@ async fn squall() -> anyhow::Result<Measured> {
         while session.send(Block::new(data.clone())).await.is_ok() {}
     });
     let receiver = timeout(Duration::from_secs(5), accept).await??;
-    let rate = count(|| async { receiver.recv().await.map(|block| block.data.len()) }).await;
+    let rate = count(|| async { receiver.recv().await.ok().flatten().map(|block| block.data.len()) }).await;
     client.close(0, "");
     sender.await?;
     rate

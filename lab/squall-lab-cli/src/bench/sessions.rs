@@ -211,7 +211,7 @@ async fn accept(
     while let Some(session) = server.accept().await {
         let (delays, counts_from) = (delays.clone(), counts_from.clone());
         tokio::spawn(async move {
-            while let Some(block) = session.recv().await {
+            while let Ok(Some(block)) = session.recv().await {
                 let from = *counts_from.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some((number, sent)) = head(&block.data, epoch) else { return };
                 if from.is_some_and(|from| sent >= from)

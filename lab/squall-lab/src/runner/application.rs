@@ -187,7 +187,7 @@ impl Application {
         let side = self.sources[flow].side;
         let opened = world.open(side, &options);
         let Ok(block) = opened else {
-            self.on_refused(flow, index, offer, opened == Err(OpenError::Closed));
+            self.on_refused(flow, index, offer, matches!(opened, Err(OpenError::Closed(_))));
             return;
         };
         self.on_taken(side, block, flow, index, offer);
@@ -260,7 +260,7 @@ impl Application {
             }
             Err(SendError::Full(_)) if retries => false,
             Err(error) => {
-                self.on_refused(flow, index, offer, error == SendError::Closed);
+                self.on_refused(flow, index, offer, matches!(error, SendError::Closed(_)));
                 false
             }
         }

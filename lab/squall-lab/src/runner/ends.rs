@@ -73,12 +73,16 @@ impl Ends for World {
 
     fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError> {
         let now = self.instant();
-        self.session(side).map_or(Err(SendError::Closed), |session| session.send(now, block))
+        self.session(side).map_or(Err(SendError::Closed(squall_proto::CloseReason::Local)), |session| {
+            session.send(now, block)
+        })
     }
 
     fn open(&mut self, side: Side, options: &BlockOptions) -> Result<BlockId, OpenError> {
         let now = self.instant();
-        self.session(side).map_or(Err(OpenError::Closed), |session| session.open(now, options))
+        self.session(side).map_or(Err(OpenError::Closed(squall_proto::CloseReason::Local)), |session| {
+            session.open(now, options)
+        })
     }
 
     fn append(&mut self, side: Side, block: BlockId, data: Bytes, is_last: bool) {

@@ -179,7 +179,7 @@ impl LiveRun {
         let accepted = timeout(HANDSHAKE, self.endpoint.accept()).await;
         let server = accepted.ok().flatten().ok_or(LiveError::NotAccepted)?;
         for (path, config) in self.scenario.paths.iter().enumerate() {
-            client.set_metered(&local(path).to_string(), config.metered)?;
+            client.interface(&local(path).to_string())?.set_metered(config.metered);
         }
         let radios =
             if self.config.signal.is_some() { self.publish_radios(&client)? } else { JoinSet::new() };
@@ -195,7 +195,7 @@ impl LiveRun {
         for (path, config) in self.scenario.paths.iter().enumerate() {
             let Some(radio) = &config.radio else { continue };
             let (mut publisher, subscriber) = board();
-            client.set_signal(&local(path).to_string(), Some(subscriber))?;
+            client.set_signal(&local(path).to_string(), Some(subscriber));
             let (relay, mut clock) = (self.relay.clone(), interval(radio.capture.duration()));
             clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
             tasks.spawn(async move {
@@ -253,7 +253,7 @@ impl Live {
     fn pass_on(&mut self, side: Side) {
         let (session, give) = (self.sessions[side as usize].clone(), self.give.clone());
         self.tasks.spawn(async move {
-            while let Some(arrival) = session.recv_any().await {
+            while let Ok(Some(arrival)) = session.recv_any().await {
                 let event = match arrival {
                     Arrival::Block(block) => (block.whole_at, side, Event::Received(block)),
                     Arrival::Missed(block) => {
@@ -452,9 +452,9 @@ impl Ends for Live {
             Side::Client => of_client(net.remote),
             // Both ends number a path alike, and the client sends to its link.
             Side::Server => {
-                let server = self.sessions[1].path_stats();
+                let server = self.sessions[1].paths();
                 let number = server.iter().rfind(|path| path.remote == net.remote)?.stats.number;
-                let client = self.sessions[0].path_stats();
+                let client = self.sessions[0].paths();
                 of_client(client.iter().find(|path| path.stats.number == number)?.remote)
             }
         }
@@ -465,7 +465,7 @@ impl Ends for Live {
             let net = NetPath { local: path.local.ip(), remote: path.remote };
             Some((self.path_of(side, net)?, path.stats))
         };
-        self.sessions[side as usize].path_stats().into_iter().filter_map(place).collect()
+        self.sessions[side as usize].paths().into_iter().filter_map(place).collect()
     }
 
     fn link(&mut self, path: usize, direction: Direction) -> LinkState {

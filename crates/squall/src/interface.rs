@@ -1,0 +1,53 @@
+//! Settings of an interface in a session.
+
+use std::{net::IpAddr, time::Instant};
+
+use squall_proto::{RateLimit, Role};
+
+use crate::Session;
+
+/// An interface that a session runs over, from [`Session::interface`]. A setting holds while the session lasts and the
+/// interface keeps its address, even if it disappears and comes back.
+#[derive(Clone, Debug)]
+pub struct InterfaceHandle {
+    session: Session,
+    addresses: Vec<IpAddr>,
+}
+
+impl InterfaceHandle {
+    pub(crate) fn new(session: Session, addresses: Vec<IpAddr>) -> Self {
+        Self { session, addresses }
+    }
+
+    /// Declares its bytes to cost money or not. The setting is announced to the peer: schedulers at both ends see it, and
+    /// may spare the interface or put a cap on it (`minrtt(cap=250MB)`).
+    pub fn set_metered(&self, metered: bool) {
+        let now = Instant::now();
+        self.change(|session, address| session.set_metered(now, address, metered));
+    }
+
+    /// Sets the use of its paths. The peer is notified and uses them accordingly.
+    pub fn set_role(&self, role: Role) {
+        let now = Instant::now();
+        self.change(|session, address| session.set_role(now, address, role));
+    }
+
+    /// Bounds what each side sends on each of its paths; `None` lifts that. Data waits, and what is not data leaves at once
+    /// and is made up for. [`Session::capacity`] respects it.
+    pub fn set_rate_limit(&self, limit: Option<RateLimit>) {
+        let now = Instant::now();
+        self.change(|session, address| session.set_rate_limit(now, address, limit));
+    }
+
+    /// Sets how many bytes of UDP payload this side may send over it in this session; `None` lifts that. A reserve, a
+    /// quarter but at most 16 kB, is kept from data for what QUIC itself has to send; when that is nearly used too the
+    /// path is closed, or, if it is the only one, the session with
+    /// [`CloseReason::OverBudget`](crate::CloseReason::OverBudget). The smaller of this and of the scheduler's cap holds.
+    pub fn set_budget(&self, budget: Option<u64>) {
+        self.change(|session, address| session.set_budget(address, budget));
+    }
+
+    fn change(&self, change: impl Fn(&mut squall_proto::Session, IpAddr)) {
+        self.session.change_interface(&self.addresses, change);
+    }
+}
