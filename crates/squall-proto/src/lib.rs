@@ -30,12 +30,14 @@ mod feedback;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+#[doc(hidden)]
 pub mod inbox;
 mod limiter;
 mod metering;
 mod newcomers;
 mod outbox;
 mod pacer;
+#[doc(hidden)]
 pub mod parity;
 mod path;
 pub mod quic_lb;
@@ -47,6 +49,7 @@ mod stats;
 mod steering;
 mod tally;
 mod varint;
+#[doc(hidden)]
 pub mod wire;
 mod worker;
 
@@ -77,6 +80,7 @@ pub use stats::{PathStats, PredictionStats, SessionStats};
 pub use steering::{
     ALPN, ClientTls, Ecn, Fingerprint, FingerprintError, ServerTls, TlsError, Transmit, fingerprint_of,
 };
+pub use wire::{CancelReason, MAX_CHANNELS, RefuseReason};
 pub use worker::{LONG_ID_AT, MAX_WORKERS, SHORT_ID_AT, destination_id, worker_of};
 
 /// The example of the README.

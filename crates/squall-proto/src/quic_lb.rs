@@ -211,7 +211,7 @@ impl QuicLb {
     }
 
     /// Bytes of a nonce.
-    pub fn nonce_len(&self) -> usize {
+    pub(crate) fn nonce_len(&self) -> usize {
         self.nonce_len
     }
 

@@ -125,11 +125,6 @@ impl BlockQueue {
         self.blocks.values()
     }
 
-    /// Unfinished blocks from `id` on, oldest first.
-    pub fn iter_from(&self, id: BlockId) -> impl DoubleEndedIterator<Item = &Block> {
-        self.blocks.range(id..).map(|(_, block)| block)
-    }
-
     /// Blocks with bytes never sent, oldest first.
     pub fn with_fresh(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.with_fresh.iter().filter_map(|id| self.blocks.get(id))
@@ -166,7 +161,7 @@ impl BlockQueue {
 
     /// Whether its flow has begun a chain after it: a block of its channel that needs others came later, and was no orphan. An
     /// orphan that is not superseded is all that its flow has. O(log blocks).
-    pub fn is_superseded(&self, id: BlockId) -> bool {
+    pub(crate) fn is_superseded(&self, id: BlockId) -> bool {
         self.dependencies.is_superseded(id)
     }
 

@@ -42,7 +42,13 @@ fn the_public_interface_is_the_written_one() {
 /// The public items of a crate without their bodies, in alphabetical order.
 fn interface_of(source: &Path) -> String {
     let mut items = Vec::new();
-    read(source, &mut items);
+    let library = fs::read_to_string(source.join("lib.rs")).expect("can be read");
+    let hidden =
+        syn::parse_file(&library).expect("is Rust").items.into_iter().filter_map(|item| match item {
+            Item::Mod(item) if is_hidden(&item.attrs) => Some(item.ident.to_string()),
+            _ => None,
+        });
+    read(source, &hidden.collect(), &mut items);
     let types: BTreeSet<String> = items.iter().filter_map(name_of_type).collect();
     let mut texts = BTreeSet::new();
     for mut item in items {
@@ -55,14 +61,16 @@ fn interface_of(source: &Path) -> String {
     texts.into_iter().collect()
 }
 
-fn read(folder: &Path, items: &mut Vec<Item>) {
+/// Reads the files of a folder, except those of hidden modules.
+fn read(folder: &Path, hidden: &BTreeSet<String>, items: &mut Vec<Item>) {
     for entry in fs::read_dir(folder).expect("can be listed") {
         let path = entry.expect("can be listed").path();
         let name = path.file_name().and_then(|name| name.to_str()).expect("is UTF-8");
+        if hidden.contains(name.trim_end_matches(".rs")) {
+            continue;
+        }
         if path.is_dir() {
-            if name != "fuzz" {
-                read(&path, items);
-            }
+            read(&path, hidden, items);
         } else if name.ends_with(".rs") && !matches!(name, "tests.rs" | "fuzz.rs" | "contract.rs") {
             let text = fs::read_to_string(&path).expect("can be read");
             let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -22,7 +22,7 @@ const WINDOW: Micros = 60_000_000;
 const MAX_HOSTS: usize = 1024;
 
 /// Sessions whose peer has not presented a token yet. Their number is bounded, in total and per host: a network as in
-/// [`squall::host_network`].
+/// [`squall_proto::host_network`].
 #[derive(Debug)]
 pub struct UnauthenticatedSessions<T> {
     max: usize,
@@ -47,7 +47,7 @@ impl<T> UnauthenticatedSessions<T> {
     /// Adds a session. Returns its number and the session that it displaces: the oldest of its host if the host has its
     /// share, otherwise the oldest of all, which had the most time to present its token.
     pub fn enter(&self, address: IpAddr, session: T) -> (u64, Option<T>) {
-        let host = squall::host_network(address);
+        let host = squall_proto::host_network(address);
         let (last, all) = &mut *lock(&self.entries);
         let of_host = |entry: &Entry<T>| entry.host == host;
         let displaced = if all.iter().filter(|entry| of_host(entry)).count() >= self.max_of_host {
@@ -166,7 +166,7 @@ pub(crate) struct TokenFailures {
 impl TokenFailures {
     /// Counts a wrong token of a host. Returns whether the host may present another one now.
     pub(crate) fn count(&self, address: IpAddr, now: Micros) -> bool {
-        let host = squall::host_network(address);
+        let host = squall_proto::host_network(address);
         let mut hosts = lock(&self.hosts);
         hosts.retain(|_, (begun, _)| now.saturating_sub(*begun) < WINDOW);
         if hosts.len() >= MAX_HOSTS && !hosts.contains_key(&host) {

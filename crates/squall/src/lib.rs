@@ -76,17 +76,16 @@ pub use network::Network;
 pub use quotas::{QuotaState, Quotas};
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
-    ALPN, AcceptFilter, AdmissionStats, Block, BlockOptions, Capacity, Channel, CloseReason, Config,
+    AcceptFilter, AdmissionStats, Block, BlockOptions, CancelReason, Capacity, Channel, CloseReason, Config,
     CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
     MAX_WORKERS, Missed, NetPath, OpenError, OptionError, Outcome, PacketFate, Part, PathCapacity,
-    PathChange, PathHint, PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, Role,
-    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError,
+    PathChange, PathHint, PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, RefuseReason,
+    Role, SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError,
     congestion::{self, UnknownController},
-    destination_id, fingerprint_of, host_network, pki_types, quic_lb,
+    destination_id, pki_types, quic_lb,
     quota::{Period, Quota},
     sched::{self, BlockId, BuildError, PathId},
     signal,
-    wire::{CancelReason, RefuseReason},
 };
 pub use workers::WorkerStats;
 pub use writer::BlockWriter;

@@ -89,7 +89,7 @@ impl Multiplexer {
     pub fn channels(self) -> u32 {
         match self {
             Multiplexer::Unordered | Multiplexer::One => 1,
-            Multiplexer::PerMessage => squall_proto::wire::MAX_CHANNELS as u32,
+            Multiplexer::PerMessage => squall_proto::MAX_CHANNELS as u32,
             Multiplexer::Spread(count) => count.max(1),
         }
     }

@@ -6,8 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use squall_lab::{RunResult, Scenario, result::Tally, run, world::Side};
 use squall_proto::{
-    BlockOptions, Channel, Config, Event, Limits, Missed, Outcome, WriteError, sched::BlockId,
-    wire::CancelReason,
+    BlockOptions, CancelReason, Channel, Config, Event, Limits, Missed, Outcome, WriteError, sched::BlockId,
 };
 
 use stage::{Stage, TWO_PATHS};

@@ -8,9 +8,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockOptions, Channel, CloseReason, Config, Event, Limits, Missed, Outcome, PathChange, SendError,
+    Block, BlockOptions, CancelReason, Channel, CloseReason, Config, Event, Limits, Missed, Outcome,
+    PathChange, RefuseReason, SendError,
     sched::{BlockId, PathId},
-    wire::{CancelReason, RefuseReason},
 };
 
 use stage::{Stage, TWO_PATHS};

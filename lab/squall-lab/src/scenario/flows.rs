@@ -17,7 +17,7 @@ use crate::traffic::Traffic;
 const PRODUCTION: std::ops::RangeInclusive<Span> = Span::from_millis(1)..=Span::from_millis(60_000);
 
 /// Channels of a session.
-const MAX_CHANNELS: u32 = squall_proto::wire::MAX_CHANNELS as u32;
+const MAX_CHANNELS: u32 = squall_proto::MAX_CHANNELS as u32;
 
 /// The fields that flows of all kinds have.
 const COMMON: [&str; 11] = [
