@@ -9,6 +9,7 @@
 //! [`Recording::mahimahi`] and [`Recording::table`] bring it into the two forms that a path of a scenario can have.
 //! [`column()`] reads a column of any table by the unit in its name.
 
+mod bounds;
 mod column;
 mod correlation;
 mod edit;
@@ -30,17 +31,17 @@ mod supply;
 mod survey;
 mod tech;
 
+pub use bounds::{LONGEST, MAX_OPPORTUNITIES, MAX_ROWS};
 pub use column::{Sample, column, has_column};
 pub use correlation::{LAGS, Lag, rank_correlation};
 pub use error::{RecordingError, TraceError};
 pub use event::Event;
 pub use format::Format;
-pub use import::{Input, LONGEST, Wishes, read_text};
+pub use import::{Input, Wishes, read_text};
 pub use own::COLUMNS;
 pub use quantity::Quantity;
-pub use recording::{MAX_ROWS, Recording};
+pub use recording::Recording;
 pub use row::Row;
-pub use schedule::MAX_OPPORTUNITIES;
 pub use supply::{Gaps, Supply};
 pub use survey::{LinkSurvey, RateSurvey, SignalSurvey, Spread};
 pub use tech::Tech;

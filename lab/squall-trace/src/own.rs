@@ -7,6 +7,7 @@ use squall_units::Micros;
 use crate::{
     Event, Format, MAX_ROWS, Quantity, RecordingError, Row, Tech, TraceError,
     quantity::{TIMES, within},
+    row::seconds,
     sheet::{Cells, Layout, Sheet},
 };
 
@@ -158,10 +159,4 @@ pub(crate) fn write(rows: &[Row], f: &mut impl Write) -> fmt::Result {
         writeln!(f, ",{},{}", row.tech, events.join(";"))?;
     }
     Ok(())
-}
-
-/// Seconds with as many decimals as are needed.
-pub(crate) fn seconds(at: Micros) -> String {
-    let text = format!("{}.{:06}", at / 1_000_000, at % 1_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -5,10 +5,9 @@ use std::fmt;
 use squall_signal::Reading;
 use squall_units::Micros;
 
-use crate::{Format, Gaps, Quantity, RecordingError, Row, Supply, mahimahi, own, row::usual_step, schedule};
-
-/// Most rows of a recording: 23 days at one a second, 8 hours at one in 15 ms.
-pub const MAX_ROWS: usize = 2_000_000;
+use crate::{
+    Format, Gaps, MAX_ROWS, Quantity, RecordingError, Row, Supply, mahimahi, own, row::usual_step, schedule,
+};
 
 /// A recorded network: rates, round trips and levels by time, or delivery opportunities in the place of rates.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use squall_signal::Reading;
 use squall_units::Micros;
 
 use crate::{
-    Event, Quantity, Tech, own,
+    Event, Quantity, Tech,
     quantity::{TIMES, within},
 };
 
@@ -76,7 +76,7 @@ impl Row {
     /// Finds fault with its numbers; `before` is the time of the row before it.
     pub(crate) fn check(&self, before: Micros) -> Result<(), String> {
         if self.at < before {
-            let (at, before) = (own::seconds(self.at), own::seconds(before));
+            let (at, before) = (seconds(self.at), seconds(before));
             return Err(format!("time_s: {at} is before the row above, {before}"));
         }
         within(self.at as f64 / 1e6, &TIMES).map_err(|problem| format!("time_s: {problem}"))?;
@@ -98,6 +98,12 @@ pub(crate) fn usual_step(rows: &[Row]) -> Micros {
     }
     let middle = steps.len() / 2;
     *steps.select_nth_unstable(middle).1
+}
+
+/// Seconds with as many decimals as are needed.
+pub(crate) fn seconds(at: Micros) -> String {
+    let text = format!("{}.{:06}", at / 1_000_000, at % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 
 use squall_units::Micros;
 
-use crate::{Quantity, RecordingError, Row, Supply, mahimahi, supply::PACKET_MICROBITS};
-
-/// Most opportunities of a recording, read or made of a table: 100 Mbit/s for 20 minutes.
-pub const MAX_OPPORTUNITIES: u64 = 10_000_000;
+use crate::{MAX_OPPORTUNITIES, Quantity, RecordingError, Row, Supply, mahimahi, supply::PACKET_MICROBITS};
 
 /// The opportunities of a link whose rate changes in steps: one at each time by which it has carried another
 /// [`PACKET`], in whole milliseconds, rounded up.

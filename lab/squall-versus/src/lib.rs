@@ -21,6 +21,7 @@ mod run;
 mod side;
 mod sink;
 mod source;
+mod spec;
 mod table;
 mod transport;
 
@@ -28,7 +29,8 @@ pub use carrier::{Relay, RelayEnd, relay};
 pub use figures::Figures;
 pub use frames::{Best, video};
 pub use run::{Plan, run, takes};
-pub use side::{End, SideSpec, side};
+pub use side::side;
+pub use spec::{End, SideSpec};
 pub use squall_versus_stream::Stream;
 pub use table::{MARK, markdown, text};
 pub use transport::Transport;

@@ -16,7 +16,8 @@ use crate::{
     clock::now_us,
     figures::{Figures, Run},
     frames::{self, Best},
-    side::{DRAIN, End, Far, HEAD_START, Near, SETTLE, SideSpec},
+    side::{DRAIN, Far, HEAD_START, Near, SETTLE},
+    spec::{End, SideSpec},
     transport::Transport,
 };
 

@@ -7,7 +7,7 @@ use squall::sched::{
     schedulers::minrtt::MinRtt,
 };
 
-use super::{Figure, Target, median};
+use super::figure::{Figure, Target, median};
 
 const BLOCKS: u64 = 100;
 const PATHS: u8 = 4;

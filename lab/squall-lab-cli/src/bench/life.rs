@@ -159,7 +159,7 @@ fn hour(minutes: &[Minute]) -> Hour {
         minutes.iter().map(|minute| minute.cpu.map(|cpu| cpu.as_secs_f64() * 1e3)).collect();
     Hour {
         most_heap_bytes: heap.iter().copied().fold(0.0, f64::max),
-        heap_bytes: super::median(&heap),
+        heap_bytes: super::figure::median(&heap),
         allocations_per_block: total(|minute| minute.allocations) / total(|minute| minute.blocks),
         cpu_ms_per_minute: cpu.and_then(statistics::median),
     }

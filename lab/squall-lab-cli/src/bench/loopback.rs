@@ -16,7 +16,10 @@ use bytes::Bytes;
 use squall::{Block, Config, Connect, Endpoint, Identity, Limits, Trust};
 use tokio::time::{sleep, timeout};
 
-use super::{Figure, Target, process_time};
+use super::{
+    clock::process_time,
+    figure::{Figure, Target},
+};
 
 const TURNS: usize = 5;
 

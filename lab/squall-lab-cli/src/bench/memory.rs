@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use squall::{Config, Identity, NetPath, ServerTls};
 use squall_proto::{ClientTls, Endpoint, Target};
 
-use super::Figure;
+use super::figure::Figure;
 
 const SESSIONS: u64 = 500;
 

@@ -1,7 +1,9 @@
 //! `squall-lab bench`: what it costs on this machine.
 
+mod clock;
 mod crowd;
 mod decision;
+mod figure;
 mod heap;
 mod life;
 mod loopback;
@@ -13,19 +15,13 @@ use std::{
     io::{IsTerminal as _, Write as _, stderr},
     path::PathBuf,
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::{Args, Subcommand};
-use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
-use squall_lab::{
-    statistics,
-    table::{self, Column, Table},
-};
-use squall_units::format::digits;
-
+use squall_lab::table::{self, Column, Table};
 use squall_terminal::output;
+
+use figure::Figure;
 
 /// Measures decisions, virtual time, memory, many sessions and loopback throughput, beside the targets.
 ///
@@ -47,78 +43,6 @@ pub(crate) struct BenchArgs {
 enum Other {
     Life(life::LifeArgs),
     Sessions(sessions::SessionsArgs),
-}
-
-/// One measurement.
-#[derive(Clone, Debug, Serialize)]
-struct Figure {
-    /// What was measured.
-    name: &'static str,
-    /// The median.
-    value: f64,
-    /// Unit of the value.
-    unit: &'static str,
-    /// What is asked for, if anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<Target>,
-    /// Every measurement the median is of, where there are few.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    all: Vec<f64>,
-}
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Target {
-    /// The value or more.
-    AtLeast(f64),
-    /// The value or less.
-    AtMost(f64),
-}
-
-impl Target {
-    /// How many times the value keeps what was asked for: met from 1 on.
-    fn ratio(self, value: f64) -> f64 {
-        match self {
-            Self::AtLeast(limit) => value / limit,
-            Self::AtMost(limit) => limit / value,
-        }
-    }
-
-    fn words(self) -> String {
-        match self {
-            Self::AtLeast(limit) => format!("≥ {}", digits(limit)),
-            Self::AtMost(limit) => format!("≤ {}", digits(limit)),
-        }
-    }
-}
-
-impl Figure {
-    fn single(name: &'static str, unit: &'static str, value: f64) -> Self {
-        Self { name, value, unit, target: None, all: Vec::new() }
-    }
-
-    /// The median of a few measurements.
-    fn of(name: &'static str, unit: &'static str, all: Vec<f64>) -> Self {
-        let value = median(&all);
-        Self { all, ..Self::single(name, unit, value) }
-    }
-
-    fn target(mut self, target: Target) -> Self {
-        self.target = Some(target);
-        self
-    }
-
-    fn row(&self) -> Vec<String> {
-        let dash = || "–".to_owned();
-        vec![
-            self.name.to_owned(),
-            digits(self.value),
-            self.unit.to_owned(),
-            self.target.map_or_else(dash, Target::words),
-            self.target.map_or_else(dash, |target| digits(target.ratio(self.value))),
-        ]
-    }
 }
 
 /// Runs the command.
@@ -182,29 +106,9 @@ fn as_table(figures: &[Figure]) -> Table {
     }
 }
 
-/// Processor time of this thread.
-fn thread_time() -> Duration {
-    processor_time(ClockId::ThreadCPUTime)
-}
-
-/// Processor time of this process, with the system's on its behalf.
-fn process_time() -> Duration {
-    processor_time(ClockId::ProcessCPUTime)
-}
-
-fn processor_time(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// The median; no number of nothing.
-fn median(values: &[f64]) -> f64 {
-    statistics::median(values.to_vec()).unwrap_or(f64::NAN)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{figure::Target, *};
 
     #[test]
     fn a_ratio_shows_whether_the_target_is_met() {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use squall_lab::{Batch, Scenario, world::Protection};
 use squall_terminal::error::whole;
 
-use super::{Figure, Target};
+use super::figure::{Figure, Target};
 
 /// 30 Mbps of traffic on two links, both ends included.
 const SCENARIO: &str = include_str!("../../../../scenarios/stable.toml");

@@ -1,11 +1,10 @@
 //! The scenarios of an experiment: the one in its file, with the fields that the points of the axes set.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::{Axis, AxisPoint, Experiment, Thorough, traces};
+use super::{Axis, AxisPoint, Experiment, Point, Thorough, traces};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// The scenario at one combination of points.
@@ -42,9 +41,6 @@ impl Cell {
 fn suffix(point: &Point) -> String {
     point.iter().map(|(axis, point)| format!(" {axis}={point}")).collect()
 }
-
-/// The point of each axis, by the axes' names.
-pub type Point = BTreeMap<String, String>;
 
 /// Tables of a file that are no part of the scenario.
 const OURS: [&str; 7] = ["paper", "axis", "traces", "quick", "verdict", "claim", "figure"];

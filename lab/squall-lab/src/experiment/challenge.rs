@@ -4,18 +4,9 @@
 use squall_sched::Registry;
 use toml::{Table, Value};
 
-use super::{Against, Best, Claim, Expectation, Experiment, Of, Over, Point, judge, resolve};
+use super::{Against, Best, Challenge, Claim, Expectation, Experiment, Of, Over, Point, judge, resolve};
 use crate::scenario::ScenarioError;
 use crate::variant::under_conditions_of;
-
-/// The two schedulers that are compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Challenge {
-    /// The paper's own system, as [`super::Source::scheduler`] names it.
-    pub system: String,
-    /// The scheduler that is compared with it, with the suffixes that it shares with the system.
-    pub challenger: String,
-}
 
 impl Experiment {
     /// The same experiment with two schedulers, the paper's system and this one, which is a label as [`crate::Variant::of`] takes it.

@@ -2,19 +2,22 @@
 //!
 //! `table` has one row for each measure. [`Subject`] names what it is taken of.
 
+mod kind;
 mod subject;
 mod table;
+mod unit;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use squall_units::format;
 
+pub use kind::{Kind, View};
 pub(crate) use subject::BY_RELIABILITY;
-pub use subject::{Kind, Subject, View};
+pub use subject::Subject;
 use table::{QUANTILES, ROWS, Row, TIMES};
 pub use table::{Quantile, Times};
+pub use unit::{Best, Unit};
 
 /// One number of a run, a path, a flow or a class of one. Its text is its name in scenario files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,53 +36,6 @@ pub struct Count(usize);
 impl Count {
     fn row(self) -> &'static Row {
         &ROWS[self.0]
-    }
-}
-
-/// The unit of a measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Bits per second.
-    Rate,
-    /// Bytes.
-    Size,
-    /// A share from 0 to 1.
-    Ratio,
-    /// Microseconds.
-    Time,
-    /// Decibels.
-    Level,
-    /// A likeness, 1 for equal pictures.
-    Likeness,
-    /// Frames per second.
-    Frames,
-    /// None.
-    Number,
-}
-
-/// Which is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Best {
-    /// The highest.
-    Highest,
-    /// The lowest.
-    Lowest,
-}
-
-impl Unit {
-    /// A value with its unit, as people write it.
-    pub fn show(self, value: f64) -> String {
-        match self {
-            Unit::Rate => format::rate(value),
-            Unit::Size => format::size(value),
-            Unit::Ratio => format!("{:.3} %", value * 100.0),
-            Unit::Time => format::time(value as u64),
-            Unit::Level => format!("{value:.2} dB"),
-            Unit::Likeness => format!("{value:.4}"),
-            Unit::Frames => format!("{} fps", format::digits(value)),
-            Unit::Number => format::digits(value),
-        }
     }
 }
 

@@ -1,13 +1,10 @@
 //! What a measure is taken of.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
-use squall_units::format;
 
 use super::Measure;
+use super::kind::{Kind, View};
 use super::table::Scope;
-use crate::flow::{Direction, word};
 use crate::result::{ClassResult, Limit, RunResult, Tally, round6};
 
 /// A whole run, one of its paths, one of its flows, or one class of a flow; a flow or class together with a
@@ -23,45 +20,6 @@ pub struct Subject {
     /// A path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-}
-
-/// The kind of a [`Subject`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A whole run.
-    Run,
-    /// A path.
-    Path,
-    /// A flow.
-    Flow,
-    /// A class of a flow.
-    Class,
-    /// What a flow sent on a path.
-    FlowOnPath,
-    /// What a class of a flow sent on a path.
-    ClassOnPath,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Run => "run",
-            Kind::Path => "path",
-            Kind::Flow => "flow",
-            Kind::Class => "class",
-            Kind::FlowOnPath => "flow on a path",
-            Kind::ClassOnPath => "class on a path",
-        })
-    }
-}
-
-/// Which part of a run, and which way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct View {
-    /// Direction, for the goodput of a path; without it, the one that the run is about.
-    pub direction: Option<Direction>,
-    /// The part of the run, in microseconds; `None`: all of it.
-    pub window_us: Option<(u64, u64)>,
 }
 
 impl Subject {
@@ -187,18 +145,6 @@ impl Subject {
         let parts = [name("flow", &self.flow), name("class", &self.class), name("path", &self.path)];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() { "run".into() } else { parts.join(", ") }
-    }
-}
-
-impl View {
-    /// Describes it, with a space before it; nothing for the whole run.
-    pub fn describe(&self) -> String {
-        let direction = self.direction.map(|direction| format!(" {}", word(direction))).unwrap_or_default();
-        let window = self
-            .window_us
-            .map(|(from, to)| format!(" from {} to {}", format::time(from), format::time(to)))
-            .unwrap_or_default();
-        format!("{direction}{window}")
     }
 }
 

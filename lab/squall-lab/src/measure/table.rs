@@ -1,7 +1,8 @@
 //! One row for each measure: its name, its unit, what has it, and how it is taken.
 
-use super::Kind::{self, Class, ClassOnPath, Flow, FlowOnPath, Path, Run};
-use super::{Best, Unit, View};
+use super::kind::Kind::{self, Class, ClassOnPath, Flow, FlowOnPath, Path, Run};
+use super::kind::View;
+use super::unit::{Best, Unit};
 use crate::result::{
     ClassResult, FlowResult, Limit, PathResult, Percentiles, PictureQuality, Playback, RunResult, Tally,
     rate_bps, ratio, round6,

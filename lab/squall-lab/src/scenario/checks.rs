@@ -5,9 +5,9 @@ use std::fmt::Display;
 use squall_units::Span;
 
 use super::Quantity;
+use super::definition::{MAX_LIST, Scenario};
 use super::file::CheckTable;
 use super::place::{Problem, problem};
-use super::{MAX_LIST, Scenario};
 use crate::check::Check;
 use crate::measure::{Kind, Subject, View};
 use crate::result::SAMPLE_INTERVAL_US;

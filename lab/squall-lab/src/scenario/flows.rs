@@ -8,8 +8,8 @@ use squall_units::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::definition::{MAX_FLOWS, check_name};
 use super::place::{Outline, Problem, Step, problem};
-use super::{MAX_FLOWS, check_name};
 use crate::flow::{Direction, Flow, Multiplexer, Production};
 use crate::traffic::Traffic;
 

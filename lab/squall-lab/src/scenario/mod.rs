@@ -4,6 +4,7 @@
 //! within their bounds, all defaults are filled in. Errors name file, line, column and field in one line.
 
 mod checks;
+mod definition;
 mod file;
 mod flows;
 mod paths;
@@ -15,95 +16,19 @@ mod text;
 use std::path::Path;
 
 use squall_net::PathConfig;
-use squall_proto::{CongestionControl, signal::WatermarkConfig};
 use squall_sched::Registry;
 
-use crate::check::{Check, Verdict};
-use crate::file::FileError;
+use crate::check::Verdict;
 use crate::flow::{Direction, Flow};
 use crate::measure::{BY_RELIABILITY, Subject};
 use crate::result::{ClassResult, FlowResult, Interval, PathResult, RunResult};
 use crate::variant::Variant;
+use definition::check_name;
+pub use definition::{MAX_DURATION_US, MAX_FLOWS, MAX_LIST, MAX_PATHS, Scenario, ScenarioError};
 use place::{Outline, problem};
 pub(crate) use place::{Place, Problem, Step};
 pub(crate) use quantity::Quantity;
 pub(crate) use text::Text;
-
-/// Longest run: 24 h, in microseconds.
-pub const MAX_DURATION_US: u64 = 86_400_000_000;
-
-/// Most paths of a scenario.
-pub const MAX_PATHS: usize = 8;
-
-/// Most flows of a scenario.
-pub const MAX_FLOWS: usize = 64;
-
-/// Most seeds, schedulers and checks of a scenario.
-pub const MAX_LIST: usize = 1_000;
-
-/// Longest name or scheduler in characters.
-const MAX_NAME: usize = 200;
-
-/// One experiment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Scenario {
-    /// Its name.
-    pub name: String,
-    /// What it shows.
-    pub description: String,
-    /// Length of a run in microseconds.
-    pub duration_us: u64,
-    /// Seeds to run each scheduler with, at least one.
-    pub seeds: Vec<u64>,
-    /// Schedulers to compare, at least one: labels as [`Variant::of`] takes them.
-    pub schedulers: Vec<String>,
-    /// Congestion control of all paths.
-    pub congestion: CongestionControl,
-    /// The emulated paths, 1 to 8.
-    pub paths: Vec<PathConfig>,
-    /// The flows, at least one.
-    pub flows: Vec<Flow>,
-    /// Which channel's data is next when several wait.
-    pub streams: squall_sched::StreamScheduler,
-    /// How sessions use the reports of radios, with schedulers that do.
-    pub signal: WatermarkConfig,
-    /// Whether it is measured how long the schedulers take: in real time, so that two runs differ in it.
-    pub timed: bool,
-    /// Whether its file is that of an experiment with axes, of which this is no point.
-    pub has_axes: bool,
-    /// What must hold of the results.
-    pub checks: Vec<Check>,
-}
-
-/// A scenario file that can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ScenarioError {
-    /// The file can't be read.
-    #[error(transparent)]
-    Read(#[from] FileError),
-    /// Something in it is wrong.
-    #[error("{name}:{line}:{column}: {problem}")]
-    Invalid {
-        /// The file.
-        name: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column in characters, from 1.
-        column: usize,
-        /// What is wrong, and with which field.
-        problem: String,
-    },
-}
-
-impl ScenarioError {
-    /// What is wrong, without the place.
-    pub fn problem(&self) -> String {
-        match self {
-            Self::Invalid { problem, .. } => problem.clone(),
-            Self::Read(_) => self.to_string(),
-        }
-    }
-}
 
 impl Scenario {
     /// Loads a scenario file and the traces and films it names, which are relative to its folder.
@@ -360,14 +285,6 @@ fn check_list<T: PartialEq + std::fmt::Debug>(field: &'static str, list: &[T]) -
         if list[..index].contains(item) {
             return Err(problem(&[field], index, &[], format!("{field}: {item:?} is there twice")));
         }
-    }
-    Ok(())
-}
-
-fn check_name(name: &str) -> Result<(), String> {
-    let length = name.chars().count();
-    if name.trim().is_empty() || length > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(format!("name: {name:?} is not 1 to {MAX_NAME} printable characters"));
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use squall_net::{ConfigError, Direction, LinkConfig, PathConfig, RateConfig};
 use squall_units::Rate;
 
+use super::definition::{MAX_PATHS, check_name};
 use super::place::{Problem, Step, problem};
-use super::{MAX_PATHS, check_name};
 
 /// Finds the first thing that is wrong with the paths of a run of this length.
 pub(super) fn check(paths: &[PathConfig], duration_us: u64) -> Result<(), Problem> {

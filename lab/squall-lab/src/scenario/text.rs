@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::ScenarioError;
+use super::definition::ScenarioError;
 use super::place::{Outline, Problem};
 use crate::file::FileError;
 

@@ -3,11 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-use super::StudioError;
+use super::error::StudioError;
 
 /// Longest line of a message that is looked at, in bytes.
 const MAX_LINE: u64 = 4096;
@@ -125,6 +125,15 @@ pub(super) fn cannot_start(program: &OsStr, source: io::Error) -> StudioError {
         io::ErrorKind::NotFound => StudioError::Missing { program: program.to_owned() },
         _ => StudioError::Io { doing: "could not be started", source },
     }
+}
+
+/// Runs a program without input until it ends.
+pub(super) fn output(
+    program: &OsStr,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<Output, StudioError> {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output();
+    output.map_err(|source| cannot_start(program, source))
 }
 
 #[cfg(test)]

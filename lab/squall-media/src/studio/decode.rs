@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::ChildStdout;
 use std::sync::mpsc::Receiver;
 
-use super::child::{Running, as_url, read_whole, words};
-use super::{StudioError, output};
+use super::child::{Running, as_url, output, read_whole, words};
+use super::error::StudioError;
 use crate::ivf::{FRAME_HEADER_BYTES, HEADER_BYTES, IvfReader};
 use crate::picture::Picture;
 

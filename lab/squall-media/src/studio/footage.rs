@@ -6,8 +6,9 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Output};
 
-use super::child::{Running, as_url, complaint, read_whole, words};
-use super::{FrameRate, Programs, StudioError};
+use super::child::{Running, as_url, complaint, output, read_whole, words};
+use super::error::StudioError;
+use super::{FrameRate, Programs};
 use crate::picture::{Picture, check_size};
 use crate::scene::Scene;
 
@@ -92,7 +93,7 @@ fn probe(path: &Path, ffprobe: &OsStr) -> Result<Output, StudioError> {
     let mut args = words("-v error -protocol_whitelist file,pipe -select_streams v:0 -show_entries");
     args.extend(words("stream=codec_name,width,height,avg_frame_rate -of default=noprint_wrappers=1"));
     args.push(as_url(path));
-    super::output(ffprobe, args)
+    output(ffprobe, args)
 }
 
 /// Its size, made even, and its rate; else why there is none.

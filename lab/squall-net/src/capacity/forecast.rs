@@ -3,7 +3,7 @@
 use squall_trace::mahimahi;
 use squall_units::Micros;
 
-use super::Volume;
+use super::volume::Volume;
 use crate::link::{Link, Outlook, Service};
 
 /// What a mahimahi opportunity carries of packets, without the TUN header of a packet of full size.

@@ -18,6 +18,7 @@ mod forecast;
 mod reach;
 mod stretch;
 mod trunk;
+mod volume;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,10 @@ mod tests;
 use squall_units::Micros;
 
 use self::forecast::Forecast;
-pub use self::reach::Reach;
+pub use self::{
+    reach::Reach,
+    volume::{Stretch, Volume},
+};
 use crate::{
     config::{Direction, PathConfig},
     error::ConfigError,
@@ -43,35 +47,6 @@ pub struct Bottleneck {
     pub mtu: u32,
     /// What it can carry, in order of time; nothing between them.
     pub stretches: Vec<Stretch>,
-}
-
-/// What a bottleneck can carry for a while.
-///
-/// A byte that is carried at a moment `x` of the stretch (`from <= x < to`, or `x = from` of a moment, where
-/// both are equal) was handed over at `x` at the latest, and is there at `x + lag` at the earliest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stretch {
-    /// Its begin.
-    pub from: Micros,
-    /// Its end, or its begin if it is a moment.
-    pub to: Micros,
-    /// How much it can carry.
-    pub volume: Volume,
-    /// From the latest time to hand over to the earliest arrival. [`Micros::MAX`]: what is carried here arrives
-    /// with what is carried in a later stretch, as its packet ends there.
-    pub lag: Micros,
-}
-
-/// How much a stretch can carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Volume {
-    /// Whatever is there.
-    Unlimited,
-    /// Bits per second (IP size).
-    Rate(u64),
-    /// Bytes in all (IP size).
-    Burst(u64),
 }
 
 /// What the links of one direction can carry from time 0 until `until`, bottleneck by bottleneck.

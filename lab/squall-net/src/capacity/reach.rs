@@ -2,7 +2,7 @@
 
 use squall_units::Micros;
 
-use super::Stretch;
+use super::volume::Stretch;
 
 /// The latest moments of a bottleneck, by time of arrival.
 ///

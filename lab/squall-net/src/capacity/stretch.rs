@@ -3,8 +3,9 @@
 use squall_units::Micros;
 
 use super::{
-    Reach, Stretch, Volume,
     forecast::{Forecast, Stage},
+    reach::Reach,
+    volume::{Stretch, Volume},
 };
 
 /// A link whose delay before the serialiser has become longer serves for a while what was handed over before,

@@ -3,9 +3,9 @@
 use squall_units::Micros;
 
 use super::{
-    Stretch, Volume,
     forecast::{Forecast, Stage},
     stretch::{bytes, spells},
+    volume::{Stretch, Volume},
 };
 
 /// The shortest way from the serialiser to the end, for a while.

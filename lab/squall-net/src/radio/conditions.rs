@@ -1,10 +1,8 @@
-//! What a link makes of the levels, as time passes.
+//! Conditions of a link.
 
-use squall_signal::{QualityIndex, Technology};
-use squall_units::{Micros, Ratio};
+use squall_units::Ratio;
 
-use super::{CellularMap, Lead, Levels, RadioConfig, Source, WifiMap, course::Course};
-use crate::time::{NEVER, Nanos, micros_before, nanos};
+use super::levels::Levels;
 
 /// What a link is left with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,111 +36,4 @@ pub struct Air {
 pub(super) fn share_of(value: f64) -> Ratio {
     // Within bounds there is a ratio.
     Ratio::from_f64(value.clamp(0.0, 1.0)).unwrap_or(Ratio::ZERO)
-}
-
-/// How levels become conditions.
-#[derive(Debug, Clone)]
-enum Map {
-    Cellular(CellularMap),
-    Wifi(WifiMap),
-    /// A measured rate stands for them.
-    None,
-}
-
-impl Map {
-    fn of(config: &RadioConfig) -> Self {
-        match (&config.source, config.technology()) {
-            (Source::Trace(_), _) => Self::None,
-            (_, Technology::Wifi) => Self::Wifi(config.wifi),
-            _ => Self::Cellular(config.cellular),
-        }
-    }
-
-    fn conditions(&self, levels: &Levels) -> Conditions {
-        match self {
-            Self::Cellular(map) => map.conditions(levels),
-            Self::Wifi(map) => map.conditions(levels),
-            Self::None => Conditions::FULL,
-        }
-    }
-}
-
-/// What of the conditions a link follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parts {
-    All,
-    /// The share: a serialiser that several paths have in common.
-    Share,
-    /// Loss and outages: a path behind such a serialiser.
-    Rest,
-}
-
-/// The conditions of one link over time.
-#[derive(Debug, Clone)]
-pub(crate) struct Follower {
-    course: Course,
-    map: Map,
-    lead: Lead,
-    technology: Technology,
-    parts: Parts,
-    levels: Levels,
-    conditions: Conditions,
-    /// The time of the link until which they hold.
-    until: Micros,
-}
-
-impl Follower {
-    /// `None` if a file has not been loaded.
-    pub(crate) fn new(config: &RadioConfig, seed: u64, parts: Parts) -> Option<Self> {
-        let map = Map::of(config);
-        // Beside a measured rate it is the reports that are moved.
-        let lead = if matches!(map, Map::None) { Lead::default() } else { config.lead };
-        let mut follower = Self {
-            course: Course::new(&config.source, seed)?,
-            map,
-            lead,
-            technology: config.technology(),
-            parts,
-            levels: Levels::default(),
-            conditions: Conditions::FULL,
-            until: 0,
-        };
-        follower.advance(0);
-        Some(follower)
-    }
-
-    /// When the conditions may change next.
-    pub(crate) fn next(&self) -> Nanos {
-        if self.until == Micros::MAX { NEVER } else { nanos(self.until) }
-    }
-
-    /// The conditions at `at`, which does not decrease.
-    pub(crate) fn conditions(&mut self, at: Nanos) -> Conditions {
-        self.advance(micros_before(at));
-        self.conditions
-    }
-
-    /// What the link follows at `now`.
-    pub(crate) fn air(&mut self, now: Micros) -> Air {
-        self.advance(now);
-        let reading = self.levels.reading(now, self.technology);
-        let quality = QualityIndex::default().base(&reading);
-        Air { levels: self.levels, conditions: self.conditions, quality }
-    }
-
-    fn advance(&mut self, now: Micros) {
-        if now < self.until {
-            return;
-        }
-        let (levels, until) = self.course.at(self.lead.before(now));
-        self.levels = levels;
-        self.until = self.lead.after(until);
-        let all = self.map.conditions(&levels);
-        self.conditions = match self.parts {
-            Parts::All => all,
-            // For the links behind it a stalled trunk equals an outage.
-            Parts::Share => Conditions { share: all.share, ..Conditions::FULL },
-            Parts::Rest => Conditions { share: Ratio::ONE, ..all },
-        };
-    }
 }

@@ -8,30 +8,10 @@ use squall_trace::TraceError;
 use squall_units::Span;
 
 use super::{
-    Canyon, CellularMap, Handover, Lead, LevelSeries, Rail, Tunnel, Walk, WifiEdge, WifiMap, scene::Scene,
+    Canyon, CellularMap, Handover, Lead, LevelSeries, Rail, Source, Tunnel, Walk, WifiEdge, WifiMap,
+    model::within,
 };
 use crate::error::ConfigError;
-
-/// Where the levels of a radio come from.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Source {
-    /// Levels that were measured or written down; the map says what the link makes of them.
-    Series(LevelSeries),
-    /// Levels that were measured beside the rate which the link has: no map.
-    Trace(LevelSeries),
-    /// Through a building, away from an access point and back.
-    Walk(Walk),
-    /// To the edge of an access point's coverage outdoors and back.
-    WifiEdge(WifiEdge),
-    /// Round the corners of streets.
-    Canyon(Canyon),
-    /// Through tunnels.
-    Tunnel(Tunnel),
-    /// Along a railway line, from cell to cell.
-    Rail(Rail),
-    /// One handover.
-    Handover(Handover),
-}
 
 /// The radio of a path.
 ///
@@ -139,17 +119,8 @@ impl RadioConfig {
         within("radio.late in s", seconds(self.late), 0.0, 60.0)?;
         self.cellular.check()?;
         self.wifi.check()?;
-        Scene::check(&self.source)
+        self.source.check()
     }
-}
-
-/// Refuses a number outside its bounds, both included, or none at all.
-pub(super) fn within(field: &str, value: f64, least: f64, most: f64) -> Result<(), ConfigError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    let problem = format!("{value} is not between {least} and {most}");
-    Err(ConfigError::Field { field: field.to_owned(), problem })
 }
 
 /// A radio as it is written.

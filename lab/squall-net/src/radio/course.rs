@@ -3,7 +3,11 @@
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_units::Micros;
 
-use super::{LevelSeries, Levels, Source, scene::Scene};
+use super::{
+    levels::{LevelSeries, Levels},
+    scene::Scene,
+    source::Source,
+};
 
 /// Levels over time: each pair of them holds for a while.
 #[derive(Debug, Clone)]
@@ -32,7 +36,7 @@ impl Course {
             }
             _ => {
                 let mut random = Pcg64Mcg::seed_from_u64(seed);
-                let mut scene = Box::new(Scene::new(source, &mut random)?);
+                let mut scene = Box::new(source.begin(&mut random)?);
                 let (levels, until) = scene.step(&mut random);
                 Kind::Scene { scene, random, levels, until }
             }

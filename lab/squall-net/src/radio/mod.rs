@@ -21,23 +21,26 @@ mod cellular;
 mod conditions;
 mod config;
 mod course;
+mod follower;
 mod lead;
 mod levels;
 mod model;
 mod report;
 mod scene;
+mod source;
 mod wifi;
 
 pub use self::{
     cellular::CellularMap,
     conditions::{Air, Conditions},
-    config::{RadioConfig, Source},
+    config::RadioConfig,
     lead::{Lead, LeadError},
     levels::{Level, LevelSeries, Levels},
     scene::{Canyon, Handover, Rail, Tunnel, Walk, WifiEdge},
+    source::Source,
     wifi::WifiMap,
 };
 pub(crate) use self::{
-    conditions::{Follower, Parts},
+    follower::{Follower, Parts},
     report::Radio,
 };

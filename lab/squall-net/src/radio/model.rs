@@ -1,5 +1,16 @@
 //! Models of radios as data.
 
+use crate::error::ConfigError;
+
+/// Refuses a number outside its bounds, both included, or none at all.
+pub(super) fn within(field: &str, value: f64, least: f64, most: f64) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let problem = format!("{value} is not between {least} and {most}");
+    Err(ConfigError::Field { field: field.to_owned(), problem })
+}
+
 /// Declares a model of numbers that a file may leave out: each field with its default and its bounds, so that the three
 /// stay together. The model has [`Default`], serde, and `check`, which returns the first field that is out of bounds.
 ///
@@ -41,7 +52,7 @@ macro_rules! model {
                 let $model = self;
                 $($(
                     let field = concat!($key, ".", stringify!($field));
-                    crate::radio::config::within(field, $model.$field, $least, $most)?;
+                    crate::radio::model::within(field, $model.$field, $least, $most)?;
                 )?)*
                 Ok(())
             }

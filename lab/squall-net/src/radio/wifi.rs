@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{
     Levels,
     conditions::{Conditions, share_of},
-    config::within,
+    model::within,
 };
 use crate::error::ConfigError;
 

@@ -5,7 +5,7 @@
 //! by step. The folder names the band and the file does not, so `5G` stands for the technology unless another word is
 //! wished for.
 
-use super::{Input, log::Log};
+use super::{input::Input, log::Log};
 use crate::{
     Quantity, Recording, Row, Tech, TraceError,
     sheet::{Layout, Sheet},

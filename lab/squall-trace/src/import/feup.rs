@@ -6,9 +6,9 @@
 //! idle; while it runs, a rate under 0.1 Mbit/s for 2 s and more is an outage.
 
 use super::{
-    Input,
+    input::Input,
     log::{Log, Low, idle},
-    part,
+    parts::part,
 };
 use crate::{
     Quantity, Recording, Row, Tech, TraceError,

@@ -14,7 +14,8 @@
 use squall_signal::Technology;
 
 use super::{
-    Input, clock,
+    clock,
+    input::Input,
     log::{Log, Low},
 };
 use crate::{

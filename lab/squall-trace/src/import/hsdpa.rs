@@ -10,7 +10,7 @@
 
 use squall_units::Micros;
 
-use super::{Input, recording};
+use super::{input::Input, log::recording};
 use crate::{
     Event, MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError, row::usual_step, sheet::lines,
 };

@@ -102,8 +102,13 @@ impl<'t> Log<'t> {
                 self.rows[index].events.insert(0, Event::Gap);
             }
         }
-        super::recording(self.file, self.rows)
+        recording(self.file, self.rows)
     }
+}
+
+/// A recording of these rows, which come from a file.
+pub(super) fn recording(file: &str, rows: Vec<Row>) -> Result<Recording, TraceError> {
+    Recording::new(rows).map_err(|error| TraceError::file(file, error.to_string()))
 }
 
 /// What a low rate means.

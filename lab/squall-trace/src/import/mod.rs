@@ -5,86 +5,31 @@
 //! 0.01 dB; a number that no radio reports means that the level was not known; a time without rows for more than three
 //! usual steps is a [`gap`](crate::Event::Gap).
 
-pub(crate) mod cicv;
+mod cicv;
 mod clock;
-pub(crate) mod feup;
-pub(crate) mod gnettrack;
+mod detect;
+mod feup;
+mod gnettrack;
 mod hsdpa;
+mod input;
 mod log;
-pub(crate) mod mtu;
-pub(crate) mod perama;
-pub(crate) mod plain;
+mod mtu;
+mod parts;
+mod perama;
+mod plain;
 mod sabre;
 mod saturatr;
-pub(crate) mod sigcomm;
+mod sigcomm;
 
-use std::{io::Read as _, path::Path};
+use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
 use squall_units::{Micros, Rate, Span};
 
-use crate::{
-    Format, Quantity, Recording, Row, Tech, TraceError, column, mahimahi, own,
-    sheet::{Cells, Layout, Sheet},
-};
-
-/// Most bytes of a file that is read.
-const MAX_BYTES: u64 = 256 << 20;
+pub use self::input::{Input, read_text};
+use self::log::recording;
+use crate::{Format, LONGEST, Quantity, Recording, Row, Tech, TraceError, column, mahimahi, own};
 
 const DAY: Micros = 86_400_000_000;
-
-/// The longest link that is read, in microseconds: a week. A few digits can claim ages, and what is measured of a
-/// link takes time and memory for each second.
-pub const LONGEST: Micros = 7 * DAY;
-
-/// A file to be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
-    /// Its name, for errors.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-}
-
-impl Input {
-    /// A text.
-    pub fn new(name: impl Into<String>, text: &str) -> Self {
-        Self { name: name.into(), text: text.to_owned() }
-    }
-
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// As [`read_text`].
-    pub fn load(path: &Path) -> Result<Self, TraceError> {
-        Ok(Self::new(path.display().to_string(), &read_text(path)?))
-    }
-}
-
-/// The text of a file, which may be compressed by gzip.
-///
-/// # Errors
-/// If it cannot be read, is larger than 256 MiB, also unpacked, or is no text; see [`squall_file::text`].
-pub fn read_text(path: &Path) -> Result<String, TraceError> {
-    let file = path.display().to_string();
-    let fault = |problem: String| TraceError::file(&file, problem);
-    let mut bytes = squall_file::read(path, MAX_BYTES).map_err(|error| fault(error.to_string()))?;
-    if bytes.starts_with(&GZIP) {
-        bytes = unpacked(&bytes, MAX_BYTES).map_err(fault)?;
-    }
-    squall_file::text(bytes).map_err(|error| TraceError::line(&file, error.line as u64, error.problem))
-}
-
-/// What is in a file that is compressed by gzip, at most `most` bytes: a few kilobytes can claim gigabytes.
-fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let read = MultiGzDecoder::new(packed).take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|_| "compressed by gzip, and cut off or damaged".to_owned())?;
-    if bytes.len() as u64 > most { Err(format!("more than {most} bytes, unpacked")) } else { Ok(bytes) }
-}
-
-/// The first bytes of a file that is compressed (RFC 1952 §2.3.1).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// What a file does not say of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -221,11 +166,6 @@ fn read(
     }
 }
 
-/// A recording of these rows, which come from a file.
-fn recording(file: &str, rows: Vec<Row>) -> Result<Recording, TraceError> {
-    Recording::new(rows).map_err(|error| TraceError::file(file, error.to_string()))
-}
-
 /// Reads a column of a CSV file that recordings do not have, as the rate of the downlink.
 fn other_column(input: &Input, format: Format, name: &str) -> Result<Recording, TraceError> {
     if format != Format::Csv {
@@ -235,37 +175,6 @@ fn other_column(input: &Input, format: Format, name: &str) -> Result<Recording, 
     let row =
         |&(at, rate): &(Span, Rate)| Row::new(at.micros()).with(Quantity::Down, rate.bps() as f64 / 1e6);
     recording(&input.name, steps.iter().map(row).collect())
-}
-
-/// The name of the part that is meant, of those that a table with all of these columns has.
-fn part(
-    input: &Input,
-    columns: &[&str],
-    name: impl Fn(Cells<'_>) -> String,
-    wish: Option<&str>,
-) -> Result<String, TraceError> {
-    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Delimited)?;
-    sheet.need(columns)?;
-    let mut parts: Vec<String> = Vec::new();
-    while let Some(cells) = sheet.next()? {
-        let part = name(cells);
-        if parts.last() != Some(&part) && !parts.contains(&part) {
-            parts.push(part);
-        }
-    }
-    chosen(&input.name, &parts, wish)
-}
-
-/// The part that is meant, of those that a file has.
-fn chosen(file: &str, parts: &[String], wish: Option<&str>) -> Result<String, TraceError> {
-    let problem = match (wish, parts) {
-        (Some(wish), _) if parts.iter().any(|part| part == wish) => return Ok(wish.to_owned()),
-        (Some(wish), _) => format!("there is no part \"{wish}\""),
-        (None, [only]) => return Ok(only.clone()),
-        (None, []) => return Err(TraceError::file(file, "has no rows")),
-        (None, _) => "choose a part".to_owned(),
-    };
-    Err(TraceError::Request(format!("{file}: {problem}; its parts are {}", parts.join(", "))))
 }
 
 /// Whether a file's name has `up` between dots.
@@ -286,19 +195,6 @@ mod tests {
         assert!("pcap".parse::<Format>().unwrap_err().contains("there are mahimahi, csv, "));
     }
 
-    #[test]
-    fn a_compressed_file_is_unpacked_up_to_its_bound() {
-        use std::io::Write as _;
-        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        packed.write_all(&[b'0'; 1 << 20]).unwrap();
-        let packed = packed.finish().unwrap();
-        assert!(packed.len() < 4_096);
-        assert_eq!(unpacked(&packed, 1 << 20).map(|bytes| bytes.len()), Ok(1 << 20));
-        assert_eq!(unpacked(&packed, 1_000), Err("more than 1000 bytes, unpacked".to_owned()));
-        let damaged = Err("compressed by gzip, and cut off or damaged".to_owned());
-        assert_eq!(unpacked(&packed[..packed.len() / 2], 1 << 20), damaged);
-    }
-
     fn refused(format: Option<Format>, texts: &[&str], wishes: Wishes) -> String {
         let inputs: Vec<Input> = texts.iter().map(|text| Input::new("log", text)).collect();
         Recording::parse(&inputs, &Wishes { format, ..wishes }).expect_err("is refused").to_string()
@@ -316,16 +212,5 @@ mod tests {
         assert_eq!(refused(Some(Format::Ucc), &[""], tech), "ucc names the technology itself");
         let part = Wishes { part: Some("x".into()), ..none() };
         assert_eq!(refused(Some(Format::Plain), &[""], part), "plain has no parts");
-    }
-
-    #[test]
-    fn a_part_must_be_one_of_those_there_are() {
-        let parts = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(chosen("f", &parts, Some("b")).as_deref(), Ok("b"));
-        assert_eq!(chosen("f", &parts[..1], None).as_deref(), Ok("a"));
-        let refused = |parts: &[String], wish| chosen("f", parts, wish).expect_err("is refused").to_string();
-        assert_eq!(refused(&parts, None), "f: choose a part; its parts are a, b");
-        assert_eq!(refused(&parts, Some("c")), "f: there is no part \"c\"; its parts are a, b");
-        assert_eq!(refused(&[], None), "f: has no rows");
     }
 }

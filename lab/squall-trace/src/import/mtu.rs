@@ -7,7 +7,7 @@
 
 use squall_signal::Technology;
 
-use super::{Input, clock, log::Log};
+use super::{clock, input::Input, log::Log};
 use crate::{
     Quantity::{self, Rsrp, Rsrq, Rssi, Sinr},
     Recording, Row, Tech, TraceError,

@@ -10,8 +10,8 @@
 use serde_json::Value;
 
 use super::{
-    Input,
     feup::band,
+    input::Input,
     log::{Log, Low},
 };
 use crate::{Event, Quantity, Recording, Row, Tech, TraceError};

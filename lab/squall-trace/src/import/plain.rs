@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Input,
+    input::Input,
     log::{Log, Low},
 };
 use crate::{Quantity, Recording, Row, Tech, TraceError, quantity::within, sheet::lines};

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use squall_units::Micros;
 
-use super::{Input, recording};
+use super::{input::Input, log::recording};
 use crate::{Quantity, Recording, Row, TraceError, quantity::TIMES};
 
 #[derive(Deserialize)]

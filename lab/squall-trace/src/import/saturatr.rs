@@ -8,7 +8,7 @@
 //! client's log (`client-TIME-ID`) they are the downlink, in a server's (`server-TIME-ID`) the uplink. Answers
 //! measure the round trip: over the measured link, and back over the other.
 
-use super::Input;
+use super::input::Input;
 use crate::{MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError, mahimahi, sheet::lines};
 
 /// The values of a line.

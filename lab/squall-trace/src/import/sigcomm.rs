@@ -8,9 +8,10 @@
 use squall_signal::Technology;
 
 use super::{
-    Input, clock,
+    clock,
+    input::Input,
     log::{Log, Low},
-    part,
+    parts::part,
 };
 use crate::{
     Quantity, Recording, Row, Tech, TraceError,

@@ -11,7 +11,7 @@ use squall_shell::Addresses;
 use squall_versus_stream::{PORT, Scatter, frames};
 
 use super::{RelayEnd, Run};
-use crate::side::{End, SideSpec};
+use crate::spec::{End, SideSpec};
 
 /// Lets the kernel use every link for a connection: the client's further addresses become subflows.
 pub(super) fn settings(spec: &SideSpec) -> Vec<Run> {

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 
 use squall_shell::Addresses;
 
-use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
+use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
+
+use super::run::Run;
 use crate::{
-    side::{End, SideSpec},
+    spec::{End, SideSpec},
     transport::RistMode,
 };
 

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
-use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
-use crate::side::{End, SideSpec};
+use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
+
+use super::run::Run;
+use crate::spec::{End, SideSpec};
 
 /// What both ends know.
 const TOKEN: &str = "the-token-of-a-measurement";

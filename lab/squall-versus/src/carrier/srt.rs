@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 
 use squall_shell::Addresses;
 
-use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
-use crate::side::{End, SideSpec};
+use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
+
+use super::run::Run;
+use crate::spec::{End, SideSpec};
 
 /// Over the first link.
 pub(super) fn single(spec: &SideSpec, latency_ms: u32) -> Run {

@@ -7,7 +7,7 @@ use squall_versus_stream::PORT;
 
 use super::Run;
 use crate::{
-    side::{End, SideSpec},
+    spec::{End, SideSpec},
     transport::tquic_relay,
 };
 

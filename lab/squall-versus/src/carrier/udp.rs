@@ -8,7 +8,9 @@ use std::{
 use anyhow::Context as _;
 use squall_shell::Addresses;
 
-use super::{PORT, RelayEnd, SINK_PORT, SOURCE_PORT};
+use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
+
+use super::run::RelayEnd;
 
 /// Holds some frames of the fastest stream; less if the system gives less.
 const BUFFER: usize = 1 << 20;

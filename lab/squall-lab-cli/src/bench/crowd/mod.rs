@@ -4,6 +4,7 @@
 //! takes in what has arrived within [`TURN`], as an endpoint under load does, then sends. Only the calls into an end are
 //! counted, in processor time of the thread.
 
+mod end;
 mod plain;
 mod squall;
 
@@ -16,7 +17,11 @@ use anyhow::ensure;
 use bytes::{Bytes, BytesMut};
 use squall_proto::{Fingerprint, ServerTls};
 
-use super::{Figure, Target, thread_time};
+use super::{
+    clock::thread_time,
+    figure::{Figure, Target},
+};
+use end::{End, Source};
 
 /// Bytes of a frame: 2 Mbps at 30 frames a second.
 const FRAME: usize = 8333;
@@ -41,31 +46,6 @@ const TURNS: usize = 3;
 
 /// Sessions that one core of an exit is to serve.
 const MANY: usize = 1000;
-
-/// One side: all its connections.
-trait End {
-    fn take_in(&mut self, now: Instant, packet: BytesMut);
-
-    /// Lets timers act that are due.
-    fn on_time(&mut self, now: Instant);
-
-    /// When they are due next.
-    fn due(&mut self) -> Option<Instant>;
-
-    /// The next packets to send, written to `buf`, which is empty: the size of each.
-    fn send_out(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize>;
-
-    /// Bytes of media that have arrived since the last call.
-    fn received(&mut self) -> u64;
-}
-
-/// The side that sends media.
-trait Source: End {
-    fn connect(&mut self, now: Instant) -> anyhow::Result<()>;
-
-    /// Sends a frame on the connection with this number.
-    fn send(&mut self, now: Instant, connection: usize, frame: Bytes);
-}
 
 /// Processor time of each side for a second of virtual time.
 #[derive(Clone, Copy, Debug)]

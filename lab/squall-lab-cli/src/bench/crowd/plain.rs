@@ -14,7 +14,7 @@ use noq_proto::{
     ServerConfig, Transmit, TransportConfig,
 };
 
-use super::End;
+use super::end::{self, End};
 
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
@@ -146,7 +146,7 @@ pub(super) struct Source {
     handles: Vec<ConnectionHandle>,
 }
 
-impl super::Source for Source {
+impl end::Source for Source {
     fn connect(&mut self, now: Instant) -> anyhow::Result<()> {
         let connecting = self.side.endpoint.connect(now, self.config.clone(), SERVER, "bench");
         let (handle, connection) = connecting.context("plain noq")?;

@@ -11,7 +11,7 @@ use squall_proto::{
     SessionId, Target,
 };
 
-use super::End;
+use super::end::{self, End};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
@@ -36,7 +36,7 @@ impl Source {
     }
 }
 
-impl super::Source for Source {
+impl end::Source for Source {
     fn connect(&mut self, now: Instant) -> anyhow::Result<()> {
         let path = NetPath { local: CLIENT.ip(), remote: SERVER };
         let target =

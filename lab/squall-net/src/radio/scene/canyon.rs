@@ -3,7 +3,7 @@
 use rand_pcg::Pcg64Mcg;
 
 use super::{
-    STEP_SECONDS, cell,
+    place::{STEP_SECONDS, cell},
     random::{Shadow, between},
 };
 use crate::radio::{Levels, model::model};
@@ -39,7 +39,7 @@ model! {
 }
 
 #[derive(Debug, Clone)]
-pub(in super::super) struct State {
+pub(in crate::radio) struct State {
     canyon: Canyon,
     shadow: Shadow,
     /// Metres from the start of the block in sight; the block out of it follows.
@@ -49,7 +49,7 @@ pub(in super::super) struct State {
 }
 
 impl Canyon {
-    pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> State {
+    pub(in crate::radio) fn begin(&self, random: &mut Pcg64Mcg) -> State {
         State {
             canyon: *self,
             shadow: Shadow::new(self.shadow, self.decorrelation, self.speed, random),

@@ -2,7 +2,7 @@
 
 use squall_units::{Micros, Span};
 
-use super::{STEP, cell};
+use super::place::{STEP, cell};
 use crate::radio::{Levels, model::model};
 
 model! {
@@ -26,13 +26,13 @@ model! {
 }
 
 #[derive(Debug, Clone)]
-pub(in super::super) struct State {
+pub(in crate::radio) struct State {
     handover: Handover,
     now: Micros,
 }
 
 impl Handover {
-    pub(super) fn begin(&self) -> State {
+    pub(in crate::radio) fn begin(&self) -> State {
         State { handover: *self, now: 0 }
     }
 

@@ -4,12 +4,15 @@ use rand_pcg::Pcg64Mcg;
 use squall_units::{Micros, Ratio, Span};
 
 use super::{
-    STEP, STEP_SECONDS, cell, log_distance,
+    place::{STEP, STEP_SECONDS, cell, log_distance},
     random::{Shadow, between, uniform},
 };
 use crate::{
     error::ConfigError,
-    radio::{Levels, config::within, model::model},
+    radio::{
+        Levels,
+        model::{model, within},
+    },
 };
 
 model! {
@@ -54,7 +57,7 @@ model! {
 }
 
 #[derive(Debug, Clone)]
-pub(in super::super) struct State {
+pub(in crate::radio) struct State {
     rail: Rail,
     /// Metres beyond the site in use; negative before it.
     at: f64,
@@ -67,7 +70,7 @@ pub(in super::super) struct State {
 }
 
 impl Rail {
-    pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> State {
+    pub(in crate::radio) fn begin(&self, random: &mut Pcg64Mcg) -> State {
         State {
             rail: *self,
             at: 0.0,
@@ -89,7 +92,7 @@ impl Rail {
     }
 
     /// Finds whether the times without a cell are out of range.
-    pub(super) fn check_failures(&self) -> Result<(), ConfigError> {
+    pub(in crate::radio) fn check_failures(&self) -> Result<(), ConfigError> {
         let [shortest, longest] = [self.shortest, self.longest].map(|span| span.duration().as_secs_f64());
         within("radio.rail.shortest in s", shortest, 0.0, 3_600.0)?;
         within("radio.rail.longest in s", longest, shortest, 3_600.0)

@@ -5,10 +5,10 @@ use std::f64::consts::TAU;
 use rand_pcg::{Pcg64Mcg, rand_core::Rng};
 use squall_units::{Micros, Span};
 
-use super::STEP_SECONDS;
+use super::place::STEP_SECONDS;
 
 /// A number from the normal distribution with mean 0 and deviation 1 (Box and Muller 1958).
-pub(in super::super) fn gauss(random: &mut Pcg64Mcg) -> f64 {
+pub(in crate::radio) fn gauss(random: &mut Pcg64Mcg) -> f64 {
     // Not 0, whose logarithm there is none of.
     let radius = (-2.0 * (1.0 - uniform(random)).ln()).sqrt();
     radius * (TAU * uniform(random)).cos()
@@ -27,7 +27,7 @@ pub(super) fn between(random: &mut Pcg64Mcg, least: f64, most: f64) -> f64 {
 
 /// A normal quantity that forgets where it was exponentially with time: a first-order autoregression.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Drift {
+pub(in crate::radio) struct Drift {
     deviation: f64,
     /// In deviations.
     value: f64,
@@ -37,17 +37,17 @@ pub(in super::super) struct Drift {
 
 impl Drift {
     /// Begins with a value given in deviations, and forgets it at once.
-    pub(in super::super) fn new(deviation: f64, value: f64) -> Self {
+    pub(in crate::radio) fn new(deviation: f64, value: f64) -> Self {
         Self { deviation, value, memory: 0.0 }
     }
 
     /// Keeps 1/e of its correlation for this long.
-    pub(in super::super) fn keeping(self, memory: Span) -> Self {
+    pub(in crate::radio) fn keeping(self, memory: Span) -> Self {
         Self { memory: memory.micros() as f64, ..self }
     }
 
     /// Its value after some time.
-    pub(in super::super) fn pass(&mut self, time: Micros, random: &mut Pcg64Mcg) -> f64 {
+    pub(in crate::radio) fn pass(&mut self, time: Micros, random: &mut Pcg64Mcg) -> f64 {
         if self.deviation == 0.0 {
             return 0.0;
         }

@@ -2,7 +2,10 @@
 
 use rand_pcg::Pcg64Mcg;
 
-use super::{STEP_SECONDS, cell, random::Shadow};
+use super::{
+    place::{STEP_SECONDS, cell},
+    random::Shadow,
+};
 use crate::radio::{Levels, model::model};
 
 model! {
@@ -37,7 +40,7 @@ model! {
 }
 
 #[derive(Debug, Clone)]
-pub(in super::super) struct State {
+pub(in crate::radio) struct State {
     tunnel: Tunnel,
     shadow: Shadow,
     /// Metres since the end of the last tunnel.
@@ -45,7 +48,7 @@ pub(in super::super) struct State {
 }
 
 impl Tunnel {
-    pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> State {
+    pub(in crate::radio) fn begin(&self, random: &mut Pcg64Mcg) -> State {
         let shadow = Shadow::new(self.shadow, self.decorrelation, self.speed, random);
         State { tunnel: *self, shadow, at: 0.0 }
     }

@@ -2,7 +2,10 @@
 
 use rand_pcg::Pcg64Mcg;
 
-use super::{Shuttle, log_distance, random::Shadow};
+use super::{
+    place::{Shuttle, log_distance},
+    random::Shadow,
+};
 use crate::radio::{Levels, model::model};
 
 model! {
@@ -37,14 +40,14 @@ model! {
 }
 
 #[derive(Debug, Clone)]
-pub(in super::super) struct State {
+pub(in crate::radio) struct State {
     walk: Walk,
     way: Shuttle,
     shadow: Shadow,
 }
 
 impl Walk {
-    pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> State {
+    pub(in crate::radio) fn begin(&self, random: &mut Pcg64Mcg) -> State {
         State {
             walk: *self,
             way: Shuttle::new(self.near, self.far, self.speed),

@@ -3,7 +3,10 @@
 use rand_pcg::Pcg64Mcg;
 use squall_units::Span;
 
-use super::{STEP_SECONDS, Shuttle, log_distance, random::Shadow};
+use super::{
+    place::{STEP_SECONDS, Shuttle, log_distance},
+    random::Shadow,
+};
 use crate::radio::{Levels, model::model};
 
 model! {
@@ -38,7 +41,7 @@ model! {
 }
 
 #[derive(Debug, Clone)]
-pub(in super::super) struct State {
+pub(in crate::radio) struct State {
     edge: WifiEdge,
     way: Shuttle,
     shadow: Shadow,
@@ -47,7 +50,7 @@ pub(in super::super) struct State {
 }
 
 impl WifiEdge {
-    pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> State {
+    pub(in crate::radio) fn begin(&self, random: &mut Pcg64Mcg) -> State {
         State {
             edge: *self,
             way: Shuttle::new(self.near, self.far, self.speed),
