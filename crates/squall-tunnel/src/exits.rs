@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{Context, SHA256};
 use squall::Fingerprint;
 use tokio::task::JoinSet;
 
@@ -159,11 +159,11 @@ fn ranked(identity: &str, exits: Vec<(Candidate, u16)>) -> Vec<Candidate> {
 /// The score of an exit for an entry; the highest one is preferred. The chance of an exit is proportional to its weight; that
 /// of weight 0 is very small beside others (RFC 2782).
 fn score(identity: &str, host: &str, weight: u16) -> f64 {
-    let mut hash = Sha256::new();
-    hash.update((identity.len() as u64).to_be_bytes());
-    hash.update(identity);
-    hash.update(host.to_ascii_lowercase());
-    let bits = hash.finalize().first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+    let mut hash = Context::new(&SHA256);
+    hash.update(&(identity.len() as u64).to_be_bytes());
+    hash.update(identity.as_bytes());
+    hash.update(host.to_ascii_lowercase().as_bytes());
+    let bits = hash.finish().as_ref().first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
     // Uniform in (0, 1), with the 53 bits that a float holds.
     let uniform = ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     f64::from(weight).max(0.001) / -uniform.ln()

@@ -16,8 +16,7 @@ pub(crate) struct Record {
 /// system has at this time.
 #[cfg(feature = "srv")]
 pub(crate) async fn lookup(name: &str) -> Result<Vec<Record>, String> {
-    let builder = hickory_resolver::TokioResolver::builder_tokio();
-    ask(builder.map_err(|error| format!("the system's name servers are unknown: {error}"))?, name).await
+    ask(domain::resolv::stub::conf::ResolvConf::default(), name).await
 }
 
 #[cfg(not(feature = "srv"))]
@@ -26,39 +25,43 @@ pub(crate) async fn lookup(_: &str) -> Result<Vec<Record>, String> {
 }
 
 #[cfg(feature = "srv")]
-async fn ask(
-    mut builder: hickory_resolver::ResolverBuilder<hickory_resolver::net::runtime::TokioRuntimeProvider>,
-    name: &str,
-) -> Result<Vec<Record>, String> {
-    use std::time::Duration;
+async fn ask(mut system: domain::resolv::stub::conf::ResolvConf, name: &str) -> Result<Vec<Record>, String> {
+    use std::{str::FromStr as _, time::Duration};
 
-    use hickory_resolver::proto::rr::RData;
+    use domain::{
+        base::{
+            iana::{Rcode, Rtype},
+            name::Name,
+        },
+        rdata::Srv,
+        resolv::StubResolver,
+    };
 
     use crate::config::{MAX_EXITS, is_host_and_port};
 
-    /// Timeout of one question to one server, and of all of them.
-    const ATTEMPT: Duration = Duration::from_millis(1500);
+    /// Timeout of a question, in which every name server is asked.
     const TIMEOUT: Duration = Duration::from_secs(4);
 
-    builder.options_mut().timeout = ATTEMPT;
-    builder.options_mut().attempts = 1;
-    builder.options_mut().cache_size = 0;
-    let resolver = builder.build().map_err(|error| error.to_string())?;
-    // The final dot: a full name, which no search domain extends.
-    let question = resolver.srv_lookup(format!("{name}."));
-    let answer = tokio::time::timeout(TIMEOUT, question).await;
-    let answer =
-        answer.map_err(|_| "no name server answers".to_owned())?.map_err(|error| error.to_string())?;
-    let mut records: Vec<Record> = answer
-        .answers()
-        .iter()
-        .filter_map(|record| match &record.data {
-            RData::SRV(srv) => Some(Record {
-                priority: srv.priority,
-                weight: srv.weight,
-                host: format!("{}:{}", srv.target.to_ascii().trim_end_matches('.'), srv.port),
-            }),
-            _ => None,
+    let question = Name::<Vec<u8>>::from_str(name).map_err(|error| error.to_string())?;
+    system.options.timeout = TIMEOUT;
+    let answer = StubResolver::from_conf(system).query((question, Rtype::SRV)).await;
+    let answer = answer.map_err(|error| match error.kind() {
+        std::io::ErrorKind::TimedOut => "no name server answers".to_owned(),
+        _ => error.to_string(),
+    })?;
+    match answer.header().rcode() {
+        Rcode::NOERROR => {}
+        Rcode::NXDOMAIN => return Err("there is no such name".to_owned()),
+        code => return Err(format!("the name server answers with {code}")),
+    }
+    let found = answer.answer().map_err(|error| error.to_string())?;
+    let mut records: Vec<Record> = found
+        .limit_to::<Srv<_>>()
+        .filter_map(Result::ok)
+        .map(|record| {
+            let srv = record.data();
+            let host = format!("{}:{}", srv.target(), srv.port());
+            Record { priority: srv.priority(), weight: srv.weight(), host }
         })
         // The target "." means that the service is not available.
         .filter(|record| is_host_and_port(&record.host))

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path, str::FromStr};
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 
 /// Fewest bytes of a token, so that it cannot be guessed.
@@ -67,7 +67,7 @@ pub struct TokenHash([u8; 32]);
 impl TokenHash {
     /// The hash of the bytes that a peer presents.
     pub(crate) fn of(token: &[u8]) -> Self {
-        Self(Sha256::digest(token).into())
+        Self(digest(&SHA256, token).as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
 }
 

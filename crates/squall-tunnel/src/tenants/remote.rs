@@ -4,15 +4,16 @@ use std::{error::Error, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::{Request, StatusCode, header};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
-use rustls::ClientConfig;
+use hyper::{Request, Response, StatusCode, Uri, body::Incoming, client::conn::http1, header};
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, pki_types::ServerName};
 use rustls_platform_verifier::BuilderVerifierExt;
-use tokio::task::spawn_blocking;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    task::spawn_blocking,
+};
+use tokio_rustls::TlsConnector;
 
 use super::state::KeptList;
 use crate::{
@@ -152,7 +153,11 @@ fn apply(shared: &Shared, list: &KeptList) -> Result<usize, String> {
 /// Requests the list; `None` if it still has this entity tag (RFC 9110, section 13.1.2).
 async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList>, String> {
     let agent = concat!("squall/", env!("CARGO_PKG_VERSION"));
-    let mut request = Request::get(&from.url).header(header::USER_AGENT, agent);
+    let uri: Uri = from.url.parse().map_err(|_| "this is no URL".to_owned())?;
+    let host = uri.authority().ok_or("the URL names no host")?.as_str();
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = Request::get(path).header(header::HOST, host).header(header::USER_AGENT, agent);
     if let Some(secret) = from.bearer()? {
         request = request.header(header::AUTHORIZATION, format!("Bearer {secret}"));
     }
@@ -160,9 +165,7 @@ async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList
         request = request.header(header::IF_NONE_MATCH, tag);
     }
     let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
-    // Reads the files of the system's authorities.
-    let client = spawn_blocking(client).await.map_err(|error| error.to_string())??;
-    let answer = client.request(request).await.map_err(|error| whole(&error))?;
+    let answer = exchange(&uri, request).await?;
     match answer.status() {
         StatusCode::OK => {}
         StatusCode::NOT_MODIFIED if tag.is_some() => return Ok(None),
@@ -176,16 +179,43 @@ async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList
     Ok(Some(KeptList { url: from.url.clone(), etag, text }))
 }
 
-/// A client that trusts the authorities of the operating system, and follows no redirection.
-fn client() -> Result<Client<HttpsConnector<HttpConnector>, Empty<Bytes>>, String> {
+/// Connects to the host of a URL, and makes a request. Follows no redirection.
+async fn exchange(uri: &Uri, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, String> {
+    let is_secure = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+    // An IPv6 address stands in brackets in a URL.
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
+    if !is_secure {
+        return exchange_over(stream, request).await;
+    }
+    // Reads the files of the system's authorities.
+    let tls = spawn_blocking(tls).await.map_err(|error| error.to_string())??;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+    let stream =
+        TlsConnector::from(Arc::new(tls)).connect(name, stream).await.map_err(|error| whole(&error))?;
+    exchange_over(stream, request).await
+}
+
+async fn exchange_over<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, String>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| whole(&error))?;
+    // Ends when the answer has been read, or is let go of.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(|error| whole(&error))
+}
+
+/// TLS that trusts the authorities of the operating system.
+fn tls() -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(BuilderVerifierExt::with_platform_verifier)
-        .map_err(|error| error.to_string())?
-        .with_no_client_auth();
-    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
+        .map_err(|error| error.to_string())?;
+    Ok(config.with_no_client_auth())
 }
 
 /// An error with its causes, in one line.

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use hyper::header::HeaderValue;
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, digest};
 
 /// The page.
 pub(super) const PAGE: &str = include_str!("page.html");
@@ -30,7 +30,7 @@ fn inside(element: &str) -> &'static str {
 }
 
 fn hash(text: &str) -> String {
-    base64(&Sha256::digest(text))
+    base64(digest(&SHA256, text.as_bytes()).as_ref())
 }
 
 /// RFC 4648 §4.
