@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check alerts recipes sanitizers dashboard man deb android gstreamer python wheels bench picture findings versus tquic traffic fuzz soak site tools
+.PHONY: demo check lint test checks msrv deny noq-range publish-check alerts recipes sanitizers dashboard man deb android gstreamer python wheels bench picture findings versus tquic traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -34,21 +34,29 @@ deb: tools
 		"$$(git log -1 --format=%cD 2>/dev/null || date -R)" > out/deb/changelog
 	@$(CARGO) deb --no-build --locked -p squall-cli --output out/deb
 
-# Everything CI runs: formatting, lints, documentation, every test. At the end it counts excused and skipped tests.
 UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
 LOCKS = bindings/gstreamer/Cargo.lock fuzz/Cargo.lock lab/versus-tquic/Cargo.lock
-test: tools
-	@rm -f "$(UNJUDGED)"
+
+# Before a push, two minutes when everything is built: format, structure, lints, the tests of each file, and those in virtual
+# time that compare whole runs. None of it needs the network or root.
+check: lint
+	$(CARGO) test --workspace --locked --lib --test schedulers --test session --test results
+
+lint: tools
 	$(CARGO) fmt --all --check
-	@if command -v python3 >/dev/null; then scripts/structure.py --check 2 && scripts/recipes.py --check; \
-	else printf 'skipped\tstructure\twithout python3\n' >> "$(UNJUDGED)"; fi
+	@if command -v python3 >/dev/null; then scripts/structure.py --check 2 && scripts/recipes.py --check; fi
 	@# The lock files of the workspaces beside the main one: a crate's new dependency belongs in each of them.
 	@for lock in $(LOCKS); do $(CARGO) update --quiet --workspace --locked --manifest-path $${lock%.lock}.toml || exit 1; done
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel --locked -- -D warnings
+
+# Everything CI runs: formatting, lints, documentation, every test. At the end it counts excused and skipped tests.
+test: tools
+	@rm -f "$(UNJUDGED)"
+	@command -v python3 >/dev/null || printf 'skipped\tstructure\twithout python3\n' >> "$(UNJUDGED)"
+	@$(MAKE) --no-print-directory lint
+	@# The tunnel without the rest, in a program that has rustls do something else too; and the recorder of packets.
+	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel,rustls/tls12 --locked -- -D warnings
 	$(CARGO) clippy -p squall-lab-cli -p squall-cli --features squall-lab-cli/qlog,squall-cli/qlog --locked -- -D warnings
-	@# What a program that links Squall may have rustls do for something else.
-	$(CARGO) clippy -p squall-proto --features rustls/tls12 --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
