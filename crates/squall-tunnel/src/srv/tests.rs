@@ -9,8 +9,10 @@ use tokio::net::UdpSocket;
 
 use super::*;
 
+type Answer = Result<Vec<Srv<Name<Vec<u8>>>>, Rcode>;
+
 /// A name server that answers questions with this, or not at all.
-async fn server(answer: Option<Result<Vec<Srv<Name<Vec<u8>>>>, Rcode>>) -> SocketAddr {
+async fn server(answer: Option<Answer>) -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("is bound");
     let address = socket.local_addr().expect("is bound");
     tokio::spawn(async move {
