@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use squall_proto::{CongestionControl, signal::WatermarkConfig};
 
 use super::*;
 use crate::measure::Subject;

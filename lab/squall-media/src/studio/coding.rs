@@ -79,3 +79,18 @@ impl FromStr for Coding {
         found.ok_or_else(|| format!("{text:?} is none of h264, vp9, svc"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_begin_with_each_key_frame() {
+        for rate in [FrameRate { rate: 25, scale: 1 }, FrameRate { rate: 30_000, scale: 1001 }] {
+            let keys = Coding::Svc.key_interval(rate);
+            assert_eq!(Coding::Svc.layer(keys), 0);
+            assert!((keys as f64 / rate.fps() - KEY_SECONDS).abs() < 0.1);
+        }
+        assert_eq!(Coding::H264.key_interval(FrameRate { rate: 25, scale: 1 }), 50);
+    }
+}

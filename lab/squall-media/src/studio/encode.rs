@@ -220,16 +220,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_begin_with_each_key_frame() {
-        for rate in [FrameRate { rate: 25, scale: 1 }, FrameRate { rate: 30_000, scale: 1001 }] {
-            let keys = Coding::Svc.key_interval(rate);
-            assert_eq!(Coding::Svc.layer(keys), 0);
-            assert!((keys as f64 / rate.fps() - KEY_SECONDS).abs() < 0.1);
-        }
-        assert_eq!(Coding::H264.key_interval(FrameRate { rate: 25, scale: 1 }), 50);
-    }
-
-    #[test]
     fn lines_about_frames_are_not_complaints() {
         let line = "0,         -1,          0,        1,     6186, 0x6e8e8019, S=1,        8\n";
         assert_eq!(Report::parse(line), Some(Report { place: 0, size: 6186 }));
