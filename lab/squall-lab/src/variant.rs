@@ -31,7 +31,7 @@ pub const KEEPING_LATE: &str = "+keep";
 pub const FOLLOWING: &str = "+follow";
 
 /// What stands behind the scheduler's name when the transport is standard multipath QUIC, without suspicion of silent
-/// paths; see [`Config::standard`].
+/// paths; see [`LabConfig::standard`].
 pub const STOCK: &str = "+stock";
 
 /// What stands behind the scheduler's name when all reliable blocks are one ordered stream: each is delivered after those
