@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use squall_sched::Micros;
+use squall_units::Span;
 
 use super::{Controller, Group, Steady, SteadyConfig};
 
@@ -46,7 +47,7 @@ pub trait ControllerFactory: Send + Sync {
 
 impl ControllerFactory for SteadyConfig {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
-        Box::new(Steady::new(*self, path.mtu, path.group, path.age))
+        Box::new(Steady::new(*self, path.mtu, path.group, Span::from_micros(path.age)))
     }
 
     fn evidence(&self) -> Evidence {

@@ -1,28 +1,31 @@
 //! Paths of one session that meet in one bottleneck: together they take the share of one flow.
 //!
-//! Packets that wait in the same queue are late by the same time. So the one-way delays of two paths go up and down together,
-//! by as much, whatever else differs between them. RFC 8382 finds shared bottlenecks by the shape of delays, as its flows
-//! have receivers of their own; here one sender has all delays, and compares them moment by moment.
+//! Packets that wait in the same queue are late by the same time. So the one-way delays of two paths go up and down
+//! together, by as much, whatever else differs between them. RFC 8382 finds shared bottlenecks by the shape of delays,
+//! as its flows have receivers of their own; here one sender has all delays, and compares them moment by moment.
 
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use squall_sched::Micros;
+use squall_units::{Span, Time};
 
-/// Microseconds over which delays are averaged: longer than a burst of ours, shorter than the waves of a queue. With 10 to
-/// 50 ms two paths through one queue of 100 kB are detected less often, and two separate ones are taken for one more often.
-const SLOT: Micros = 100_000;
-/// Slots that are compared at most: the waves that a TCP connection makes take seconds. Over 20 and 30 s waves of two queues go
-/// together by chance.
+/// Span over which delays are averaged: longer than a burst of ours, shorter than the waves of a queue. With 10 to 50
+/// ms two paths through one queue of 100 kB are detected less often, and two separate ones are taken for one more
+/// often.
+const SLOT: Span = Span::from_millis(100);
+/// Slots that are compared at most: the waves that a TCP connection makes take seconds. Over 20 and 30 s waves of two
+/// queues go together by chance.
 const SLOTS: u64 = 100;
 /// Slots with delays of both paths without which nothing is said.
 const LEAST: usize = 30;
-/// Share of the variances of two paths that their difference may have. Paths that have nothing in common have all of it;
-/// through one queue of 100 or 400 kB it is 0.01 to 0.2, of 20 kB, where each flow's own bursts are as long as the queue, 0.5.
+/// Share of the variances of two paths that their difference may have. Paths that have nothing in common have all of
+/// it; through one queue of 100 or 400 kB it is 0.01 to 0.2, of 20 kB, where each flow's own bursts are as long as the
+/// queue, 0.5.
 const DIFFERENCE: f64 = 0.25;
-/// Variance in square microseconds below which there is nothing to compare: a tenth of a millisecond is the receiver's clock.
+/// Variance in square microseconds below which there is nothing to compare: a tenth of a millisecond is the receiver's
+/// clock.
 const FLAT: f64 = 1e4;
 
 /// The paths of a session whose delays are known.
@@ -33,8 +36,15 @@ pub struct Group(Arc<Mutex<Vec<Delays>>>);
 #[derive(Debug)]
 struct Delays {
     member: u64,
-    /// Number of the slot, delays in it, and their sum in microseconds.
-    slots: VecDeque<(u64, f64, f64)>,
+    slots: VecDeque<Slot>,
+}
+
+/// Delays of a tenth of a second, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    number: u64,
+    count: f64,
+    sum: f64,
 }
 
 /// A path in a group; it leaves when dropped.
@@ -42,16 +52,18 @@ struct Delays {
 pub(super) struct Member {
     group: Group,
     number: u64,
-    /// What is to be added to the path's time for that of the group.
-    offset: Micros,
+    /// Time of the group at the path's epoch.
+    offset: Span,
+    /// Other paths that share the bottleneck, when last looked for.
+    others: u32,
 }
 
 impl Group {
-    pub(super) fn join(&self, offset: Micros) -> Member {
+    pub(super) fn join(&self, offset: Span) -> Member {
         let mut paths = self.paths();
         let number = paths.last().map_or(0, |last| last.member + 1);
         paths.push(Delays { member: number, slots: VecDeque::new() });
-        Member { group: self.clone(), number, offset }
+        Member { group: self.clone(), number, offset, others: 0 }
     }
 
     fn paths(&self) -> MutexGuard<'_, Vec<Delays>> {
@@ -62,28 +74,38 @@ impl Group {
 
 impl Member {
     /// The path has such a one-way delay now, in microseconds.
-    pub(super) fn add(&self, now: Micros, delay: i64) {
-        let slot = (now + self.offset) / SLOT;
+    pub(super) fn add(&self, now: Time, delay: i64) {
+        let number = (now + self.offset).micros() / SLOT.micros();
         let mut paths = self.group.paths();
         let Some(path) = paths.iter_mut().find(|path| path.member == self.number) else { return };
         match path.slots.back_mut() {
-            Some((last, count, sum)) if *last >= slot => {
-                *count += 1.0;
-                *sum += delay as f64;
+            Some(last) if last.number >= number => {
+                last.count += 1.0;
+                last.sum += delay as f64;
             }
-            _ => path.slots.push_back((slot, 1.0, delay as f64)),
+            _ => path.slots.push_back(Slot { number, count: 1.0, sum: delay as f64 }),
         }
-        while path.slots.front().is_some_and(|(first, ..)| first + SLOTS <= slot) {
+        while path.slots.front().is_some_and(|first| first.number + SLOTS <= number) {
             path.slots.pop_front();
         }
     }
 
-    /// How many paths share the bottleneck of this one, with itself.
-    pub(super) fn sharing(&self) -> f64 {
+    /// A round ended: looks for paths that share the bottleneck.
+    pub(super) fn end_round(&mut self) {
         let paths = self.group.paths();
-        let Some(own) = paths.iter().find(|path| path.member == self.number) else { return 1.0 };
-        let others = paths.iter().filter(|path| path.member != self.number && own.goes_with(path));
-        1.0 + others.count() as f64
+        let own = paths.iter().find(|path| path.member == self.number);
+        let is_shared =
+            |path: &&Delays| path.member != self.number && own.is_some_and(|own| own.goes_with(path));
+        self.others = paths.iter().filter(is_shared).count() as u32;
+    }
+
+    /// Number of paths that share the bottleneck of this one, with itself.
+    pub(super) fn sharing(&self) -> f64 {
+        1.0 + f64::from(self.others)
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.others > 0
     }
 }
 
@@ -99,10 +121,10 @@ impl Delays {
         let (mut own, mut others, mut differences) =
             (Spread::default(), Spread::default(), Spread::default());
         let mut theirs = other.slots.iter().peekable();
-        for (slot, count, sum) in &self.slots {
-            while theirs.next_if(|(at, ..)| at < slot).is_some() {}
-            let Some((_, their_count, their_sum)) = theirs.next_if(|(at, ..)| at == slot) else { continue };
-            let (one, another) = (sum / count, their_sum / their_count);
+        for slot in &self.slots {
+            while theirs.next_if(|their| their.number < slot.number).is_some() {}
+            let Some(their) = theirs.next_if(|their| their.number == slot.number) else { continue };
+            let (one, another) = (slot.sum / slot.count, their.sum / their.count);
             own.add(one);
             others.add(another);
             differences.add(one - another);
@@ -137,16 +159,19 @@ impl Spread {
 mod tests {
     use super::*;
 
-    /// The result of the second of two paths after `seconds`. `one` and `another` give the delays in milliseconds at a time
-    /// in seconds.
+    /// The result of the second of two paths after `seconds`. `one` and `another` give the delays in milliseconds at a
+    /// time in seconds.
     fn sharing(seconds: u64, one: impl Fn(f64) -> f64, another: impl Fn(f64) -> f64) -> f64 {
         let group = Group::default();
-        let (first, second) = (group.join(0), group.join(5_000_000));
+        let (mut first, mut second) = (group.join(Span::ZERO), group.join(Span::from_secs(5)));
         for milli in (5_000..5_000 + 1_000 * seconds).step_by(10) {
             let time = milli as f64 / 1e3;
-            first.add(milli * 1_000, (1e3 * one(time)) as i64);
-            second.add(milli * 1_000 - 5_000_000, (1e3 * another(time)) as i64 - 1_000_000_000_000);
+            let now = Time::from_micros(milli * 1_000);
+            first.add(now, (1e3 * one(time)) as i64);
+            second.add(now - Span::from_secs(5), (1e3 * another(time)) as i64 - 1_000_000_000_000);
         }
+        first.end_round();
+        second.end_round();
         assert_eq!(first.sharing(), second.sharing());
         second.sharing()
     }
@@ -180,17 +205,20 @@ mod tests {
     #[test]
     fn a_path_that_is_gone_counts_no_longer() {
         let group = Group::default();
-        let first = group.join(0);
+        let mut first = group.join(Span::ZERO);
         {
-            let second = group.join(0);
+            let second = group.join(Span::ZERO);
             for milli in (0..10_000).step_by(10) {
-                first.add(milli * 1_000, (1e3 * saw(milli as f64 / 1e3)) as i64);
-                second.add(milli * 1_000, (1e3 * saw(milli as f64 / 1e3)) as i64);
+                let (now, delay) = (Time::from_micros(milli * 1_000), (1e3 * saw(milli as f64 / 1e3)) as i64);
+                first.add(now, delay);
+                second.add(now, delay);
             }
+            first.end_round();
             assert_eq!(first.sharing(), 2.0);
         }
+        first.end_round();
         assert_eq!(first.sharing(), 1.0);
-        let third = group.join(0);
+        let third = group.join(Span::ZERO);
         assert_eq!((third.number, group.paths().len()), (1, 2));
     }
 }

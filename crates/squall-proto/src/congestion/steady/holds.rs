@@ -1,26 +1,27 @@
 //! Holds: a radio that delivers nothing for a while, and then all of it.
 //!
-//! What leaves during a hold arrives with the rest as soon as it is over, so a window that is full keeps data back for nothing. A
-//! link whose rate has failed looks the same until it delivers again; there what has left waits in front of what comes
-//! next. The end distinguishes them: what was in flight arrives more quickly than the path carries, or it does not.
+//! Packets that leave during a hold arrive with the rest as soon as it is over, so a window that is full keeps data
+//! back for nothing. A link whose rate has failed looks the same until it delivers again; there what has left waits in
+//! front of what comes next. The end distinguishes them: what was in flight arrives more quickly than the path carries,
+//! or it does not.
 
 use std::collections::VecDeque;
 
-use squall_sched::Micros;
+use squall_units::{Span, Time};
 
-use super::super::Arrival;
+use super::units::{ByteRate, Delay};
+use crate::congestion::Arrival;
 
-/// Time for which a report has been due after which a path may hold packets, in microseconds: a receiver waits up to 10 ms
-/// with it.
-const SILENCE: Micros = 30_000;
-/// Time in microseconds between departures that are remembered, and how many are.
-const SPACING: Micros = 5_000;
+/// Time for which a report has been due after which a path may hold packets: a receiver waits up to 10 ms with it.
+const SILENCE: Span = Span::from_millis(30);
+/// Time between departures that are remembered, and how many are.
+const SPACING: Span = Span::from_millis(5);
 const MAX_DEPARTURES: usize = 512;
-/// Length of holds that is allowed for before one was seen to end. With 300 ms the links of recorded networks, each alone, have
-/// 0.3 to 0.6 % fewer frames in time, and recorded round trips none more.
-const FIRST: f64 = 150_000.0;
+/// Length of holds that is allowed for before one was seen to end. With 300 ms the links of recorded networks, each
+/// alone, have 0.3 to 0.6 % fewer frames in time, and recorded round trips none more.
+const FIRST: Delay = Delay::new(150e3);
 /// Bounds of it.
-const LENGTHS: (f64, f64) = (50_000.0, 1_000_000.0);
+const LENGTHS: (Delay, Delay) = (Delay::new(50e3), Delay::new(1e6));
 /// Lengths of a hold for which as much may be in flight after it: radios hold again, and deliver with pauses.
 const AFTER: f64 = 2.0;
 
@@ -28,17 +29,17 @@ const AFTER: f64 = 2.0;
 #[derive(Debug)]
 pub(super) struct Holds {
     /// Time of the latest call.
-    now: Micros,
-    /// When a packet was last reported, or next to nothing was in flight.
-    reported: Micros,
-    /// Some packets of those that were not reported yet, and when they left.
-    departures: VecDeque<(u64, Micros)>,
+    now: Time,
+    /// Time when a packet was last reported, or next to nothing was in flight.
+    reported: Time,
+    /// Some packets of those that were not reported yet, and their departures.
+    departures: VecDeque<(u64, Time)>,
     stage: Stage,
-    /// Length of the hold in microseconds, and rate of the path before it in bytes per second.
-    length: f64,
-    rate: f64,
+    /// Length of the hold, and rate of the path before it.
+    length: Delay,
+    rate: ByteRate,
     /// Length that is allowed for.
-    most: f64,
+    most: Delay,
     release: Option<Release>,
 }
 
@@ -48,10 +49,10 @@ enum Stage {
     Delivers,
     Holds,
     /// As much as in the hold may be in flight until then.
-    Released(Micros),
+    Released(Time),
 }
 
-/// What was in flight when a hold ended: packets below `end`, in bytes, from that time on the receiver's clock on.
+/// Bytes in flight when a hold ended: packets below `end`, from that time on the receiver's clock on.
 #[derive(Debug)]
 struct Release {
     end: u64,
@@ -62,12 +63,12 @@ struct Release {
 impl Default for Holds {
     fn default() -> Self {
         Self {
-            now: 0,
-            reported: 0,
+            now: Time::EPOCH,
+            reported: Time::EPOCH,
             departures: VecDeque::new(),
             stage: Stage::Delivers,
-            length: 0.0,
-            rate: 0.0,
+            length: Delay::ZERO,
+            rate: ByteRate::default(),
             most: FIRST,
             release: None,
         }
@@ -76,62 +77,63 @@ impl Default for Holds {
 
 impl Holds {
     /// A packet leaves; `is_first`: next to nothing else is in flight.
-    pub(super) fn on_sent(&mut self, now: Micros, packet: u64, is_first: bool) {
+    pub(super) fn on_sent(&mut self, now: Time, packet: u64, is_first: bool) {
         self.now = now;
         if is_first {
             self.reported = now;
             self.departures.clear();
         }
-        let is_next = self.departures.back().is_none_or(|(_, last)| now >= last + SPACING);
+        let is_next = self.departures.back().is_none_or(|(_, last)| now >= *last + SPACING);
         if is_next && self.departures.len() < MAX_DEPARTURES {
             self.departures.push_back((packet, now));
         }
     }
 
-    /// Data waits for the window, and no other path could take it, on a path of this `capacity` and smoothed round trip.
-    pub(super) fn on_waiting(&mut self, now: Micros, capacity: f64, rtt: f64) {
+    /// Data waits for the window, and no other path could take it, on a path of this `capacity` and smoothed round
+    /// trip.
+    pub(super) fn on_waiting(&mut self, now: Time, capacity: ByteRate, smoothed_rtt: Delay) {
         self.now = now;
-        let due = self.departures.front().map_or(now, |(_, left)| left + rtt as Micros);
-        let silence = now.saturating_sub(self.reported.max(due));
+        let due = self.departures.front().map_or(now, |(_, left)| *left + smoothed_rtt.span());
+        let silence = now - self.reported.max(due);
         if silence <= SILENCE {
             return;
         }
-        if self.length() == 0.0 {
-            (self.length, self.rate) = (0.0, capacity);
+        if self.length() == Delay::ZERO {
+            (self.length, self.rate) = (Delay::ZERO, capacity);
         }
-        self.length = self.length.max(((silence - SILENCE) as f64).min(self.most));
+        self.length = self.length.max(Delay::from(silence - SILENCE).min(self.most));
         self.stage = Stage::Holds;
     }
 
     /// A packet is reported while `bytes` are in flight, of packets below `end`.
-    pub(super) fn on_arrival(&mut self, now: Micros, arrival: Arrival, end: u64, bytes: u64) {
+    pub(super) fn on_arrival(&mut self, now: Time, arrival: Arrival, end: u64, bytes: u64) {
         (self.now, self.reported) = (now, now);
         while self.departures.front().is_some_and(|(packet, _)| *packet <= arrival.packet) {
             self.departures.pop_front();
         }
         if let Some(release) = self.release.take_if(|release| arrival.packet + 1 >= release.end) {
-            let took = (arrival.at - release.from) as f64;
-            let was_hold = took * self.rate / 1e6 < release.bytes;
-            self.most = (self.most * if was_hold { 2.0 } else { 0.5 }).clamp(LENGTHS.0, LENGTHS.1);
+            let took = Delay::new((arrival.at - release.from) as f64);
+            let was_hold = self.rate * took < release.bytes;
+            self.most = (self.most * if was_hold { 2.0 } else { 0.5 }).max(LENGTHS.0).min(LENGTHS.1);
         }
         if matches!(self.stage, Stage::Holds) {
-            self.stage = Stage::Released(now + (AFTER * self.length) as Micros);
+            self.stage = Stage::Released(now + (self.length * AFTER).span());
             self.release = Some(Release { end, bytes: bytes as f64, from: arrival.at });
         }
     }
 
-    /// Time in microseconds for which the path has held packets, while that matters; else 0.
-    pub(super) fn length(&self) -> f64 {
+    /// Time for which the path has held packets, while that matters; else zero.
+    pub(super) fn length(&self) -> Delay {
         match self.stage {
-            Stage::Delivers => 0.0,
-            Stage::Released(until) if self.now >= until => 0.0,
+            Stage::Delivers => Delay::ZERO,
+            Stage::Released(until) if self.now >= until => Delay::ZERO,
             Stage::Holds | Stage::Released(_) => self.length,
         }
     }
 
     /// The present rate, but no less than that before a hold: what arrives in one says nothing.
-    pub(super) fn at_least(&self, rate: f64) -> f64 {
-        if self.length() > 0.0 { rate.max(self.rate) } else { rate }
+    pub(super) fn at_least(&self, rate: ByteRate) -> ByteRate {
+        if self.length() > Delay::ZERO { rate.max(self.rate) } else { rate }
     }
 }
 
@@ -139,7 +141,12 @@ impl Holds {
 mod tests {
     use super::*;
 
-    const RTT: f64 = 50_000.0;
+    const RTT: Delay = Delay::new(50e3);
+    const RATE: ByteRate = ByteRate::new(1e6);
+
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
 
     fn arrival(packet: u64, at: i64) -> Arrival {
         Arrival { packet, sent: 0, at }
@@ -147,28 +154,32 @@ mod tests {
 
     /// 100 kB wait from 1.1 to 1.4 s on a path of 1 MB/s. When they have arrived that took `took` microseconds.
     fn held(holds: &mut Holds, took: i64) {
-        holds.on_sent(1_000_000, 10, true);
+        holds.on_sent(at(1_000_000), 10, true);
         for now in (1_050_000..=1_400_000).step_by(10_000) {
-            holds.on_waiting(now, 1e6, RTT);
+            holds.on_waiting(at(now), RATE, RTT);
         }
-        holds.on_arrival(1_400_000, arrival(10, 0), 100, 100_000);
-        holds.on_arrival(1_500_000, arrival(99, took), 200, 100_000);
+        holds.on_arrival(at(1_400_000), arrival(10, 0), 100, 100_000);
+        holds.on_arrival(at(1_500_000), arrival(99, took), 200, 100_000);
+    }
+
+    fn micros(holds: &Holds) -> f64 {
+        holds.length().micros()
     }
 
     #[test]
     fn a_hold_is_allowed_for_as_long_as_it_lasts() {
         let mut holds = Holds::default();
-        holds.on_sent(0, 1, true);
-        holds.on_waiting(80_000, 1e6, RTT);
-        assert_eq!(holds.length(), 0.0, "a round trip, and a report that waits");
-        holds.on_waiting(180_000, 1e6, RTT);
-        assert_eq!((holds.length(), holds.at_least(5.0)), (100_000.0, 1e6));
-        holds.on_arrival(190_000, arrival(1, 0), 2, 0);
-        assert_eq!(holds.length(), 100_000.0, "another one may follow");
-        holds.on_sent(389_999, 2, false);
-        assert_eq!(holds.length(), 100_000.0);
-        holds.on_sent(390_000, 3, false);
-        assert_eq!((holds.length(), holds.at_least(5.0)), (0.0, 5.0));
+        holds.on_sent(at(0), 1, true);
+        holds.on_waiting(at(80_000), RATE, RTT);
+        assert_eq!(holds.length(), Delay::ZERO, "a round trip, and a report that waits");
+        holds.on_waiting(at(180_000), RATE, RTT);
+        assert_eq!((micros(&holds), holds.at_least(ByteRate::ONE)), (100e3, RATE));
+        holds.on_arrival(at(190_000), arrival(1, 0), 2, 0);
+        assert_eq!(micros(&holds), 100e3, "another one may follow");
+        holds.on_sent(at(389_999), 2, false);
+        assert_eq!(micros(&holds), 100e3);
+        holds.on_sent(at(390_000), 3, false);
+        assert_eq!((micros(&holds), holds.at_least(ByteRate::ONE)), (0.0, ByteRate::ONE));
     }
 
     #[test]
@@ -177,15 +188,15 @@ mod tests {
         held(&mut holds, 99_000);
         assert_eq!(holds.length(), FIRST);
         held(&mut holds, 99_000);
-        assert_eq!(holds.length(), 2.0 * FIRST);
+        assert_eq!(holds.length(), FIRST * 2.0);
     }
 
     #[test]
     fn what_arrives_at_the_rate_of_the_path_was_queued() {
         let mut holds = Holds::default();
-        for expected in [150_000.0, 75_000.0, 50_000.0, 50_000.0] {
+        for expected in [150e3, 75e3, 50e3, 50e3] {
             held(&mut holds, 100_000);
-            assert_eq!(holds.length, expected);
+            assert_eq!(holds.length.micros(), expected);
             holds.stage = Stage::Delivers;
         }
     }
@@ -193,17 +204,18 @@ mod tests {
     #[test]
     fn a_gap_between_bursts_is_no_hold() {
         let mut holds = Holds::default();
-        holds.on_sent(0, 1, true);
-        holds.on_sent(100_000, 2, false);
-        holds.on_arrival(300_000, arrival(1, 0), 3, 1_000);
-        holds.on_waiting(390_000, 1e6, 300_000.0);
-        assert_eq!(holds.length(), 0.0, "the second one is not due yet");
+        holds.on_sent(at(0), 1, true);
+        holds.on_sent(at(100_000), 2, false);
+        holds.on_arrival(at(300_000), arrival(1, 0), 3, 1_000);
+        holds.on_waiting(at(390_000), RATE, Delay::new(300e3));
+        assert_eq!(holds.length(), Delay::ZERO, "the second one is not due yet");
     }
 
     #[test]
     fn few_departures_are_remembered() {
         let mut holds = Holds::default();
-        (0..2 * MAX_DEPARTURES as u64).for_each(|packet| holds.on_sent(packet * SPACING, packet, false));
+        (0..2 * MAX_DEPARTURES as u64)
+            .for_each(|packet| holds.on_sent(at(packet * SPACING.micros()), packet, false));
         assert_eq!(holds.departures.len(), MAX_DEPARTURES);
     }
 }

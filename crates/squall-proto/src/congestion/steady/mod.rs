@@ -4,416 +4,313 @@
 //! plan by delays that their own traffic made. Controllers that keep a rate (C4) hold it too long where a
 //! radio fades. This one keeps in flight no more than arrives within a bounded delay at the present rate.
 //!
-//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the mean round trip `R` of a path without excess delay, but
-//! with the mean lateness of what was overtaken, and the excess delay `J` of the path itself (`delays.rs`),
+//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the mean round trip `R` of a path without excess
+//! delay, but with the mean lateness of what was overtaken (`delays.rs`), and the excess delay `J` of the path itself
+//! (`own_delay.rs`),
 //!
 //! ```text
-//! W = r · (R + J + T)          T = 30 ms · (10 Mbps / r)^0.1, half of it for a queue that stands for longer than a second
+//! W = r · (R + J + T)          T = 30 ms · (10 Mbps / r)^0.1, half of it for a queue of more than a second
 //! ```
 //!
-//! The queue is the one-way delay beyond the smallest of ten seconds, so the way back plays no part in it; it does in `R`,
-//! and changes when acknowledgements take another path.
+//! The queue is the one-way delay beyond the smallest of ten seconds, so the way back plays no part in it; it does in
+//! `R`, and changes when acknowledgements take another path.
 //!
-//! A burst such as a key frame may use the whole of `T`, a transfer gets half. Since `W` over the round trip is `r` only
-//! when `T` of queue stands, the rate grows until it does, and shrinks as soon as less arrives. Where rounds end without a
-//! queue the room doubles, from `R`/20 to `R`/2, so that long paths are filled within some rounds too.
+//! A burst such as a key frame may use the whole of `T`, a transfer gets half. Since `W` over the round trip is `r`
+//! only when `T` of queue stands, the rate grows until it does, and shrinks as soon as less arrives. Where rounds end
+//! without a queue the room doubles, from `R`/20 to `R`/2, so that long paths are filled within some rounds too.
 //!
 //! **Loss bound.** A queue shorter than `T` shows itself by losses alone: then CUBIC (RFC 9438) bounds the window
-//! (`loss.rs`). A loss counts as congestion if packets that met a queue are lost clearly more often than others, or if more
-//! than a tenth of all is lost in three rounds in a row. All other losses are the medium's, and change nothing. An ECN mark is
-//! congestion in any case.
+//! (`loss_bound.rs`, `losses.rs`). A loss counts as congestion if packets that met a queue are lost clearly more often
+//! than others, or if more than a tenth of all is lost in three rounds in a row. All other losses are the medium's, and
+//! change nothing. An ECN mark is congestion in any case.
 //!
-//! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for three
-//! rounds. If the queue falls as the missing bytes explain, it was ours. If it falls by less, others keep it, and a delay bound
-//! would leave them everything: CUBIC alone governs then, and dips find out whether the others are gone, the first ones each eight
-//! seconds, later ones after half as long as the others have been there, up to 16 seconds. A flow that others have squeezed to a
-//! few packets cannot test this way, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
-//! the queue does not, the link was not its own.
+//! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for
+//! three rounds. If the queue falls as the missing bytes explain, it was ours. If it falls by less, others keep it, and
+//! a delay bound would leave them everything: CUBIC alone governs then, and dips find out whether the others are gone,
+//! the first ones each eight seconds, later ones after half as long as the others have been there, up to 16 seconds. A
+//! flow that others have squeezed to a few packets cannot test this way, as it has nothing to leave out: it sends twice
+//! as much for a while, and if its share grows while the queue does not, the link was not its own.
 //!
-//! **Is it a queue at all?** If the delay does not follow the flight, as much as before is sent again. A path that only delays
-//! carries what it carried, and no later: the delay is then a part of `J` for ten seconds.
+//! **Is it a queue at all?** If the delay does not follow the flight, as much as before is sent again. A path that only
+//! delays carries what it carried, and no later: the delay is then a part of `J` for ten seconds.
 //!
-//! A radio that loses its rate during a dip leaves the queue as high as others do. On the way back it shows: the queue of a
-//! link that is all ours grows by all that is in flight again. So does a queue that doubles while the rate halves.
+//! A radio that loses its rate during a dip leaves the queue as high as others do. On the way back it shows: the queue
+//! of a link that is all ours grows by all that is in flight again. So does a queue that doubles while the rate halves.
 //!
-//! **Paths that share a bottleneck** are detected by delays that go up and down together (`group.rs`). Where CUBIC governs, `n` of them
-//! grow as slowly as takes one flow's share.
+//! **Paths that share a bottleneck** are detected by delays that go up and down together (`group.rs`). Where CUBIC
+//! governs, `n` of them grow as slowly as takes one flow's share.
 //!
-//! **Jitter.** `J` is the median over ten seconds of what packets are late that met no queue of ours, up to 50 ms, or the delay
-//! that a dip has shown, without a bound. Those are the first packets after a pause in which all before them arrived.
+//! **Jitter.** `J` is the median over ten seconds of what packets are late that met no queue of ours, up to 50 ms, or
+//! the delay that a dip has shown, without a bound. Those are the first packets after a pause in which all before them
+//! arrived.
 //!
-//! **Holds.** A path on which nothing arrives while data waits, and which is the only one, is taken to hold what left: for its
-//! length the rate before it counts, and as much more may be in flight (`holds.rs`).
+//! **Holds.** A path on which nothing arrives while data waits, and which is the only one, is taken to hold what left:
+//! for its length the rate before it counts, and as much more may be in flight (`holds.rs`).
 //!
-//! **Policers.** Many losses at once without a queue, that end below the rate that passed meanwhile, are a policer's. Its rate bounds
-//! window, pacing and capacity, and is exceeded seldom and by little to see whether it still holds (`policer.rs`).
+//! **Policers.** Many losses at once without a queue, that end below the rate that passed meanwhile, are a policer's.
+//! Its rate bounds window, pacing and capacity, and is exceeded seldom and by little to see whether it still holds
+//! (`policer.rs`).
 //!
-//! **Start.** Up to three times what the window has delivered may be in flight, leaves within a third of a round trip, and is
-//! no more than arrives in `R + 2·T` at the present rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by
-//! congestion, or a rate that no longer grows.
+//! **Start.** Up to three times what the window has delivered may be in flight, leaves within a third of a round trip,
+//! and is no more than arrives in `R + 2·T` at the present rate; the start ends with a queue of `R`/8 (12 to 25 ms), a
+//! loss by congestion, or a rate that no longer grows.
+//!
+//! | symbol | meaning | in the code |
+//! | --- | --- | --- |
+//! | `W` | delay bound | `Steady::delay_bound` |
+//! | `r` | present rate of arrivals | `ArrivalRate::get` |
+//! | `R + J` | round trip without a queue | `Delays::round_trip` |
+//! | `J` | excess delay of the path itself | `Delays::own` |
+//! | `T` | queueing delay that is allowed | `Steady::target` |
+//! | `n` | paths in one bottleneck | `Member::sharing` |
+//!
+//! The phases that the questions above lead through are in `phase/`, the parts that measure in a file each. At the end
+//! of a round, which is about a round trip, the phase judges what they have measured.
 //!
 //! Findings, and what was tried and left out: `docs/congestion.md`.
 
+mod bursts;
 mod delays;
+mod flight;
 mod group;
 mod holds;
-mod loss;
-#[cfg(test)]
-mod net;
-mod others;
+mod loss_bound;
+mod losses;
+mod own_delay;
+mod phase;
 mod policer;
+mod queue;
 mod rate;
-#[cfg(test)]
-mod tests;
-
-use std::cell::Cell;
+mod target;
+mod units;
 
 use squall_sched::Micros;
+use squall_units::{Span, Time};
 
 pub use self::group::Group;
 use self::{
-    delays::{Delays, MEMORY},
+    delays::Delays,
+    flight::Flight,
     group::Member,
     holds::Holds,
-    loss::{LossBound, Losses},
-    others::{Before, Beside, DIP},
+    loss_bound::LossBound,
+    losses::Losses,
+    phase::{Finding, Phase, QueueDelay, Round, Start, Step},
     policer::Policer,
+    queue::QueueHistory,
     rate::ArrivalRate,
+    target::Target,
+    units::{ByteRate, Delay},
 };
-use super::{Ack, Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, minimum::Maximum};
+use super::{Ack, Arrival, Controller, MAX_WINDOW};
 
 /// Smallest window in packets: fewer give no report for each of the receiver's pairs, and a rate that is measured over
 /// pairs alone stays where it is.
 const MIN_WINDOW: u64 = 6;
 /// The same while a queue stands: on a path of 300 kbps six packets are one of a fifth of a second.
 const MIN_WINDOW_QUEUED: u64 = 2;
-/// The target is as configured at this rate, in bytes per second, and falls slowly with it: at high rates the same delay is
-/// many more packets than a scheduler or a burst has use for.
-const TARGET_RATE: f64 = 1.25e6;
-/// How slowly: 1 Mbps has 38 ms, 100 Mbps 24. Exponents of 0.25 and 0.5 cost frames on recorded networks.
-const TARGET_EXPONENT: f64 = 0.1;
-/// A queue that stands for this long is not a burst's; from then on the target falls to a half within a second.
-const BURST: Micros = 500_000;
-/// Share of the target that is left to a queue that stands.
-const STANDING_SHARE: f64 = 0.5;
-/// Room beyond the round trip while no queue is seen, as a share of it: at first …
-const FIRST_ROOM: f64 = 0.05;
-/// … doubled with each round, up to CUBIC's factor of 1.5.
-const MOST_ROOM: f64 = 0.5;
-/// Doublings from the first to the most.
-const DOUBLINGS: i32 = 4;
-/// Pacing rate over the present rate, so that a key frame leaves as soon as the window lets it: pacing by the window over
-/// the round trip holds it for a round trip, with 1.5 some of the pairs of recorded networks lose frames.
+/// Pacing rate over the present rate, so that a key frame leaves as soon as the window lets it: pacing by the window
+/// over the round trip holds it for a round trip, with 1.5 some of the pairs of recorded networks lose frames.
 const PACING: f64 = 2.0;
-/// Pacing over the window and round trip, where losses bound the window: bursts of a key frame would overflow the queue.
+/// Pacing over the window and round trip, where losses bound the window: bursts of a key frame would overflow the
+/// queue.
 const LOSS_PACING: f64 = 1.1;
-/// The start: the window over what was delivered, and pacing over the window and round trip. Were it paced more slowly, the rate
-/// of arrivals would be that of the pacer, which bounds the window too.
-const START_GROWTH: u64 = 3;
-/// Packets whose delivery must be known before a queue or a loss may end the start: fewer are a burst of ten and its echo.
+/// Smallest pacing rate where the present rate determines it, 1 Mbps: less would keep packets for seconds.
+const MIN_PACING: ByteRate = ByteRate::new(125e3);
+/// Rate at which packets are taken to leave where the window over the round trip paces them.
+const UNPACED: ByteRate = ByteRate::new(1e6);
+/// Packets whose delivery must be known before a queue or a loss may end the start: fewer are a burst of ten and its
+/// echo.
 const FIRST_PACKETS: u64 = 20;
-/// Rounds without growth of a quarter that end the start: a radio may take as many to grant its rate.
-const FLAT_ROUNDS: u8 = 12;
-/// After a dip the queue says nothing of what stood before, for this long in microseconds.
-const AFTER_DIP: Micros = 500_000;
 /// Packets in flight that are next to nothing: an acknowledgement, and a report.
 const FEW_PACKETS: u64 = 3;
-/// What can be set of Steady.
+/// Weights of the present rate in the capacity. More than it was carried; less may have been all there was, unless the
+/// path limited the rate.
+const CAPACITY_WEIGHTS: (f64, f64) = (0.3, 0.1);
+
+/// Settings of [`Steady`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyConfig {
-    /// `T` at 10 Mbps: queueing delay that a burst may cause, in microseconds; a queue that stands gets half of it. Default:
-    /// 30,000. With 15,000 to 25,000 the frames of recorded networks arrive more rarely in time (by 1 to 2 %), since a radio
-    /// that grants its rate late needs bytes that wait for it.
-    pub target: Micros,
+    /// `T` at 10 Mbps: queueing delay that a burst may cause; a queue that stands gets half of it. Default: 30 ms. With 15 to
+    /// 25 ms the frames of recorded networks arrive more rarely in time (by 1 to 2 %), since a radio that grants its
+    /// rate late needs bytes that wait for it.
+    pub target: Span,
 }
 
 impl Default for SteadyConfig {
     fn default() -> Self {
-        Self { target: 30_000 }
-    }
-}
-
-/// What governs the window, and what is known since it does.
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    /// Nothing is known of the path yet.
-    Start(Start),
-    /// The delay bound, and the loss bound if there is one. A queue has stood beyond the target for `standing` rounds in a row, since
-    /// `first`.
-    Alone { standing: u8, first: Before },
-    /// Half a pipe is in flight, for `rounds` more, to learn whose queue it is; with the time since which others were there before it.
-    Dip { rounds: u8, before: Before, beside: Option<Micros> },
-    /// As much is in flight as before a dip, for `rounds` more, to learn whether the path alone delays.
-    Restore { rounds: u8, before: Before, bottom: Before },
-    /// Twice as much is in flight, for `rounds` more, to learn the same; `again` if it has been twice as much already.
-    Lift { rounds: u8, before: Before, again: bool },
-    /// The loss bound: others keep a queue.
-    Beside(Beside),
-}
-
-/// How far the start has come.
-#[derive(Clone, Copy, Debug, Default)]
-struct Start {
-    /// Bytes that were delivered while at least half of the window was in use.
-    delivered: u64,
-    /// Rounds in a row without growth, and the rate before them.
-    flat: (u8, f64),
-}
-
-impl Default for Phase {
-    fn default() -> Self {
-        Self::Start(Start::default())
-    }
-}
-
-impl Phase {
-    /// Its name in the log.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Start(_) => "start",
-            Self::Alone { .. } => "alone",
-            Self::Dip { .. } => "dip",
-            Self::Restore { .. } => "restore",
-            Self::Lift { .. } => "lift",
-            Self::Beside(_) => "beside",
-        }
+        Self { target: Span::from_millis(30) }
     }
 }
 
 /// Steady on one path.
 #[derive(Debug, Default)]
 pub struct Steady {
-    config: SteadyConfig,
     mtu: u64,
+    phase: Phase,
+    flight: Flight,
+    rate: ArrivalRate,
+    /// Present rate, smoothed while the path is used up.
+    capacity: ByteRate,
+    delays: Delays,
+    target: Target,
+    queue: QueueHistory,
+    holds: Holds,
+    losses: Losses,
+    loss_bound: LossBound,
+    policer: Policer,
     /// The path among those of its session.
     member: Member,
-    phase: Phase,
-    /// The round, about a round trip, ends when this packet arrives: the first that left after it began.
-    round_end: u64,
-    loss: LossBound,
-    losses: Losses,
-    /// Paths of the session that share the bottleneck.
-    sharing: f64,
-    rate: ArrivalRate,
-    /// What the path carries in bytes per second: the present rate, smoothed while the path is used up.
-    capacity: f64,
-    smoothed_rtt: f64,
-    delays: Delays,
-    holds: Holds,
-    policer: Policer,
-    /// Rounds in a row without a queue.
-    free: i32,
-    /// When a queue was last seen to be gone, and when it began to stand for the target.
-    empty: Micros,
-    stands_since: Micros,
-    /// Share of the target that is left.
-    share: f64,
-    power: Power,
-    /// When the last dip was judged.
-    judged: Micros,
-    /// Most in flight of ten seconds while the queue was within the target, in bytes.
-    calm: Maximum,
-    /// When data last waited for the window or the pacer.
-    waited: Option<Micros>,
-    /// Number of the packet that leaves next.
-    next: u64,
-    /// Losses of packets below this have been answered.
+    /// Congestion that packets below this met has been answered.
     answered: u64,
-    in_flight: u64,
-    delivered: u64,
-    /// Of the acknowledgements that are coming in: newest packet and when it left, and bytes.
-    newest: Option<(u64, Micros)>,
-    acked: u64,
-}
-
-/// How `T` depends on the rate: the last one, since the window is asked for several times at each.
-#[derive(Debug, Default)]
-struct Power(Cell<Option<(f64, f64)>>);
-
-impl Power {
-    fn of(&self, rate: f64) -> f64 {
-        if let Some((_, power)) = self.0.get().filter(|(last, _)| *last == rate) {
-            return power;
-        }
-        let power = (TARGET_RATE / rate).powf(TARGET_EXPONENT);
-        self.0.set(Some((rate, power)));
-        power
-    }
 }
 
 impl Steady {
-    /// A controller for a path whose packets are up to `mtu` bytes, and which began `offset` microseconds after the `group`
-    /// of all paths of its session.
-    pub fn new(config: SteadyConfig, mtu: u64, group: &Group, offset: Micros) -> Self {
+    /// A controller for a path whose packets are up to `mtu` bytes, and which began `offset` after the `group` of all
+    /// paths of its session.
+    pub fn new(config: SteadyConfig, mtu: u64, group: &Group, offset: Span) -> Self {
         Self {
-            config,
             mtu,
             member: group.join(offset),
-            sharing: 1.0,
             rate: ArrivalRate::new(mtu),
-            share: 1.0,
+            target: Target::new(config.target),
             ..Self::default()
         }
     }
 
-    /// Whether the path, not the application, limited the rate within the last two round trips.
-    fn is_limited(&self, now: Micros) -> bool {
-        self.waited.is_some_and(|at| now < at + (2.0 * self.smoothed_rtt) as Micros)
+    /// `r`; zero before it is known.
+    fn present(&self) -> ByteRate {
+        self.rate.get().unwrap_or_default()
     }
 
-    /// Bytes per second at present; nothing before there is a rate.
-    fn present(&self) -> f64 {
-        self.rate.get().unwrap_or(0.0)
+    /// `T`.
+    fn target(&self, rate: ByteRate) -> Delay {
+        self.target.at(rate) * self.queue.share()
     }
 
-    /// `T` at a rate, in microseconds.
-    fn target(&self, rate: f64) -> f64 {
-        self.config.target as f64 * self.power.of(rate) * self.share
-    }
-
+    /// `W`, and the bytes that a hold of the path adds to it.
     fn delay_bound(&self) -> f64 {
         let Some(rate) = self.rate.get() else { return f64::INFINITY };
         let rate = self.holds.at_least(rate);
-        let target = self.target(rate);
-        let growth = (FIRST_ROOM * 2f64.powi(self.free)).min(MOST_ROOM) * self.delays.round_trip();
-        let room = if self.delays.standing() < target / 3.0 { target.max(growth) } else { target };
-        rate * (self.delays.round_trip() + room + self.holds.length()) / 1e6
+        let (round_trip, target) = (self.delays.round_trip(), self.target(rate));
+        let is_free = self.delays.standing() < target / 3.0;
+        let room = if is_free { target.max(self.queue.room(round_trip)) } else { target };
+        rate * (round_trip + room + self.holds.length())
     }
 
-    /// At the start the present rate is a guess, which the bytes that it has carried keep within bounds.
-    fn start_bound(&self, start: Start) -> u64 {
-        let delay = self.delays.round_trip() + 2.0 * self.config.target as f64;
-        let present = (self.present() * delay / 1e6) as u64;
-        present.clamp(start.delivered / 2, START_GROWTH * start.delivered) + INITIAL_PACKETS * self.mtu
+    fn start_bound(&self, start: &Start) -> u64 {
+        let expected = self.present() * (self.delays.round_trip() + self.target.at_reference() * 2.0);
+        start.window(expected as u64, self.mtu)
     }
 
-    /// What a policer lets pass in a round trip, and the target.
+    /// Bytes that a policer lets pass in a round trip and the target.
     fn policed_window(&self) -> u64 {
-        (self.policer.ceiling() * (self.delays.round_trip() + self.config.target as f64) / 1e6) as u64
+        (self.policer.ceiling() * (self.delays.round_trip() + self.target.at_reference())) as u64
     }
 
     fn min_window(&self) -> u64 {
-        let stands =
-            |rate| matches!(self.phase, Phase::Alone { .. }) && self.delays.standing() > self.target(rate);
+        let stands = |rate| self.phase.is_alone() && self.delays.standing() > self.target(rate);
         self.mtu * if self.rate.get().is_some_and(stands) { MIN_WINDOW_QUEUED } else { MIN_WINDOW }
     }
 
-    fn measure_capacity(&mut self, now: Micros) {
+    fn measure_capacity(&mut self, now: Time) {
         let rate = self.present();
-        // What arrives faster was carried; what arrives more slowly may have been all there was.
-        let weight = match (rate > self.capacity, self.is_limited(now)) {
-            (true, _) => 0.3,
-            (false, true) => 0.1,
-            (false, false) => 0.0,
-        };
-        self.capacity += weight * (rate - self.capacity);
-    }
-
-    fn end_round(&mut self, now: Micros) {
-        self.round_end = self.next;
-        self.sharing = self.member.sharing();
-        self.losses.end_round();
-        let queue = self.delays.queue();
-        let limited = self.is_limited(now);
-        let target = self.rate.get().map_or(self.config.target as f64, |rate| self.target(rate));
-        self.note_queue(now, queue, target, limited);
-        self.policer.end_round(now, self.smoothed_rtt);
-        match self.phase {
-            Phase::Start(start) => self.end_flat_start(now, start, limited),
-            Phase::Alone { standing, first } => {
-                self.look_for_others(now, queue, target, limited, (standing, first));
-            }
-            Phase::Dip { rounds: 0, before, beside } => self.judge_dip(now, queue, target, before, beside),
-            Phase::Restore { rounds: 0, before, bottom } => {
-                self.judge_restored(now, queue, target, before, bottom);
-            }
-            Phase::Lift { rounds: 0, before, again } => self.judge_lift(now, queue, before, again),
-            Phase::Dip { ref mut rounds, .. }
-            | Phase::Restore { ref mut rounds, .. }
-            | Phase::Lift { ref mut rounds, .. } => *rounds -= 1,
-            Phase::Beside(beside) => self.look_beside(now, queue, target, limited, beside),
+        if rate > self.capacity {
+            self.capacity.approach(rate, CAPACITY_WEIGHTS.0);
+        } else if self.flight.is_limited(now) {
+            self.capacity.approach(rate, CAPACITY_WEIGHTS.1);
         }
-        if matches!(self.phase, Phase::Alone { .. }) && limited {
-            self.loss.probe(self.delay_bound());
-        }
-    }
-
-    fn note_queue(&mut self, now: Micros, queue: f64, target: f64, limited: bool) {
-        let is_empty = queue - self.delays.jitter() < target / 3.0;
-        // Beside others it is measured from the bottom of CUBIC's cycle, as soon as a dip is ten seconds ago.
-        if !limited || is_empty && !matches!(self.phase, Phase::Beside(_)) {
-            self.empty = now;
-        }
-        let dipped = !matches!(self.phase, Phase::Alone { .. }) || now < self.judged + AFTER_DIP;
-        if !limited || is_empty && !dipped {
-            self.stands_since = now;
-        }
-        let over = (now - self.stands_since).saturating_sub(BURST) as f64 / 1e6;
-        self.share = 1.0 - (1.0 - STANDING_SHARE) * over.min(1.0);
-        if queue <= target + self.delays.jitter() {
-            self.calm.add(now, self.in_flight as i64, MEMORY);
-        }
-        self.free = if limited && is_empty { (self.free + 1).min(DOUBLINGS) } else { 0 };
     }
 
     /// Whether enough was delivered at the start to judge the path by.
     fn is_known(&self) -> bool {
-        self.rate.get().is_some() && self.delivered >= FIRST_PACKETS * self.mtu
+        self.rate.get().is_some() && self.flight.delivered() >= FIRST_PACKETS * self.mtu
     }
 
-    fn end_flat_start(&mut self, now: Micros, mut start: Start, limited: bool) {
-        let (rounds, from) = start.flat;
-        let rate = self.present();
-        if limited {
-            start.flat = if rate > 1.25 * from { (0, rate) } else { (rounds + 1, from) };
+    fn end_round(&mut self, now: Time) {
+        self.member.end_round();
+        self.losses.end_round();
+        let (is_limited, in_flight) = (self.flight.is_limited(now), self.flight.in_flight());
+        let target = self.rate.get().map_or(self.target.at_reference(), |rate| self.target(rate));
+        let queue = QueueDelay { latest: self.delays.queue(), own: self.delays.own(), target };
+        self.queue.end_round(now, queue, in_flight, is_limited, &self.phase);
+        self.policer.end_round(now, self.flight.smoothed_rtt());
+        let round = Round {
+            now,
+            queue,
+            round_trip: self.delays.round_trip(),
+            rate: self.present(),
+            in_flight,
+            window: self.window(),
+            calm: self.queue.calm(),
+            emptied: self.queue.emptied(),
+            is_limited,
+            is_known: self.is_known(),
+            is_shared: self.member.is_shared(),
+        };
+        if let Some(step) = self.phase.end_round(&round) {
+            self.transition_to(now, step);
         }
-        self.phase = Phase::Start(start);
-        if start.flat.0 >= FLAT_ROUNDS && self.is_known() {
-            self.go_alone(now, "the rate no longer grows");
+        if self.phase.is_alone() && is_limited {
+            self.loss_bound.probe(self.delay_bound());
         }
+    }
+
+    fn transition_to(&mut self, now: Time, step: Step) {
+        let next = Phase::from(step.next);
+        debug_assert!(self.phase.may_become(&next), "{} to {}", self.phase.name(), next.name());
+        match step.finding {
+            Some(Finding::Own) => self.delays.set_own(now),
+            Some(Finding::Queue) => self.delays.forget_own(),
+            None => {}
+        }
+        if let Some(bound) = step.loss_bound {
+            self.loss_bound = bound;
+        }
+        if matches!(self.phase, Phase::Dip(_)) {
+            self.queue.on_dip(now);
+        }
+        if next.is_alone() || next.is_beside() {
+            self.queue.restart(now);
+        }
+        self.phase = next;
+        self.log(now, step.why);
     }
 
     /// A packet met congestion: the first one of a round trip cuts the window.
-    fn answer(&mut self, now: Micros, packet: u64) {
+    fn answer(&mut self, now: Time, packet: u64) {
         if packet < self.answered {
             return;
         }
-        let in_flight = self.in_flight.max(MIN_WINDOW * self.mtu) as f64;
+        let in_flight = self.flight.in_flight().max(MIN_WINDOW * self.mtu) as f64;
         match self.phase {
-            Phase::Start(_) if !self.is_known() => return,
-            Phase::Start(_) => self.go_alone(now, "packets met congestion"),
+            Phase::Start(_) if self.is_known() => {
+                self.transition_to(now, Start::end("packets met congestion"));
+            }
             // The delay bound has reacted already.
-            Phase::Alone { .. } if self.delay_bound() < in_flight => return,
-            Phase::Alone { .. } | Phase::Beside(_) => {
-                self.loss.cut(now, in_flight, self.mtu);
+            Phase::Alone(_) if self.delay_bound() < in_flight => return,
+            Phase::Alone(_) | Phase::Beside(_) => {
+                self.loss_bound.cut(now, in_flight, self.mtu);
                 self.log(now, "packets met congestion: the loss bound is cut");
             }
-            Phase::Dip { .. } | Phase::Lift { .. } | Phase::Restore { .. } => return,
+            Phase::Start(_) | Phase::Dip(_) | Phase::Restore(_) | Phase::Lift(_) => return,
         }
-        self.answered = self.next;
+        self.answered = self.flight.next();
     }
 
-    fn go_alone(&mut self, now: Micros, why: &str) {
-        self.empty = now;
-        self.enter(now, Phase::Alone { standing: 0, first: Before::default() }, why);
-    }
-
-    fn enter(&mut self, now: Micros, phase: Phase, why: &str) {
-        self.phase = phase;
-        self.log(now, why);
-    }
-
-    /// One line of the log for each decision: milliseconds since the path was made, Mbps, bytes, and delays in milliseconds.
-    fn log(&self, now: Micros, why: &str) {
+    /// One line of the log for each decision: milliseconds since the path was made, Mbps, bytes, and delays in
+    /// milliseconds.
+    fn log(&self, now: Time, why: &str) {
+        let ms = |delay: Delay| delay.micros() / 1e3;
         tracing::debug!(
-            at = now / 1_000,
+            at = now.micros() / 1_000,
             phase = self.phase.name(),
-            rate = format_args!("{:.1}", 8e-6 * self.present()),
+            rate = format_args!("{:.1}", 1e-6 * self.present().bits_per_second() as f64),
             window = self.window(),
-            in_flight = self.in_flight,
-            round_trip = format_args!("{:.1}", self.delays.round_trip() / 1e3),
-            own = format_args!("{:.1}", self.delays.jitter() / 1e3),
-            queue = format_args!("{:.1}", self.delays.queue() / 1e3),
+            in_flight = self.flight.in_flight(),
+            round_trip = format_args!("{:.1}", ms(self.delays.round_trip())),
+            own = format_args!("{:.1}", ms(self.delays.own())),
+            queue = format_args!("{:.1}", ms(self.delays.queue())),
             "{why}"
         );
     }
@@ -421,97 +318,89 @@ impl Steady {
 
 impl Controller for Steady {
     fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
-        let pacing = self.pacing_rate().map_or(1e6, |rate| rate as f64 / 8.0);
-        self.rate.on_sent(now, packet, bytes as f64 * 1e6 / pacing);
+        let now = Time::from_micros(now);
+        let pacing = self.pacing_rate().map_or(UNPACED, |rate| ByteRate::new(rate as f64 / 8.0));
+        self.rate.on_sent(now, packet, pacing.time_for(bytes as f64));
         self.delays.on_sent(now, packet);
-        self.holds.on_sent(now, packet, self.in_flight < FEW_PACKETS * self.mtu);
-        self.next = packet + 1;
-        self.in_flight += bytes;
+        self.holds.on_sent(now, packet, self.flight.in_flight() < FEW_PACKETS * self.mtu);
+        self.flight.on_sent(packet, bytes);
     }
 
     fn on_waiting(&mut self, now: Micros, waits: bool, is_alone: bool) {
+        let now = Time::from_micros(now);
         if waits {
-            self.waited = Some(now);
+            self.flight.on_waiting(now);
         }
         if waits && is_alone {
-            self.holds.on_waiting(now, self.capacity, self.smoothed_rtt);
+            self.holds.on_waiting(now, self.capacity, self.flight.smoothed_rtt());
         }
         self.rate.on_waiting(now, waits);
     }
 
     fn on_ack(&mut self, now: Micros, ack: &Ack) {
-        let Ack { packet, sent, bytes, .. } = *ack;
-        self.delays.on_ack(packet, now.saturating_sub(sent), self.smoothed_rtt);
+        let Ack { packet, bytes, .. } = *ack;
+        let (now, sent) = (Time::from_micros(now), Time::from_micros(ack.sent));
+        self.delays.on_ack(packet, now - sent, self.flight.smoothed_rtt());
         self.rate.on_ack(bytes);
         self.policer.on_ack(packet, sent, bytes);
-        self.delivered += bytes;
-        self.acked += bytes;
-        // As with slow start (RFC 9002 §7.8): what did not use the window does not open it.
-        if let Phase::Start(start) = self.phase
-            && 2 * self.in_flight >= self.start_bound(start)
-        {
-            self.phase = Phase::Start(Start { delivered: start.delivered + bytes, ..start });
+        if let Phase::Start(mut start) = self.phase {
+            start.on_ack(bytes, self.flight.in_flight(), self.start_bound(&start));
+            self.phase = Phase::Start(start);
         }
-        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.flight.on_ack(packet, sent, bytes);
         self.losses.on_packet(self.delays.met_queue());
-        if self.newest.is_none_or(|(newest, _)| packet > newest) {
-            self.newest = Some((packet, sent));
-        }
     }
 
     fn on_end_acks(&mut self, now: Micros, _in_flight: u64) {
-        let Some((_, sent)) = self.newest.take() else { return };
-        let rtt = now.saturating_sub(sent) as f64;
-        let weight = if self.smoothed_rtt == 0.0 { 1.0 } else { 1.0 / 8.0 };
-        self.smoothed_rtt += weight * (rtt - self.smoothed_rtt);
-        let acked = std::mem::take(&mut self.acked);
-        let bounds = matches!(self.phase, Phase::Beside(_)) || self.loss.window() < self.delay_bound();
-        if bounds && self.is_limited(now) {
-            self.loss.grow(now, acked, self.smoothed_rtt, self.mtu, self.sharing);
+        let now = Time::from_micros(now);
+        let Some(acked) = self.flight.on_end_acks(now) else { return };
+        let bounds = self.phase.is_beside() || self.loss_bound.window() < self.delay_bound();
+        if bounds && self.flight.is_limited(now) {
+            self.loss_bound.grow(now, acked, self.flight.smoothed_rtt(), self.mtu, self.member.sharing());
         }
     }
 
     fn on_arrival(&mut self, now: Micros, arrival: Arrival) {
-        self.rate.on_arrival(arrival, self.delays.jitter().max(2.0 * self.delays.late()));
+        let (now, smoothed_rtt) = (Time::from_micros(now), self.flight.smoothed_rtt());
+        self.rate.on_arrival(arrival, self.delays.jitter());
         self.measure_capacity(now);
-        let takes = self.rate.get().map_or(f64::MAX, |rate| self.mtu as f64 * 1e6 / rate);
-        self.delays.add(now, arrival, self.smoothed_rtt, takes);
-        self.holds.on_arrival(now, arrival, self.next, self.in_flight);
-        self.delays.set_shared(self.sharing > 1.0 && self.loss.window().is_finite());
-        self.member.add(arrival.sent, arrival.delay());
-        if arrival.packet >= self.round_end {
+        let takes = self.rate.get().map_or(Delay::MAX, |rate| rate.time_for(self.mtu as f64));
+        self.delays.on_arrival(now, arrival, smoothed_rtt, takes);
+        self.holds.on_arrival(now, arrival, self.flight.next(), self.flight.in_flight());
+        self.delays.set_shared(self.member.is_shared() && self.loss_bound.is_finite());
+        self.member.add(Time::from_micros(arrival.sent), arrival.delay());
+        if self.flight.ends_round(arrival.packet) {
             self.end_round(now);
         }
-        let queue = (self.delays.round_trip() / 8.0).clamp(12e3, 25e3);
         if matches!(self.phase, Phase::Start(_))
             && self.is_known()
-            && self.is_limited(now)
-            && self.delays.standing() > queue
+            && self.flight.is_limited(now)
+            && Start::is_ended_by(self.delays.standing(), self.delays.round_trip())
         {
-            self.go_alone(now, "a queue ends the start");
+            self.transition_to(now, Start::end("a queue ends the start"));
         }
     }
 
     fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64) {
-        let met_queue = self.delays.met_queue();
+        let (now, met_queue) = (Time::from_micros(now), self.delays.met_queue());
         self.losses.on_loss(packet, met_queue);
-        self.policer.on_loss(now, packet, bytes, met_queue, self.smoothed_rtt);
+        self.policer.on_loss(now, packet, bytes, met_queue, self.flight.smoothed_rtt());
         if self.losses.is_congestion(met_queue) {
             self.answer(now, packet);
         }
-        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.flight.remove(bytes);
     }
 
     fn on_forgiven(&mut self, bytes: u64) {
-        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.flight.remove(bytes);
     }
 
     fn on_mark(&mut self, now: Micros, packet: u64) {
-        self.answer(now, packet);
+        self.answer(Time::from_micros(now), packet);
     }
 
     fn on_spurious_loss(&mut self) {
-        self.loss.undo();
+        self.loss_bound.undo();
     }
 
     fn on_persistent_congestion(&mut self, _now: Micros) {
@@ -524,50 +413,46 @@ impl Controller for Steady {
     }
 
     fn window(&self) -> u64 {
-        let window = match self.phase {
+        let window = match &self.phase {
             Phase::Start(start) => self.start_bound(start),
-            Phase::Alone { .. } => self.delay_bound().min(self.loss.window()) as u64,
-            // What is left out halves the rate. If that falls further, the others take it.
-            Phase::Dip { before, .. } => {
-                (DIP * self.present().max(DIP * before.rate) * self.delays.round_trip() / 1e6) as u64
-            }
-            Phase::Lift { before, .. } => 2 * before.window,
-            Phase::Restore { before, .. } => (self.delay_bound() as u64).max(before.window),
-            Phase::Beside(_) => self.loss.window() as u64,
+            Phase::Alone(_) => self.delay_bound().min(self.loss_bound.window()) as u64,
+            Phase::Dip(dip) => dip.window(self.present(), self.delays.round_trip()),
+            Phase::Restore(restore) => restore.window(self.delay_bound() as u64),
+            Phase::Lift(lift) => lift.window(),
+            Phase::Beside(_) => self.loss_bound.window() as u64,
         };
         window.min(self.policed_window()).clamp(self.min_window(), MAX_WINDOW)
     }
 
     fn capacity(&self) -> Option<u64> {
-        (self.capacity > 0.0 && !matches!(self.phase, Phase::Start(_)))
-            .then_some((8.0 * self.capacity.min(self.policer.ceiling())) as u64)
+        let is_known = self.capacity > ByteRate::default() && !matches!(self.phase, Phase::Start(_));
+        is_known.then(|| self.capacity.min(self.policer.ceiling()).bits_per_second())
     }
 
     fn queue(&self) -> Option<Micros> {
-        Some(self.delays.standing().max(0.0) as Micros)
+        Some(self.delays.standing().span().micros())
     }
 
     fn held(&self) -> Micros {
-        self.holds.length() as Micros
+        self.holds.length().span().micros()
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        let policed =
-            Some(self.policer.ceiling()).filter(|rate| rate.is_finite()).map(|rate| (8.0 * rate) as u64);
-        let over_a_round_trip = |window: f64| (8e6 * window / self.smoothed_rtt) as u64;
-        let asked = match self.phase {
-            Phase::Start(start) if self.smoothed_rtt > 0.0 => {
-                Some(over_a_round_trip((START_GROWTH * self.start_bound(start)) as f64))
+        let smoothed_rtt = self.flight.smoothed_rtt();
+        let asked = match &self.phase {
+            Phase::Start(start) if smoothed_rtt > Delay::ZERO => {
+                Some(Start::pacing_rate(self.start_bound(start), smoothed_rtt))
             }
-            Phase::Alone { .. } if self.loss.window().is_finite() => {
-                Some(over_a_round_trip(LOSS_PACING * self.loss.window()))
+            Phase::Alone(_) if self.loss_bound.is_finite() => {
+                Some(ByteRate::of(LOSS_PACING * self.loss_bound.window(), smoothed_rtt))
             }
-            // A rate that is too small would keep packets for seconds.
-            Phase::Alone { .. } | Phase::Dip { .. } => {
-                self.rate.get().map(|rate| (8.0 * PACING * rate).max(1e6) as u64)
-            }
+            Phase::Alone(_) | Phase::Dip(_) => self.rate.get().map(|rate| (rate * PACING).max(MIN_PACING)),
             _ => None,
         };
-        asked.into_iter().chain(policed).min()
+        let policed = Some(self.policer.ceiling()).filter(|rate| rate.is_finite());
+        asked.into_iter().chain(policed).map(ByteRate::bits_per_second).min()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,104 +1,143 @@
-//! The rate at which packets arrive at present.
+//! `r`, the rate at which packets arrive at present.
 
-use squall_sched::Micros;
+use squall_units::{Span, Time};
 
-use super::super::{Arrival, silences::Silences};
+use super::units::{ByteRate, Delay};
+use crate::congestion::{Arrival, silences::Silences};
 
-/// Packets over which bytes and time are averaged. With 15 or 20 frames of recorded networks arrive more rarely in time;
-/// with fewer the receiver's pairs show through.
+/// Packets over which bytes and time are averaged. With 15 or 20 frames of recorded networks arrive more rarely in
+/// time; with fewer the receiver's pairs show through.
 const PACKETS: f64 = 10.0;
 /// Over a path with jitter they are averaged over this multiple of the jitter, as gaps of its size say nothing.
 const JITTERS: f64 = 2.0;
-/// Silences of the application up to this long are none, in microseconds …
-const SILENCE: f64 = 5_000.0;
+/// Silences of the application up to this long are none …
+const SILENCE: Span = Span::from_millis(5);
 /// … nor are those in which this many packets arrive.
 const SILENT_PACKETS: f64 = 4.0;
-/// Gaps of this or more are outages, and say nothing of the rate, in microseconds.
-const OUTAGE: f64 = 200_000.0;
-/// After this many microseconds in which every gap held a pause of the application the rate may be higher than it was, …
-const HIDDEN: Micros = 1_000_000;
+/// Gaps of this or more are outages, and say nothing of the rate.
+const OUTAGE: Delay = Delay::new(200e3);
+/// After this time in which every gap held a pause of the application the rate may be higher than it was, …
+const HIDDEN: Span = Span::from_secs(1);
 /// … if the application used this share of it. An encoder that follows a forecast stays below the rate.
 const USED: f64 = 1.0 / 3.0;
 /// How much more slowly packets arrive than they left if the path is the limit.
 const SLOWER: f64 = 1.1;
-/// Shortest time in microseconds between two arrivals: the resolution of the stamps.
-const RESOLUTION: f64 = 8.0;
-/// Bounds of the rate in bytes per second: 8 kbps to 10 Gbps.
-const RATES: (f64, f64) = (1e3, 1.25e9);
+/// Shortest time between two arrivals: the resolution of the stamps.
+const RESOLUTION: Delay = Delay::new(8.0);
+/// Bounds of the rate: 8 kbps to 10 Gbps.
+const RATES: (ByteRate, ByteRate) = (ByteRate::new(1e3), ByteRate::new(1.25e9));
 
-/// Bytes over the time between arrivals. The silences of the application are left out, those of the window and the pacer
-/// are not: otherwise a small window could never show that it is the limit.
+/// Bytes over the time between arrivals. The silences of the application are left out, those of the window and the
+/// pacer are not: otherwise a small window could never show that it is the limit.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalRate {
     mtu: f64,
-    /// Means of bytes and of microseconds.
-    bytes: f64,
-    time: f64,
-    /// Packets that have counted.
-    counted: f64,
+    mean: Mean,
     /// The last packet whose time of arrival is known, and bytes acknowledged since.
     last: Option<Arrival>,
     acked: f64,
-    /// When the last packet's time by the pacing rate was over, or data waited last.
-    silent_from: Option<Micros>,
-    /// Data waits for the window or the pacer.
-    waits: bool,
-    /// Silences of the application.
-    silences: Silences,
-    /// Its pauses that are too short for silences at the present rate.
-    pauses: Silences,
-    /// When the first of the packets left since which every gap held a pause or silence, and their bytes.
-    hidden: Option<(Micros, f64)>,
+    idle: Idle,
+    /// Departure of the first of the packets since which every gap held a pause or silence, and their bytes.
+    hidden: Option<(Time, f64)>,
     /// The rate was taken for more since then: such gaps do not lower it again.
     is_lifted: bool,
     paused: Paused,
-    /// When the first packet arrived that was reported after a pause of the application.
+    /// Arrival of the first packet that was reported after a pause of the application, in microseconds of the
+    /// receiver's clock.
     burst: Option<i64>,
 }
 
-/// Gaps that hold a pause of the application: they are its rate, not the path's, unless packets arrive more slowly than they
-/// left.
+/// Means of bytes and of time.
+#[derive(Debug, Default)]
+struct Mean {
+    bytes: f64,
+    time: Delay,
+    /// Packets that have counted.
+    counted: f64,
+}
+
+impl Mean {
+    fn rate(&self) -> Option<ByteRate> {
+        let is_known = self.counted >= PACKETS && self.time > Delay::ZERO;
+        is_known.then(|| ByteRate::of(self.bytes, self.time).max(RATES.0).min(RATES.1))
+    }
+
+    /// Adds packets of `mtu` bytes.
+    fn add(&mut self, bytes: f64, time: Delay, jitter: Delay, mtu: f64) {
+        let packets = bytes / mtu;
+        self.counted += packets;
+        let gap = self.rate().map_or(time / packets, |rate| rate.time_for(mtu));
+        let memory = PACKETS.min(self.counted).max(jitter * JITTERS / gap.max(RESOLUTION));
+        let keep = (1.0 - 1.0 / memory.max(1.0)).powf(packets);
+        self.bytes = keep * self.bytes + bytes;
+        self.time = (self.time * keep + time).max(RESOLUTION);
+    }
+}
+
+/// Times in which the application sends nothing.
+#[derive(Debug, Default)]
+struct Idle {
+    /// End of the last packet's time by the pacing rate, or time when data waited last.
+    from: Option<Time>,
+    /// Data waits for the window or the pacer.
+    waits: bool,
+    silences: Silences,
+    /// Pauses that are too short for silences at the present rate.
+    pauses: Silences,
+}
+
+impl Idle {
+    /// A packet left that takes the time `paced` at the pacing rate, while a few take `arriving` at the present one.
+    fn on_sent(&mut self, now: Time, packet: u64, paced: Delay, arriving: Delay) {
+        let idle = self.from.map_or(Span::ZERO, |from| now - from);
+        if !self.waits && idle > SILENCE {
+            let is_silence = Delay::from(idle) > arriving;
+            if is_silence { &mut self.silences } else { &mut self.pauses }.add(packet, idle.micros());
+        }
+        self.from = Some(now + paced.span());
+    }
+
+    fn on_waiting(&mut self, now: Time, waits: bool) {
+        if self.waits && !waits {
+            self.from = self.from.map(|from| from.max(now));
+        }
+        self.waits = waits;
+    }
+
+    /// Takes the silences and the pauses before a packet.
+    fn take_until(&mut self, packet: u64) -> (Delay, Delay) {
+        let [silence, pause] = [&mut self.silences, &mut self.pauses].map(|times| times.take_until(packet));
+        (Span::from_micros(silence).into(), Span::from_micros(pause).into())
+    }
+}
+
+/// Gaps that hold a pause of the application: they are its rate, not the path's, unless packets arrive more slowly than
+/// they left.
 #[derive(Debug, Default)]
 struct Paused {
-    /// Means of the times between departures and between arrivals, in microseconds.
-    left: f64,
-    arrived: f64,
+    /// Means of the times between departures and between arrivals.
+    left: Delay,
+    arrived: Delay,
 }
 
 impl Paused {
     /// Adds a gap. Returns whether packets arrive more slowly than they left, by more than this jitter explains.
-    fn add(&mut self, left: f64, arrived: f64, jitter: f64) -> bool {
+    fn add(&mut self, left: Delay, arrived: Delay, jitter: Delay) -> bool {
         let keep = 1.0 - 1.0 / PACKETS;
-        self.left = keep * self.left + left;
-        self.arrived = keep * self.arrived + arrived;
-        self.arrived > SLOWER * self.left + JITTERS * jitter
+        self.left = self.left * keep + left;
+        self.arrived = self.arrived * keep + arrived;
+        self.arrived > self.left * SLOWER + jitter * JITTERS
     }
 }
 
 impl ArrivalRate {
     pub(super) fn new(mtu: u64) -> Self {
-        Self {
-            mtu: mtu as f64,
-            bytes: 0.0,
-            time: 0.0,
-            counted: 0.0,
-            last: None,
-            acked: 0.0,
-            silent_from: None,
-            waits: false,
-            silences: Silences::default(),
-            pauses: Silences::default(),
-            hidden: None,
-            is_lifted: false,
-            paused: Paused::default(),
-            burst: None,
-        }
+        Self { mtu: mtu as f64, ..Self::default() }
     }
 
-    /// Bytes per second; `None` before the first ten packets.
-    pub(super) fn get(&self) -> Option<f64> {
-        let is_known = self.counted >= PACKETS && self.time > 0.0;
-        is_known.then(|| (self.bytes * 1e6 / self.time).clamp(RATES.0, RATES.1))
+    /// `None` before the first ten packets.
+    pub(super) fn get(&self) -> Option<ByteRate> {
+        self.mean.rate()
     }
 
     pub(super) fn on_mtu(&mut self, mtu: u64) {
@@ -107,90 +146,74 @@ impl ArrivalRate {
 
     /// Half of what was measured is believed.
     pub(super) fn halve(&mut self) {
-        self.time *= 2.0;
+        self.mean.time = self.mean.time * 2.0;
     }
 
-    /// A packet left that takes `paced` microseconds at the pacing rate.
-    pub(super) fn on_sent(&mut self, now: Micros, packet: u64, paced: f64) {
-        let arriving = self.get().map_or(0.0, |rate| SILENT_PACKETS * self.mtu * 1e6 / rate);
-        let silence = self.silent_from.map_or(0, |from| now.saturating_sub(from));
-        if !self.waits && silence as f64 > SILENCE {
-            let is_silence = silence as f64 > arriving;
-            if is_silence { &mut self.silences } else { &mut self.pauses }.add(packet, silence);
-        }
-        self.silent_from = Some(now + paced as Micros);
+    /// A packet left that takes this time at the pacing rate.
+    pub(super) fn on_sent(&mut self, now: Time, packet: u64, paced: Delay) {
+        let arriving = self.get().map_or(Delay::ZERO, |rate| rate.time_for(SILENT_PACKETS * self.mtu));
+        self.idle.on_sent(now, packet, paced, arriving);
     }
 
     /// Data waits, or does no longer.
-    pub(super) fn on_waiting(&mut self, now: Micros, waits: bool) {
-        if self.waits && !waits {
-            self.silent_from = self.silent_from.map(|from| from.max(now));
-        }
-        self.waits = waits;
+    pub(super) fn on_waiting(&mut self, now: Time, waits: bool) {
+        self.idle.on_waiting(now, waits);
     }
 
     pub(super) fn on_ack(&mut self, bytes: u64) {
         self.acked += bytes as f64;
     }
 
-    /// A time of arrival is known, on a path with this jitter in microseconds.
-    pub(super) fn on_arrival(&mut self, arrival: Arrival, jitter: f64) {
+    /// A time of arrival is known, on a path with this jitter.
+    pub(super) fn on_arrival(&mut self, arrival: Arrival, jitter: Delay) {
         if self.last.is_some_and(|last| last.packet >= arrival.packet) {
             return;
         }
-        let silence = self.silences.take_until(arrival.packet) as f64;
-        let pause = self.pauses.take_until(arrival.packet);
+        let (silence, pause) = self.idle.take_until(arrival.packet);
         let bytes = std::mem::take(&mut self.acked);
         let Some(last) = self.last.replace(arrival) else { return };
-        let time = (arrival.at - last.at) as f64 - silence;
+        let left = Delay::new(arrival.sent.saturating_sub(last.sent) as f64);
+        let arrived = Delay::new((arrival.at - last.at) as f64);
+        let time = arrived - silence;
         if time > OUTAGE || bytes == 0.0 {
             return;
         }
         // Frames of one or two packets have no gaps but these: they show no rate, only that there is less than before.
-        let is_faster = self.get().is_none_or(|rate| bytes * 1e6 > rate * time);
-        let is_paused = silence > 0.0 || pause > 0;
+        let is_faster = self.get().is_none_or(|rate| rate.is_exceeded_by(bytes, time));
+        let is_paused = silence > Delay::ZERO || pause > Delay::ZERO;
         if is_paused {
             self.burst = Some(arrival.at);
         }
-        // Sooner after a pause a gap may be jitter. What counts is where it begins: with where it ends, only large gaps would count.
-        let shows = !is_paused && self.burst.is_none_or(|from| (last.at - from) as f64 >= jitter);
+        // Sooner after a pause a gap may be jitter. Its beginning counts: with where it ends, only large gaps would
+        // count.
+        let is_late = |from: i64| Delay::new((last.at - from) as f64) >= jitter;
+        let shows = !is_paused && self.burst.is_none_or(is_late);
         if shows {
             (self.hidden, self.is_lifted) = (None, false);
         } else {
-            self.hide(arrival.sent, bytes);
+            self.hide(Time::from_micros(arrival.sent), bytes);
         }
-        let (left, arrived) = ((arrival.sent - last.sent) as f64, (arrival.at - last.at) as f64);
         let is_slower = !shows && self.paused.add(left, arrived, jitter);
-        if shows || !self.is_lifted && is_slower && (silence == 0.0 || !is_faster) {
-            self.add(bytes, time, jitter);
+        if shows || !self.is_lifted && is_slower && (silence == Delay::ZERO || !is_faster) {
+            self.mean.add(bytes, time, jitter, self.mtu);
         }
     }
 
-    /// These bytes arrived with a pause of the application between them. An encoder that follows what was measured during a fade
-    /// makes frames so small that all do, and nothing would ever show that the fade is over. If all of a second are such, the
-    /// rate is taken for twice as much. Larger frames show what it is.
-    fn hide(&mut self, sent: Micros, bytes: f64) {
+    /// These bytes arrived with a pause of the application between them. An encoder that follows what was measured
+    /// during a fade makes frames so small that all do, and nothing would ever show that the fade is over. If all of a
+    /// second are such, the rate is taken for twice as much. Larger frames show what it is.
+    fn hide(&mut self, sent: Time, bytes: f64) {
         let (since, hidden) = self.hidden.get_or_insert((sent, 0.0));
         *hidden += bytes;
-        let time = sent.saturating_sub(*since);
+        let time = sent - *since;
         if time >= HIDDEN {
-            let arrived = *hidden * 1e6 / time as f64;
+            let arrived = ByteRate::of(*hidden, time.into());
             self.hidden = None;
-            if self.get().is_some_and(|rate| arrived > USED * rate) {
-                self.time /= 2.0;
+            if self.get().is_some_and(|rate| arrived > rate * USED) {
+                self.mean.time = self.mean.time / 2.0;
                 self.is_lifted = true;
             }
         }
-    }
-
-    fn add(&mut self, bytes: f64, time: f64, jitter: f64) {
-        let packets = bytes / self.mtu;
-        self.counted += packets;
-        let gap = self.get().map_or(time / packets, |rate| self.mtu * 1e6 / rate);
-        let memory = PACKETS.min(self.counted).max(JITTERS * jitter / gap.max(RESOLUTION));
-        let keep = (1.0 - 1.0 / memory.max(1.0)).powf(packets);
-        self.bytes = keep * self.bytes + bytes;
-        self.time = (keep * self.time + time).max(RESOLUTION);
     }
 }
 
@@ -214,19 +237,22 @@ mod tests {
 
         /// `count` packets that leave and arrive every `gap`, the first at `from`; data waits after each if the window is
         /// the limit.
-        fn packets(&mut self, count: u64, from: Micros, gap: Micros, waits: bool) {
+        fn packets(&mut self, count: u64, from: u64, gap: u64, waits: bool) {
             for at in (0..count).map(|i| from + i * gap) {
-                self.rate.on_sent(at, self.next, 100.0);
-                self.rate.on_waiting(at, waits);
+                self.rate.on_sent(Time::from_micros(at), self.next, Delay::new(100.0));
+                self.rate.on_waiting(Time::from_micros(at), waits);
                 self.rate.on_ack(MTU);
-                self.rate.on_arrival(Arrival { packet: self.next, sent: at, at: at as i64 - 5_000_000 }, 0.0);
+                self.rate.on_arrival(
+                    Arrival { packet: self.next, sent: at, at: at as i64 - 5_000_000 },
+                    Delay::ZERO,
+                );
                 self.next += 1;
             }
         }
 
         /// Packets in ten milliseconds.
         fn rate(&self) -> f64 {
-            self.rate.get().expect("it is known") / MTU as f64 / 100.0
+            self.rate.get().expect("it is known") * Delay::new(10e3) / MTU as f64
         }
     }
 
@@ -292,11 +318,11 @@ mod tests {
         for frame in 1..30 {
             let sent = 39_000 + 40_000 * frame;
             for gap in [0, 3_000, 6_000, 12_000] {
-                flow.rate.on_sent(sent, flow.next, 100.0);
-                flow.rate.on_waiting(sent, false);
+                flow.rate.on_sent(Time::from_micros(sent), flow.next, Delay::new(100.0));
+                flow.rate.on_waiting(Time::from_micros(sent), false);
                 flow.rate.on_ack(MTU);
                 let at = (sent + gap) as i64 - 5_000_000;
-                flow.rate.on_arrival(Arrival { packet: flow.next, sent, at }, 15_000.0);
+                flow.rate.on_arrival(Arrival { packet: flow.next, sent, at }, Delay::new(15e3));
                 flow.next += 1;
             }
         }
@@ -316,7 +342,7 @@ mod tests {
         let mut flow = Flow::new();
         flow.packets(40, 0, 1_000, true);
         let before = flow.rate();
-        flow.rate.on_arrival(Arrival { packet: 3, sent: 3_000, at: 0 }, 0.0);
+        flow.rate.on_arrival(Arrival { packet: 3, sent: 3_000, at: 0 }, Delay::ZERO);
         assert_eq!(flow.rate(), before);
     }
 
@@ -332,9 +358,10 @@ mod tests {
     fn silences_of_packets_that_never_arrive_are_bounded() {
         let mut rate = ArrivalRate::new(MTU);
         for packet in 0..2 * MAX_SILENCES as u64 {
-            rate.on_sent(packet * 100_000, packet, 100.0);
-            rate.on_waiting(packet * 100_000, false);
+            let now = Time::from_micros(packet * 100_000);
+            rate.on_sent(now, packet, Delay::new(100.0));
+            rate.on_waiting(now, false);
         }
-        assert_eq!(rate.silences.0.len(), MAX_SILENCES);
+        assert_eq!(rate.idle.silences.0.len(), MAX_SILENCES);
     }
 }

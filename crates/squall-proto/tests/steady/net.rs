@@ -1,13 +1,15 @@
-//! A link and the flows on it, packet by packet, to try controllers on: the laboratory does so with whole sessions, this
-//! in a fraction of the time.
+//! A link and the flows on it, packet by packet, to try controllers on: the laboratory does so with whole sessions,
+//! this in a fraction of the time.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use squall_sched::Micros;
+use squall_proto::congestion::{Ack, Arrival, Controller};
 
-use super::super::{Ack, Arrival, Controller, INITIAL_PACKETS};
+use crate::transfer::Transfer;
 
-pub(super) const MTU: u64 = 1_250;
+pub(crate) type Micros = u64;
+
+pub(crate) const MTU: u64 = 1_250;
 const STEP: Micros = 50;
 /// Packets or microseconds after which a receiver reports.
 const REPORT: (usize, Micros) = (10, 10_000);
@@ -15,48 +17,58 @@ const REPORT: (usize, Micros) = (10, 10_000);
 const REORDERED: u64 = 3;
 /// Packets that leave at once at most.
 const BURST: f64 = 10.0;
-/// What the receiver's clock is ahead.
+/// Lead of the receiver's clock.
 const OFFSET: i64 = 77_000_000;
 
 /// The acknowledgement of a full packet, by a transfer.
-pub(super) fn ack(packet: u64, sent: Micros) -> Ack {
+fn ack(packet: u64, sent: Micros) -> Ack {
     Ack { packet, sent, bytes: MTU, is_app_limited: false, smallest_rtt: 0 }
 }
 
 /// The next of a fixed sequence of chances, from 0 to below 1.
-pub(super) fn next_chance(random: &mut u64) -> f64 {
+pub(crate) fn next_chance(random: &mut u64) -> f64 {
     *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*random >> 33) as f64 / f64::from(1_u32 << 31)
 }
 
-/// A bottleneck with a queue that drops its tail, and flows that share it.
-pub(super) struct Net {
+/// A bottleneck with a queue that drops its tail, and flows that share it with transfers.
+pub(crate) struct Net {
     now: Micros,
     /// Bytes per microsecond.
     rate: f64,
     /// One way, in microseconds.
     delay: Micros,
     /// Bytes that the queue holds.
-    pub(super) queue_limit: u64,
+    pub(crate) queue_limit: u64,
     /// Share of packets that the medium loses, and whether it is one of these.
-    pub(super) loss: f64,
+    pub(crate) loss: f64,
     random: u64,
-    queue: VecDeque<Packet>,
+    queue: VecDeque<(Of, Packet)>,
+    queued: u64,
     busy_until: f64,
-    pub(super) flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
+    transfers: Vec<Transfer>,
 }
 
+/// The sender of a packet.
 #[derive(Clone, Copy)]
-struct Packet {
-    flow: usize,
-    number: u64,
-    sent: Micros,
-    arrived: Micros,
+enum Of {
+    Flow(usize),
+    Transfer(usize),
+}
+
+pub(crate) struct Packet {
+    pub(crate) number: u64,
+    pub(crate) sent: Micros,
+    pub(crate) arrived: Micros,
+    pub(crate) bytes: u64,
+    /// Content, of transfers.
+    pub(crate) data: Vec<u8>,
 }
 
 /// A sender, its receiver, and what came of it.
-pub(super) struct Flow {
-    pub(super) controller: Box<dyn Controller>,
+pub(crate) struct Flow {
+    pub(crate) controller: Box<dyn Controller>,
     starts: Micros,
     ends: Micros,
     /// Bytes and interval of its frames; a transfer otherwise.
@@ -78,7 +90,7 @@ pub(super) struct Flow {
 
 impl Net {
     /// A link with a queue of 1 MB.
-    pub(super) fn new(mbps: f64, round_trip_ms: u64) -> Self {
+    pub(crate) fn new(mbps: f64, round_trip_ms: u64) -> Self {
         Self {
             now: 0,
             rate: mbps / 8.0,
@@ -87,13 +99,15 @@ impl Net {
             loss: 0.0,
             random: 1,
             queue: VecDeque::new(),
+            queued: 0,
             busy_until: 0.0,
             flows: Vec::new(),
+            transfers: Vec::new(),
         }
     }
 
     /// Adds a flow that sends between two times, in seconds.
-    pub(super) fn flow(mut self, controller: impl Controller + 'static, starts: u64, ends: u64) -> Self {
+    pub(crate) fn flow(mut self, controller: impl Controller + 'static, starts: u64, ends: u64) -> Self {
         self.flows.push(Flow {
             controller: Box::new(controller),
             starts: starts * 1_000_000,
@@ -115,18 +129,24 @@ impl Net {
         self
     }
 
+    /// Adds a transfer of noq with CUBIC between two times, in seconds.
+    pub(crate) fn transfer(mut self, starts: u64, ends: u64) -> Self {
+        self.transfers.push(Transfer::new(starts * 1_000_000, ends * 1_000_000));
+        self
+    }
+
     /// The last flow sends a frame of `bytes` every `interval`.
-    pub(super) fn frames(mut self, bytes: u64, interval: Micros) -> Self {
+    pub(crate) fn frames(mut self, bytes: u64, interval: Micros) -> Self {
         self.flows.last_mut().expect("a flow").frames = Some((bytes, interval));
         self
     }
 
-    pub(super) fn set_rate(&mut self, mbps: f64) {
+    pub(crate) fn set_rate(&mut self, mbps: f64) {
         self.rate = mbps / 8.0;
     }
 
     /// Runs until this time from the start.
-    pub(super) fn run_until(&mut self, seconds: f64) {
+    pub(crate) fn run_until(&mut self, seconds: f64) {
         while (self.now as f64) < seconds * 1e6 {
             self.now += STEP;
             self.serve();
@@ -135,40 +155,52 @@ impl Net {
                 self.flows[flow].acknowledge(self.now);
                 self.send(flow);
             }
+            for index in 0..self.transfers.len() {
+                for packet in self.transfers[index].step(self.now, self.delay) {
+                    self.enter(Of::Transfer(index), packet);
+                }
+            }
         }
     }
 
     /// Runs for this time, and returns the goodput of each flow, in Mbps.
-    pub(super) fn measure(&mut self, seconds: f64) -> Vec<f64> {
+    pub(crate) fn measure(&mut self, seconds: f64) -> Vec<f64> {
         self.begin_measure();
         self.run_until(self.now as f64 / 1e6 + seconds);
         self.measured(seconds)
     }
 
-    pub(super) fn begin_measure(&mut self) {
+    pub(crate) fn begin_measure(&mut self) {
         for flow in &mut self.flows {
             (flow.delivered, flow.lost) = (0, 0);
             flow.round_trips.clear();
         }
+        self.transfers.iter_mut().for_each(|transfer| transfer.delivered = 0);
     }
 
-    /// What each flow got in the seconds since then, in Mbps.
-    pub(super) fn measured(&self, seconds: f64) -> Vec<f64> {
-        self.flows.iter().map(|flow| flow.delivered as f64 * 8.0 / seconds / 1e6).collect()
+    /// Goodput of each flow in the seconds since then, and that of each transfer, in Mbps.
+    pub(crate) fn measured(&self, seconds: f64) -> Vec<f64> {
+        let transfers = self.transfers.iter().map(|transfer| transfer.delivered);
+        let bytes = self.flows.iter().map(|flow| flow.delivered).chain(transfers);
+        bytes.map(|bytes| bytes as f64 * 8.0 / seconds / 1e6).collect()
     }
 
     /// Queueing delay at present in milliseconds.
-    pub(super) fn queue_ms(&self) -> f64 {
-        (self.queue.len() as u64 * MTU) as f64 / self.rate / 1e3
+    pub(crate) fn queue_ms(&self) -> f64 {
+        self.queued as f64 / self.rate / 1e3
     }
 
     fn serve(&mut self) {
         while self.busy_until <= self.now as f64
-            && let Some(mut packet) = self.queue.pop_front()
+            && let Some((of, mut packet)) = self.queue.pop_front()
         {
-            self.busy_until = self.busy_until.max(packet.sent as f64) + MTU as f64 / self.rate;
+            self.queued -= packet.bytes;
+            self.busy_until = self.busy_until.max(packet.sent as f64) + packet.bytes as f64 / self.rate;
             packet.arrived = self.busy_until as Micros + self.delay;
-            self.flows[packet.flow].on_the_way.push_back(packet);
+            match of {
+                Of::Flow(index) => self.flows[index].on_the_way.push_back(packet),
+                Of::Transfer(index) => self.transfers[index].on_the_way.push_back(packet),
+            }
         }
     }
 
@@ -179,12 +211,19 @@ impl Net {
             return;
         }
         flow.offer(now);
-        while flow.takes_packet(now) {
-            let number = flow.leave(now);
-            let is_lost = next_chance(&mut self.random) < self.loss;
-            if !is_lost && (self.queue.len() as u64 + 1) * MTU <= self.queue_limit {
-                self.queue.push_back(Packet { flow: index, number, sent: now, arrived: 0 });
-            }
+        while self.flows[index].takes_packet(now) {
+            let number = self.flows[index].leave(now);
+            let packet = Packet { number, sent: now, arrived: 0, bytes: MTU, data: Vec::new() };
+            self.enter(Of::Flow(index), packet);
+        }
+    }
+
+    /// A packet gets to the queue, unless the medium loses it.
+    fn enter(&mut self, of: Of, packet: Packet) {
+        let is_lost = next_chance(&mut self.random) < self.loss;
+        if !is_lost && self.queued + packet.bytes <= self.queue_limit {
+            self.queued += packet.bytes;
+            self.queue.push_back((of, packet));
         }
     }
 }
@@ -270,74 +309,13 @@ impl Flow {
     }
 
     /// 95th percentile of the smoothed round trip since [`Net::measure`], in milliseconds.
-    pub(super) fn p95_ms(&mut self) -> f64 {
+    pub(crate) fn p95_ms(&mut self) -> f64 {
         self.round_trips.sort_unstable();
         self.round_trips[self.round_trips.len() * 95 / 100] as f64 / 1e3
     }
 
     /// Share of packets lost since [`Net::measure`].
-    pub(super) fn lost(&self) -> f64 {
+    pub(crate) fn lost(&self) -> f64 {
         self.lost as f64 * MTU as f64 / (self.delivered + self.lost * MTU) as f64
-    }
-}
-
-/// CUBIC (RFC 9438) with slow start, as what others are.
-#[derive(Debug)]
-pub(super) struct Cubic {
-    bound: super::LossBound,
-    slow_start: Option<u64>,
-    next: u64,
-    answered: u64,
-    srtt: f64,
-}
-
-impl Default for Cubic {
-    fn default() -> Self {
-        Self {
-            bound: super::LossBound::default(),
-            slow_start: Some(INITIAL_PACKETS * MTU),
-            next: 0,
-            answered: 0,
-            srtt: 0.0,
-        }
-    }
-}
-
-impl Controller for Cubic {
-    fn on_sent(&mut self, _now: Micros, packet: u64, _bytes: u64) {
-        self.next = packet + 1;
-    }
-
-    fn on_ack(&mut self, now: Micros, ack: &Ack) {
-        let Ack { sent, bytes, .. } = *ack;
-        self.srtt = (now - sent) as f64;
-        match &mut self.slow_start {
-            Some(window) => *window += bytes,
-            None => self.bound.grow(now, bytes, self.srtt, MTU, 1.0),
-        }
-    }
-
-    fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
-
-    fn on_arrival(&mut self, _now: Micros, _arrival: Arrival) {}
-
-    fn on_loss(&mut self, now: Micros, packet: u64, _bytes: u64) {
-        if packet >= self.answered {
-            self.bound.cut(now, self.window() as f64, MTU);
-            self.slow_start = None;
-            self.answered = self.next;
-        }
-    }
-
-    fn on_persistent_congestion(&mut self, _now: Micros) {}
-
-    fn on_mtu(&mut self, _bytes: u64) {}
-
-    fn window(&self) -> u64 {
-        self.slow_start.unwrap_or(self.bound.window() as u64)
-    }
-
-    fn pacing_rate(&self) -> Option<u64> {
-        None
     }
 }
