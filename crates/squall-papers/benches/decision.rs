@@ -25,6 +25,7 @@ use squall_sched::{
     Assignment, BlockId, BlockMeta, BlockQueue, Context, Decision, MAX_BLOCK, PathId, PathView, SchedEvent,
     Scheduler,
 };
+use squall_units::short::{at_ms, at_us, ms, us};
 
 const CHUNK: u32 = 1200;
 /// Packets in a block: 36 kB, a video frame of 8.6 Mbps at 30 a second.
@@ -38,7 +39,7 @@ const SIZES: [(u64, u8); 9] =
     [(1, 4), (10, 4), (100, 1), (100, 2), (100, 4), (100, 8), (1000, 4), (10_000, 4), (10_000, 8)];
 
 fn meta(id: u64, len: u32) -> BlockMeta {
-    BlockMeta { deadline: Some(150_000), ..BlockMeta::new(BlockId(id), len) }
+    BlockMeta { deadline: Some(at_ms(150)), ..BlockMeta::new(BlockId(id), len) }
 }
 
 fn insert(queue: &mut BlockQueue, id: u64) {
@@ -53,13 +54,15 @@ fn fresh_queue(blocks: u64) -> BlockQueue {
 
 /// Windows that never fill; the lowest RTT is in the middle.
 fn views(paths: u8) -> Vec<PathView> {
-    (0..paths).map(|i| PathView::example(i, 10_000 + 7_000 * u64::from((i + 2) % paths), 1 << 40)).collect()
+    (0..paths)
+        .map(|i| PathView::example(i, us(10_000 + 7_000 * u64::from((i + 2) % paths)), 1 << 40))
+        .collect()
 }
 
 /// Four paths: the fastest is full, the others are a hundred times as slow.
 fn fastest_full() -> Vec<PathView> {
     let window = 10 * u64::from(CHUNK);
-    let path = |id| PathView::example(id, if id == 0 { 10_000 } else { 1_000_000 }, window);
+    let path = |id| PathView::example(id, if id == 0 { ms(10) } else { ms(1_000) }, window);
     let mut views: Vec<_> = (0..4).map(path).collect();
     views[0].in_flight = window;
     views
@@ -69,7 +72,7 @@ fn fastest_full() -> Vec<PathView> {
 fn troubled(paths: u8) -> Vec<PathView> {
     let mut views = views(paths);
     views.iter_mut().for_each(|view| view.loss = 0.01);
-    views[0].overdue = 100_000;
+    views[0].overdue = ms(100);
     views
 }
 
@@ -83,7 +86,7 @@ fn in_use(mut queue: BlockQueue, blocks: u64, paths: u8) -> BlockQueue {
     for id in (0..blocks / 2).map(BlockId) {
         for packet in 0..PACKETS {
             let range = packet * CHUNK..(packet + 1) * CHUNK;
-            queue.mark_sent(id, range.clone(), PathId(packet as u8 % paths), 0);
+            queue.mark_sent(id, range.clone(), PathId(packet as u8 % paths), at_ms(0));
             if packet % 4 == 0 {
                 queue.mark_acked(id, range);
             }
@@ -99,11 +102,11 @@ fn largest_block() -> BlockQueue {
     let (id, len) = (BlockId(0), MAX_BLOCK);
     queue.insert(meta(id.0, len));
     let packets = || (0..len).step_by(CHUNK as usize).map(|start| start..len.min(start + CHUNK));
-    packets().for_each(|range| queue.mark_sent(id, range, PathId(0), 0));
+    packets().for_each(|range| queue.mark_sent(id, range, PathId(0), at_ms(0)));
     for range in [packets().next(), packets().next_back()].into_iter().flatten() {
         queue.mark_lost(id, range, PathId(0));
     }
-    queue.mark_sent(id, 0..CHUNK, PathId(0), 5);
+    queue.mark_sent(id, 0..CHUNK, PathId(0), at_us(5));
     queue
 }
 
@@ -116,7 +119,7 @@ fn next(c: &mut Criterion) {
         let mut group = c.benchmark_group(format!("next/{name}"));
         let mut bench = |label: String, queue: &BlockQueue, views: &[PathView], always_sends: bool| {
             let mut scheduler = squall_papers::registry().build(name).expect("is registered");
-            let cx = Context { now: 1000, queue, paths: views };
+            let cx = Context { now: at_ms(1), queue, paths: views };
             let idle = matches!(scheduler.next(&cx), Decision::Idle { .. });
             assert!(!(idle && always_sends), "{name} has nothing to decide");
             group.bench_function(BenchmarkId::from_parameter(label), |b| {
@@ -167,7 +170,7 @@ fn apply(c: &mut Criterion) {
     fn nothing(_: &mut BlockQueue, _: BlockId) {}
     fn sent(queue: &mut BlockQueue, id: BlockId) {
         for packet in 0..PACKETS {
-            queue.mark_sent(id, packet * CHUNK..(packet + 1) * CHUNK, PathId(0), 0);
+            queue.mark_sent(id, packet * CHUNK..(packet + 1) * CHUNK, PathId(0), at_ms(0));
         }
     }
     let mut group = c.benchmark_group("apply");
@@ -178,11 +181,11 @@ fn apply(c: &mut Criterion) {
                 b.iter_custom(|count| each_packet(&mut queue, count, prepare, op));
             });
         };
-        bench("sent", nothing, |queue, id, range| queue.mark_sent(id, range, PathId(1), 5));
+        bench("sent", nothing, |queue, id, range| queue.mark_sent(id, range, PathId(1), at_us(5)));
         bench("acked", sent, |queue, id, range| _ = queue.mark_acked(id, range));
         bench("lost, sent again", sent, |queue, id, range| {
             queue.mark_lost(id, range.clone(), PathId(0));
-            queue.mark_sent(id, range, PathId(1), 5);
+            queue.mark_sent(id, range, PathId(1), at_us(5));
         });
     }
 }
@@ -204,10 +207,10 @@ impl Session {
 
     fn packet(&mut self, scheduler: &mut dyn Scheduler) {
         self.now += 100;
-        match scheduler.next(&Context { now: self.now, queue: &self.queue, paths: &self.views }) {
+        match scheduler.next(&Context { now: at_us(self.now), queue: &self.queue, paths: &self.views }) {
             Decision::Send(assignment) => {
                 let packet = assignment.at_most(CHUNK);
-                self.queue.mark_sent(packet.block, packet.range.clone(), packet.path, self.now);
+                self.queue.mark_sent(packet.block, packet.range.clone(), packet.path, at_us(self.now));
                 self.flying.push_back(packet);
             }
             Decision::Cancel { block, .. } => self.replace(block, scheduler),
@@ -223,7 +226,7 @@ impl Session {
         let Some(Assignment { block, range, path, .. }) = self.flying.pop_front() else { return };
         self.queue.mark_acked(block, range.clone());
         let event = SchedEvent::Acked { block, range, path };
-        scheduler.on_event(&event, &Context { now: self.now, queue: &self.queue, paths: &self.views });
+        scheduler.on_event(&event, &Context { now: at_us(self.now), queue: &self.queue, paths: &self.views });
         if self.queue.get(block).is_some_and(squall_sched::Block::is_complete) {
             self.replace(block, scheduler);
         }
@@ -235,7 +238,8 @@ impl Session {
         self.next_id += 1;
         insert(&mut self.queue, new.0);
         for event in [SchedEvent::Done { block, delivered: true }, SchedEvent::Queued(new)] {
-            scheduler.on_event(&event, &Context { now: self.now, queue: &self.queue, paths: &self.views });
+            scheduler
+                .on_event(&event, &Context { now: at_us(self.now), queue: &self.queue, paths: &self.views });
         }
     }
 }

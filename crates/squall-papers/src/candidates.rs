@@ -35,17 +35,20 @@ fn opens(path: &PathView) -> bool {
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::{at_ms, us};
+
     use super::*;
     use squall_sched::BlockQueue;
 
     fn ids(paths: &[PathView]) -> Option<(u8, u8)> {
         let queue = BlockQueue::new();
-        let pair = Candidates::of(&Context { now: 0, queue: &queue, paths })?;
+        let pair = Candidates::of(&Context { now: at_ms(0), queue: &queue, paths })?;
         Some((pair.fastest.id.0, pair.open.id.0))
     }
 
     fn path(id: u8, rtt: u64) -> PathView {
-        PathView::example(id, rtt, 12_000)
+        PathView::example(id, us(rtt), 12_000)
     }
 
     fn full(id: u8, rtt: u64) -> PathView {

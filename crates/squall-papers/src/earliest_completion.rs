@@ -37,8 +37,8 @@ pub(crate) enum Verdict {
 /// Whether `bytes` are better kept for `fast`, which is full, than sent on `slow`, which has room. `margin`
 /// is added to 1 in A: above 0 for a scheduler that waits already and shall not waver.
 pub(crate) fn weigh(bytes: u64, fast: &PathView, slow: &PathView, margin: f64) -> Verdict {
-    let (rtt_f, rtt_s) = (fast.srtt as f64, slow.srtt as f64);
-    let delta = fast.rtt_dev.max(slow.rtt_dev) as f64;
+    let (rtt_f, rtt_s) = (fast.srtt.micros() as f64, slow.srtt.micros() as f64);
+    let delta = fast.rtt_dev.max(slow.rtt_dev).micros() as f64;
     if (1.0 + rounds(bytes, fast)) * rtt_f >= (1.0 + margin) * (rtt_s + delta) {
         Verdict::SendClearly
     } else if rounds(bytes, slow) * rtt_s >= 2.0 * rtt_f + delta {
@@ -55,6 +55,9 @@ fn rounds(bytes: u64, path: &PathView) -> f64 {
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::us;
+
     use super::*;
 
     const MS: u64 = 1000;
@@ -62,7 +65,7 @@ mod tests {
 
     /// (RTT in ms, window in packets, deviation in ms).
     fn path(rtt: u64, packets: u64, dev: u64) -> PathView {
-        PathView { rtt_dev: dev * MS, ..PathView::example(0, rtt * MS, packets * PACKET) }
+        PathView { rtt_dev: us(dev * MS), ..PathView::example(0, us(rtt * MS), packets * PACKET) }
     }
 
     fn verdict(packets: u64, fast: &PathView, slow: &PathView, margin: f64) -> Verdict {

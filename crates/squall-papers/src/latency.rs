@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Longest latency that is reckoned with, a minute: sums of squares stay within range.
-const LONGEST: Micros = 60_000_000;
+const LONGEST: Span = Span::from_millis(60_000);
 
 /// Mean and deviation of measurements that come and go.
 #[derive(Clone, Debug, Default)]
@@ -16,18 +16,18 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    pub(crate) fn add(&mut self, latency: Micros) {
+    pub(crate) fn add(&mut self, latency: Span) {
         let latency = latency.min(LONGEST);
         self.count += 1;
-        self.sum += latency;
+        self.sum += latency.micros();
         self.squares += square(latency);
     }
 
     /// Takes out what was added.
-    pub(crate) fn remove(&mut self, latency: Micros) {
+    pub(crate) fn remove(&mut self, latency: Span) {
         let latency = latency.min(LONGEST);
         self.count -= 1;
-        self.sum -= latency;
+        self.sum -= latency.micros();
         self.squares -= square(latency);
     }
 
@@ -50,23 +50,23 @@ impl Moments {
 /// A window of measurements that keeps their mean and their deviation.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyWindow {
-    samples: VecDeque<Micros>,
+    samples: VecDeque<Span>,
     capacity: usize,
     moments: Moments,
     /// When the path last delivered.
-    delivered: Micros,
+    delivered: Time,
 }
 
 impl LatencyWindow {
     /// Of at most `capacity` measurements.
     pub(crate) fn new(capacity: usize) -> Self {
         let samples = VecDeque::with_capacity(capacity);
-        Self { samples, capacity, moments: Moments::default(), delivered: 0 }
+        Self { samples, capacity, moments: Moments::default(), delivered: Time::EPOCH }
     }
 
     /// Notes that the path's latest measurement is `latency`. The same as before may be the same measurement,
     /// and is not counted.
-    pub(crate) fn observe(&mut self, latency: Micros, now: Micros) {
+    pub(crate) fn observe(&mut self, latency: Span, now: Time) {
         if self.samples.back() != Some(&latency.min(LONGEST)) {
             self.push(latency, now);
         }
@@ -74,13 +74,13 @@ impl LatencyWindow {
 
     /// Notes an answer, and with it the latest measurement: one of its own, however equal to the one before,
     /// if none was noted at this time.
-    pub(crate) fn answered(&mut self, latency: Micros, now: Micros) {
+    pub(crate) fn answered(&mut self, latency: Span, now: Time) {
         if self.delivered < now {
             self.push(latency, now);
         }
     }
 
-    fn push(&mut self, latency: Micros, now: Micros) {
+    fn push(&mut self, latency: Span, now: Time) {
         let latency = latency.min(LONGEST);
         if self.samples.len() == self.capacity {
             self.samples.pop_front().into_iter().for_each(|oldest| self.moments.remove(oldest));
@@ -93,7 +93,7 @@ impl LatencyWindow {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.samples.clear();
-        (self.moments, self.delivered) = (Moments::default(), 0);
+        (self.moments, self.delivered) = (Moments::default(), Time::EPOCH);
     }
 
     /// Number of measurements.
@@ -112,54 +112,59 @@ impl LatencyWindow {
     }
 
     /// Time since the path last delivered.
-    pub(crate) fn age(&self, now: Micros) -> Micros {
-        now.saturating_sub(self.delivered)
+    pub(crate) fn age(&self, now: Time) -> Span {
+        now - self.delivered
     }
 }
 
-fn square(latency: Micros) -> u128 {
-    u128::from(latency) * u128::from(latency)
+fn square(latency: Span) -> u128 {
+    u128::from(latency.micros()).pow(2)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
+    use squall_units::short::{at_us, ms, us};
 
     use super::*;
 
-    fn window(capacity: usize, samples: &[Micros]) -> LatencyWindow {
+    fn window(capacity: usize, samples: &[Span]) -> LatencyWindow {
         let mut window = LatencyWindow::new(capacity);
-        samples.iter().for_each(|sample| window.observe(*sample, 7));
+        samples.iter().for_each(|sample| window.observe(*sample, at_us(7)));
         window
     }
 
     #[test]
     fn mean_and_deviation_by_hand() {
         // Mean 20, squares of the differences 100 + 0 + 100, over 2: 10² = 100.
-        let three = window(8, &[10, 20, 30]);
+        let three = window(8, &[us(10), us(20), us(30)]);
         assert_eq!((three.len(), three.mean(), three.deviation()), (3, 20.0, 10.0));
-        let one = window(8, &[10]);
+        let one = window(8, &[us(10)]);
         assert_eq!((one.len(), one.mean(), one.deviation()), (1, 10.0, 0.0));
         assert_eq!(window(8, &[]).mean(), 0.0);
     }
 
     #[test]
     fn the_oldest_leave_and_the_same_counts_once() {
-        let window = window(3, &[1000, 10, 10, 20, 20, 30]);
+        let window = window(3, &[ms(1), us(10), us(10), us(20), us(20), us(30)]);
         assert_eq!((window.len(), window.mean(), window.deviation()), (3, 20.0, 10.0));
     }
 
     #[test]
     fn an_answer_is_a_measurement_of_its_own_and_renews_the_age() {
-        let mut window = window(3, &[90]);
-        assert_eq!(window.age(10), 3);
-        window.observe(90, 9);
-        assert_eq!((window.len(), window.age(10)), (1, 3), "may be the same measurement");
-        window.answered(10, 9);
-        window.answered(10, 9);
-        assert_eq!((window.len(), window.age(10), window.age(8)), (2, 1, 0), "one at a time");
+        let mut window = window(3, &[us(90)]);
+        assert_eq!(window.age(at_us(10)), us(3));
+        window.observe(us(90), at_us(9));
+        assert_eq!((window.len(), window.age(at_us(10))), (1, us(3)), "may be the same measurement");
+        window.answered(us(10), at_us(9));
+        window.answered(us(10), at_us(9));
+        assert_eq!(
+            (window.len(), window.age(at_us(10)), window.age(at_us(8))),
+            (2, us(1), us(0)),
+            "one at a time"
+        );
         // However steady the path, an outlier leaves the window.
-        (10..13).for_each(|now| window.answered(10, now));
+        (10..13).for_each(|now| window.answered(us(10), at_us(now)));
         assert_eq!((window.len(), window.mean(), window.deviation()), (3, 10.0, 0.0));
         window.clear();
         assert_eq!((window.len(), window.mean()), (0, 0.0));
@@ -167,9 +172,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn running_sums_agree_with_a_fresh_count(samples in vec(0..100_000_000u64, 0..60), capacity in 1..20usize) {
+        fn running_sums_agree_with_a_fresh_count(samples in vec((0..100_000_000u64).prop_map(us), 0..60), capacity in 1..20usize) {
             let window = window(capacity, &samples);
-            let mut kept: Vec<_> = samples.iter().map(|s| (*s).min(LONGEST) as f64).collect();
+            let mut kept: Vec<_> = samples.iter().map(|s| (*s).min(LONGEST).micros() as f64).collect();
             kept.dedup();
             let kept = &kept[kept.len().saturating_sub(capacity)..];
             prop_assert_eq!(window.len(), kept.len());

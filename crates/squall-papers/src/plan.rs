@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 
 use squall_sched::{
-    Assignment, Block, BlockId, Context, MAX_PATHS, Micros, PathView, SchedEvent,
+    Assignment, Block, BlockId, Context, MAX_PATHS, PathView, SchedEvent, Span, Time,
     allocation::{Pipe, Shares, fill},
     capacity,
 };
@@ -29,7 +29,7 @@ const CHANGE: f64 = 0.1;
 
 /// Oldest plan. Sums up changes below a tenth, and bounds the time for which a path that drains faster
 /// than it was thought to has nothing to send.
-pub(crate) const MAX_AGE: Micros = 10_000;
+pub(crate) const MAX_AGE: Span = Span::from_millis(10);
 
 /// A part of a block that a path is to carry: a number of the bytes that are still to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Backlog {
 struct Basis {
     open: bool,
     bandwidth: u64,
-    owd: Micros,
+    owd: Span,
     factor: f64,
 }
 
@@ -76,7 +76,7 @@ impl Basis {
         self.open != other.open
             || self.factor.to_bits() != other.factor.to_bits()
             || moved(self.bandwidth, other.bandwidth)
-            || moved(self.owd, other.owd)
+            || moved(self.owd.micros(), other.owd.micros())
     }
 }
 
@@ -89,7 +89,7 @@ struct Answer {
 }
 
 /// A path that takes nothing.
-const CLOSED: Pipe = Pipe { start: 0, rate: 0, limit: 0 };
+const CLOSED: Pipe = Pipe { start: Span::ZERO, rate: 0, limit: 0 };
 
 /// The paths as pipes.
 #[derive(Clone, Copy, Debug)]
@@ -125,11 +125,11 @@ pub(crate) struct Plan {
     order: VecDeque<BlockId>,
     backlogs: [Backlog; MAX_PATHS],
     basis: [Basis; MAX_PATHS],
-    made: Micros,
+    made: Time,
     valid: bool,
     answer: Option<Answer>,
     /// Since when each path has had no room, if it has none.
-    full_since: [Option<Micros>; MAX_PATHS],
+    full_since: [Option<Time>; MAX_PATHS],
 }
 
 impl Plan {
@@ -173,7 +173,7 @@ impl Plan {
     }
 
     /// How long a path is busy with what it was given: its backlog, and what waits for its pacer.
-    pub(crate) fn busy(&self, path: &PathView) -> Micros {
+    pub(crate) fn busy(&self, path: &PathView) -> Span {
         capacity::time_for(path, self.backlogs[index(path)].bytes + path.waiting)
     }
 
@@ -184,9 +184,9 @@ impl Plan {
 
     /// The paths as pipes, in their order: what is not usable has no rate, what the budget leaves is a limit.
     /// A path without room starts after as long again as it has had none.
-    /// `delay` is what a path adds after sending, 0 for an equal sending end, its one-way delay for an equal arrival.
-    pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Micros) -> Pipes {
-        let full = |path: &PathView| self.full_since[index(path)].map_or(0, |since| cx.now - since);
+    /// `delay` is what a path adds after sending, zero for an equal sending end, its one-way delay for an equal arrival.
+    pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Span) -> Pipes {
+        let full = |path: &PathView| self.full_since[index(path)].map_or(Span::ZERO, |since| cx.now - since);
         let mut pipes = Pipes { all: [CLOSED; MAX_PATHS], count: cx.paths.len().min(MAX_PATHS) };
         for (pipe, path) in pipes.all.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
             let (rate, limit) = (capacity::goodput(path), self.affordable(path));
@@ -316,7 +316,7 @@ impl Plan {
 
     /// When to decide again if a path has room and an empty backlog while others have: the plan may have
     /// been wrong about them.
-    pub(crate) fn review_at(&self, cx: &Context<'_>) -> Option<Micros> {
+    pub(crate) fn review_at(&self, cx: &Context<'_>) -> Option<Time> {
         let waiting = self.backlogs.iter().any(|backlog| backlog.bytes > 0);
         (waiting && cx.paths.iter().any(PathView::has_room)).then_some(self.made + MAX_AGE)
     }

@@ -59,6 +59,7 @@ impl Remaining {
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
+    use squall_units::short::at_us;
 
     use super::*;
     use squall_sched::{BlockMeta, PathId};
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!(order(&remaining), [(100, 1), (100, 3), (200, 2), (300, 0)]);
         assert_eq!((remaining.total(), remaining.most()), (700, Some(BlockId(0))));
 
-        queue.mark_sent(BlockId(0), 0..250, PathId(0), 1);
+        queue.mark_sent(BlockId(0), 0..250, PathId(0), at_us(1));
         remaining.refresh(&queue, BlockId(0));
         queue.remove(BlockId(3));
         remaining.refresh(&queue, BlockId(3));
@@ -95,7 +96,7 @@ mod tests {
         let mut remaining = Remaining::default();
         for (id, reliable) in [(0, true), (1, false)] {
             insert(&mut queue, id, 100, reliable);
-            queue.mark_sent(BlockId(id), 0..80, PathId(0), 1);
+            queue.mark_sent(BlockId(id), 0..80, PathId(0), at_us(1));
             queue.mark_lost(BlockId(id), 0..30, PathId(0));
             remaining.refresh(&queue, BlockId(id));
         }
@@ -117,7 +118,7 @@ mod tests {
             for (which, what, start, len) in changes {
                 let (id, range) = (BlockId(which.index(lens.len()) as u64), start..start + len);
                 match what {
-                    0 => queue.mark_sent(id, range, PathId(0), 1),
+                    0 => queue.mark_sent(id, range, PathId(0), at_us(1)),
                     1 => _ = queue.mark_lost(id, range, PathId(0)),
                     2 => queue.mark_unsent(id, range, PathId(0)),
                     _ => _ = queue.mark_acked(id, range),

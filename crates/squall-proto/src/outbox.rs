@@ -9,7 +9,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent};
+use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent, Time};
+use squall_units::short::at_us;
 
 pub(crate) use self::queues::QueueNumber;
 use self::{queues::Queues, runs::Run};
@@ -46,7 +47,7 @@ pub(crate) struct Ended {
     pub(crate) acked: u32,
     /// See [`Data::previous`](crate::wire::Data::previous).
     pub(crate) previous: Option<u64>,
-    pub(crate) fully_sent: Option<Micros>,
+    pub(crate) fully_sent: Option<Time>,
     pub(crate) over: [u32; MAX_PATHS],
 }
 
@@ -264,11 +265,11 @@ impl Outbox {
         self.waiting.push_back(BlockMeta {
             id,
             len,
-            deadline,
+            deadline: deadline.map(at_us),
             priority: options.priority.get(),
             reliable: options.reliable || self.lab.all_reliable,
             channel: options.channel.get(),
-            submitted: now,
+            submitted: at_us(now),
             value: options.value.unwrap_or(BlockMeta::usual_value(options.priority.get())),
             needs,
         });
@@ -461,7 +462,7 @@ impl Outbox {
 
     /// What is left at `at` until a block expires, for the peer; `None` if it does not.
     pub(crate) fn time_left(&self, meta: &BlockMeta, at: Micros) -> Option<Micros> {
-        meta.deadline.filter(|_| self.lab.expire).map(|deadline| deadline.saturating_sub(at))
+        meta.deadline.filter(|_| self.lab.expire).map(|deadline| (deadline - at_us(at)).micros())
     }
 
     /// When the next block expires.
@@ -553,7 +554,7 @@ impl Outbox {
         }
         self.queue.leave(id);
         if let Some(deadline) = meta.deadline {
-            self.deadlines.remove(&(deadline, id));
+            self.deadlines.remove(&(deadline.micros(), id));
         }
         Some(Ended { meta, ending, acked, previous: payload.previous, fully_sent, over: payload.over })
     }

@@ -13,13 +13,13 @@
 //! as water in connected basins of different widths and floors. A path whose floor lies above the level
 //! takes nothing; one that reaches its limit takes no more, and the level of the others rises.
 
-use crate::{MAX_PATHS, Micros};
+use crate::{MAX_PATHS, Span};
 
 /// The properties of a path that matter for dividing a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pipe {
-    /// When its first byte would be done, in microseconds from now.
-    pub start: Micros,
+    /// When its first byte would be done, from now.
+    pub start: Span,
     /// Bits per second.
     pub rate: u64,
     /// Bytes it takes at most.
@@ -33,15 +33,15 @@ pub struct Shares {
     pub bytes: [u32; MAX_PATHS],
     /// Bytes that no pipe takes, because all are at their limits.
     pub left: u32,
-    /// The common time at which the pipes that are not at their limits are done, in microseconds from now.
-    /// Rounded up.
-    pub finish: Micros,
+    /// The common time at which the pipes that are not at their limits are done, from now. Rounded
+    /// up to microseconds.
+    pub finish: Span,
 }
 
 impl Shares {
     /// Nothing of `size` bytes divided yet.
     pub fn none(size: u32) -> Self {
-        Self { bytes: [0; MAX_PATHS], left: size, finish: 0 }
+        Self { bytes: [0; MAX_PATHS], left: size, finish: Span::ZERO }
     }
 }
 
@@ -61,9 +61,10 @@ struct Bend {
 pub fn fill(size: u32, pipes: &[Pipe]) -> Shares {
     assert!(pipes.len() <= MAX_PATHS, "more pipes than paths");
     let level = level(f64::from(size), pipes);
-    let mut shares = Shares { finish: level.ceil() as Micros, ..Shares::none(size) };
+    let mut shares = Shares { finish: Span::from_micros(level.ceil() as u64), ..Shares::none(size) };
     for (share, pipe) in shares.bytes.iter_mut().zip(pipes) {
-        let bytes = (bytes_per_micro(pipe) * (level - pipe.start as f64).max(0.0)).min(pipe.limit as f64);
+        let bytes =
+            (bytes_per_micro(pipe) * (level - pipe.start.micros() as f64).max(0.0)).min(pipe.limit as f64);
         // Rounded up, so that what fits by a fraction of a byte is not left over.
         let bytes = (bytes.ceil() as u32).min(shares.left);
         *share = u32::try_from(pipe.limit).map_or(bytes, |limit| bytes.min(limit));
@@ -78,10 +79,10 @@ fn level(size: f64, pipes: &[Pipe]) -> f64 {
     let mut count = 0;
     for pipe in pipes.iter().filter(|p| p.rate > 0 && p.limit > 0) {
         let rate = bytes_per_micro(pipe);
-        bends[count] = Bend { at: pipe.start as f64, change: rate };
+        bends[count] = Bend { at: pipe.start.micros() as f64, change: rate };
         count += 1;
         if pipe.limit < u64::from(u32::MAX) {
-            bends[count] = Bend { at: pipe.start as f64 + pipe.limit as f64 / rate, change: -rate };
+            bends[count] = Bend { at: pipe.start.micros() as f64 + pipe.limit as f64 / rate, change: -rate };
             count += 1;
         }
     }
@@ -108,13 +109,14 @@ fn bytes_per_micro(pipe: &Pipe) -> f64 {
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
+    use squall_units::short::{ms, us};
 
     use super::*;
 
     const ALL: u64 = u64::MAX;
 
     fn pipe(start_ms: u64, mbps: u64) -> Pipe {
-        Pipe { start: start_ms * 1000, rate: mbps * 1_000_000, limit: ALL }
+        Pipe { start: ms(start_ms), rate: mbps * 1_000_000, limit: ALL }
     }
 
     #[test]
@@ -123,14 +125,14 @@ mod tests {
         // 2.5·(T − 15) + 1.25·(T − 40) = 100  ⇒  3.75 T = 187.5  ⇒  T = 50 ms.
         let shares = fill(100_000, &[pipe(15, 20), pipe(40, 10)]);
         assert_eq!((shares.bytes[0], shares.bytes[1], shares.left), (87_500, 12_500, 0));
-        assert_eq!(shares.finish, 50_000);
+        assert_eq!(shares.finish, ms(50));
     }
 
     #[test]
     fn a_path_that_would_be_late_by_itself_takes_nothing() {
         // 50 kB on the first path alone take 20 ms and are done at 35 ms, before the second could be.
         let shares = fill(50_000, &[pipe(15, 20), pipe(40, 10)]);
-        assert_eq!((shares.bytes[0], shares.bytes[1], shares.finish), (50_000, 0, 35_000));
+        assert_eq!((shares.bytes[0], shares.bytes[1], shares.finish), (50_000, 0, ms(35)));
     }
 
     #[test]
@@ -138,7 +140,7 @@ mod tests {
         // Equal sending end from the same start: in proportion to 4 : 2 : 1.
         let shares = fill(70_000, &[pipe(0, 40), pipe(0, 20), pipe(0, 10)]);
         assert_eq!(shares.bytes[..3], [40_000, 20_000, 10_000]);
-        assert_eq!(shares.finish, 8_000);
+        assert_eq!(shares.finish, ms(8));
     }
 
     #[test]
@@ -147,7 +149,7 @@ mod tests {
         let limited = Pipe { limit: 15_000, ..pipe(0, 20) };
         let shares = fill(90_000, &[limited, pipe(0, 10)]);
         assert_eq!((shares.bytes[0], shares.bytes[1], shares.left), (15_000, 75_000, 0));
-        assert_eq!(shares.finish, 60_000);
+        assert_eq!(shares.finish, ms(60));
     }
 
     #[test]
@@ -166,7 +168,7 @@ mod tests {
     fn any_pipe() -> impl Strategy<Value = Pipe> {
         let limit = prop_oneof![3 => Just(ALL), 1 => 0..200_000u64];
         (0..500_000u64, 0..200u64, limit).prop_map(|(start, mbps, limit)| Pipe {
-            start,
+            start: us(start),
             rate: mbps * 500_000,
             limit,
         })
@@ -182,14 +184,14 @@ mod tests {
                 if pipe.rate == 0 {
                     continue;
                 }
-                let done = pipe.start as f64 + f64::from(bytes) / bytes_per_micro(pipe);
+                let done = pipe.start.micros() as f64 + f64::from(bytes) / bytes_per_micro(pipe);
                 // A byte may be one too many for each pipe, by rounding.
                 let slack = MAX_PATHS as f64 / bytes_per_micro(pipe) + 1.0;
                 if bytes > 0 {
-                    prop_assert!(done <= shares.finish as f64 + slack, "pipe {} is done too late", i);
+                    prop_assert!(done <= shares.finish.micros() as f64 + slack, "pipe {} is done too late", i);
                 }
                 if u64::from(bytes) + (MAX_PATHS as u64) < pipe.limit {
-                    prop_assert!(done >= shares.finish as f64 - slack, "pipe {} could have helped", i);
+                    prop_assert!(done >= shares.finish.micros() as f64 - slack, "pipe {} could have helped", i);
                 }
             }
             let room = pipes.iter().any(|p| p.rate > 0 && p.limit > u64::from(u32::MAX));
@@ -201,7 +203,7 @@ mod tests {
             prop_assume!(pipes.iter().any(|p| p.rate > 0 && p.limit == ALL));
             let alone = fill(size, &pipes);
             let with = fill(size, &[pipes, vec![more]].concat());
-            prop_assert!(with.finish <= alone.finish + 1);
+            prop_assert!(with.finish <= alone.finish + us(1));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, ops::Range};
 
-use crate::{MAX_PATHS, Micros, Parity, PathId, PathSet, Segment, SegmentState, Work, WorkKind};
+use crate::{MAX_PATHS, Parity, PathId, PathSet, Segment, SegmentState, Time, Work, WorkKind};
 
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
@@ -29,7 +29,7 @@ pub struct BlockMeta {
     /// that does not grow has nothing to send and is complete from the start.
     pub len: u32,
     /// When it stops being of use; `None` for never.
-    pub deadline: Option<Micros>,
+    pub deadline: Option<Time>,
     /// 0 (most important) to [`PRIORITIES`]` − 1`.
     pub priority: u8,
     /// Whether lost bytes are sent again.
@@ -37,7 +37,7 @@ pub struct BlockMeta {
     /// The channel it belongs to.
     pub channel: u16,
     /// When it was handed over.
-    pub submitted: Micros,
+    pub submitted: Time,
     /// What is lost to the receiver if only this block is missing, relative to other blocks; by default
     /// [`Self::usual_value`] of its priority.
     pub value: u16,
@@ -56,7 +56,7 @@ impl BlockMeta {
             priority: 0,
             reliable: true,
             channel: 0,
-            submitted: 0,
+            submitted: Time::EPOCH,
             value,
             needs: [None; 2],
         }
@@ -85,8 +85,8 @@ pub struct Block {
     /// Where the lost segments start. Losses lie scattered among thousands of segments of a large block,
     /// fresh bytes together; hence a set here and a mark above.
     lost_at: BTreeSet<u32>,
-    first_sent: Option<Micros>,
-    last_fresh_sent: Option<Micros>,
+    first_sent: Option<Time>,
+    last_fresh_sent: Option<Time>,
     /// Largest size of its symbols in bytes, if it is to have parity.
     largest_symbol: Option<u32>,
     /// Once its length is final.
@@ -179,12 +179,12 @@ impl Block {
     }
 
     /// When a byte of it was first sent or given to a path; `None` while all of it is fresh.
-    pub fn first_sent(&self) -> Option<Micros> {
+    pub fn first_sent(&self) -> Option<Time> {
         self.first_sent
     }
 
     /// When its last byte was sent for the first time; `None` while fresh bytes remain or may come.
-    pub fn fully_sent(&self) -> Option<Micros> {
+    pub fn fully_sent(&self) -> Option<Time> {
         if self.fresh == 0 && !self.is_growing() { self.last_fresh_sent } else { None }
     }
 
@@ -378,14 +378,14 @@ impl Block {
         }
     }
 
-    pub(crate) fn sent(&mut self, range: Range<u32>, path: PathId, now: Micros) {
+    pub(crate) fn sent(&mut self, range: Range<u32>, path: PathId, now: Time) {
         let had_fresh = self.fresh;
         self.update(range, |s| {
             if s.state != SegmentState::Acked {
                 s.state = SegmentState::Sent;
                 s.in_flight.insert(path);
                 s.sent_on.insert(path);
-                s.sent_at = now;
+                s.sent_at = Some(now);
             }
         });
         if self.fresh < had_fresh {
@@ -394,14 +394,14 @@ impl Block {
         }
     }
 
-    pub(crate) fn departed(&mut self, range: Range<u32>, kind: WorkKind, now: Micros) {
+    pub(crate) fn departed(&mut self, range: Range<u32>, kind: WorkKind, now: Time) {
         if kind == WorkKind::Fresh {
             self.last_fresh_sent = Some(now);
         }
         self.update(range, |s| {
             // What was taken back or has arrived in the meantime keeps its time.
             if s.state == SegmentState::Sent {
-                s.sent_at = now;
+                s.sent_at = Some(now);
             }
         });
     }
@@ -452,7 +452,7 @@ impl Block {
                 // first transmission that was itself taken back leaves the bytes fresh.
                 if s.sent_on.is_empty() && !s.was_lost {
                     s.state = SegmentState::Fresh;
-                    s.sent_at = 0;
+                    s.sent_at = None;
                 } else {
                     s.state = SegmentState::Lost;
                 }
@@ -466,6 +466,9 @@ impl Block {
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::at_us;
+
     use super::*;
 
     const A: PathId = PathId(0);
@@ -482,8 +485,8 @@ mod tests {
     /// A block of ten symbols of 100 bytes, of which the first six left on A in chunks of 60 bytes, the rest whole.
     fn sent_in_symbols(reliable: bool) -> Block {
         let mut block = with_symbols(995, reliable, Some(100));
-        (0..10).for_each(|at| block.sent(60 * at..60 * at + 60, A, 1));
-        block.sent(600..995, A, 1);
+        (0..10).for_each(|at| block.sent(60 * at..60 * at + 60, A, at_us(1)));
+        block.sent(600..995, A, at_us(1));
         block
     }
 
@@ -496,8 +499,8 @@ mod tests {
     #[test]
     fn a_byte_on_two_paths_is_lost_only_when_both_copies_are() {
         let mut block = block(100, true);
-        block.sent(0..100, A, 1);
-        block.sent(20..60, B, 2);
+        block.sent(0..100, A, at_us(1));
+        block.sent(20..60, B, at_us(2));
         assert_eq!(block.lost(0..100, A), 60);
         assert_eq!(block.next_lost(), Some(0..20));
         assert_eq!(block.in_flight_bytes(), 40);
@@ -509,10 +512,10 @@ mod tests {
     #[test]
     fn what_arrived_stays_arrived() {
         let mut block = block(100, true);
-        block.sent(0..100, A, 1);
+        block.sent(0..100, A, at_us(1));
         assert_eq!(block.lost(0..100, A), 100);
         assert_eq!(block.acked(10..30), 20, "late acknowledgement of what was thought lost");
-        block.sent(0..100, B, 2);
+        block.sent(0..100, B, at_us(2));
         block.lost(0..100, B);
         block.unsent(0..100, B);
         assert_eq!((block.acked_bytes(), block.lost_bytes()), (20, 80));
@@ -524,8 +527,8 @@ mod tests {
     fn taking_back_every_copy_leaves_fresh_bytes_whatever_the_order() {
         for order in [[A, B], [B, A]] {
             let mut block = block(100, false);
-            block.sent(0..100, A, 1);
-            block.sent(0..100, B, 2);
+            block.sent(0..100, A, at_us(1));
+            block.sent(0..100, B, at_us(2));
             for path in order {
                 block.unsent(0..100, path);
             }
@@ -537,10 +540,10 @@ mod tests {
     #[test]
     fn taking_back_a_repair_leaves_lost_bytes() {
         let mut block = block(100, true);
-        block.sent(0..100, A, 1);
+        block.sent(0..100, A, at_us(1));
         block.lost(0..100, A);
         for path in [A, B] {
-            block.sent(0..100, path, 2);
+            block.sent(0..100, path, at_us(2));
             block.unsent(0..100, path);
             assert_eq!(block.lost_bytes(), 100);
             assert_eq!(block.segments()[0].sent_on, A.into());
@@ -550,15 +553,15 @@ mod tests {
     #[test]
     fn a_path_that_is_gone_leaves_no_trace_but_that_bytes_were_lost() {
         let mut block = block(100, true);
-        block.sent(0..100, A, 1);
-        block.sent(0..50, B, 1);
+        block.sent(0..100, A, at_us(1));
+        block.sent(0..50, B, at_us(1));
         block.lost(0..100, A);
         block.forget_path(A);
         assert_eq!(
             block.segments().iter().map(|s| (s.sent_on, s.lost_on)).collect::<Vec<_>>(),
             [(B.into(), PathSet::EMPTY), (PathSet::EMPTY, PathSet::EMPTY)]
         );
-        block.sent(50..100, A, 2);
+        block.sent(50..100, A, at_us(2));
         block.unsent(50..100, A);
         assert_eq!((block.lost_bytes(), block.fresh_bytes()), (50, 0), "to be repaired, not new");
     }
@@ -567,12 +570,16 @@ mod tests {
     fn times_of_the_first_and_the_last_first_transmission() {
         let mut block = block(100, true);
         assert_eq!((block.first_sent(), block.fully_sent()), (None, None));
-        block.sent(0..60, A, 3);
-        assert_eq!((block.first_sent(), block.fully_sent()), (Some(3), None));
-        block.sent(60..100, A, 5);
+        block.sent(0..60, A, at_us(3));
+        assert_eq!((block.first_sent(), block.fully_sent()), (Some(at_us(3)), None));
+        block.sent(60..100, A, at_us(5));
         block.lost(0..10, A);
-        block.sent(0..10, B, 9);
-        assert_eq!((block.first_sent(), block.fully_sent()), (Some(3), Some(5)), "a repair changes neither");
+        block.sent(0..10, B, at_us(9));
+        assert_eq!(
+            (block.first_sent(), block.fully_sent()),
+            (Some(at_us(3)), Some(at_us(5))),
+            "a repair changes neither"
+        );
         block.unsent(60..100, A);
         assert_eq!(block.fully_sent(), None);
     }
@@ -580,14 +587,17 @@ mod tests {
     #[test]
     fn a_late_departure_moves_the_sending_times() {
         let mut block = block(100, true);
-        block.sent(0..50, A, 1);
-        block.sent(50..100, B, 2);
-        block.departed(0..50, WorkKind::Fresh, 7);
-        assert_eq!(block.fully_sent(), Some(7));
-        assert_eq!(block.segments().iter().map(|s| s.sent_at).collect::<Vec<_>>(), [7, 2]);
+        block.sent(0..50, A, at_us(1));
+        block.sent(50..100, B, at_us(2));
+        block.departed(0..50, WorkKind::Fresh, at_us(7));
+        assert_eq!(block.fully_sent(), Some(at_us(7)));
+        assert_eq!(
+            block.segments().iter().map(|s| s.sent_at).collect::<Vec<_>>(),
+            [Some(at_us(7)), Some(at_us(2))]
+        );
         block.unsent(50..100, B);
-        block.departed(50..100, WorkKind::Fresh, 9);
-        assert_eq!((block.segments()[1].sent_at, block.fully_sent()), (0, None), "taken back before");
+        block.departed(50..100, WorkKind::Fresh, at_us(9));
+        assert_eq!((block.segments()[1].sent_at, block.fully_sent()), (None, None), "taken back before");
     }
 
     #[test]
@@ -597,20 +607,20 @@ mod tests {
         assert!(!block.is_complete() && !block.is_spent() && block.next_work().is_none());
         block.grow(100);
         assert_eq!((block.fresh_bytes(), block.expected_bytes()), (100, 50));
-        block.sent(0..60, A, 1);
+        block.sent(0..60, A, at_us(1));
         block.grow(20);
         assert_eq!(block.next_fresh(), Some(60..120), "what was fresh and what came are one range");
-        block.sent(60..120, B, 2);
+        block.sent(60..120, B, at_us(2));
         block.acked(0..120);
         assert!(!block.is_complete() && !block.is_spent());
         assert_eq!((block.fully_sent(), block.expected_bytes()), (None, 30));
         block.grow(80);
         assert_eq!((block.next_fresh(), block.expected_bytes()), (Some(120..200), 0), "more than expected");
         block.finish();
-        block.sent(120..200, A, 3);
+        block.sent(120..200, A, at_us(3));
         block.acked(120..200);
         assert!(block.is_complete() && block.is_spent());
-        assert_eq!(block.fully_sent(), Some(3));
+        assert_eq!(block.fully_sent(), Some(at_us(3)));
     }
 
     #[test]

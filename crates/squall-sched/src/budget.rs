@@ -65,6 +65,7 @@ impl fmt::Display for Cap {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::at_us;
 
     use super::*;
     use crate::BlockQueue;
@@ -102,7 +103,7 @@ mod tests {
 
     impl Scheduler for Own {
         fn next(&mut self, _: &Context<'_>) -> Decision {
-            Decision::Idle { wake: Some(7) }
+            Decision::Idle { wake: Some(at_us(7)) }
         }
 
         fn profile(&self) -> Profile {
@@ -113,12 +114,12 @@ mod tests {
     #[test]
     fn a_capped_scheduler_decides_as_before() {
         let queue = BlockQueue::new();
-        let cx = Context { now: 0, queue: &queue, paths: &[] };
+        let cx = Context { now: at_us(0), queue: &queue, paths: &[] };
         for (own, expected) in [(None, 100), (Some(50), 50), (Some(500), 100)] {
             let mut capped = Capped::new(Box::new(Own(own)), 100);
             let expected = Profile { metered_cap: Some(expected), ..Own(own).profile() };
             assert_eq!(capped.profile(), expected);
-            assert_eq!(capped.next(&cx), Decision::Idle { wake: Some(7) });
+            assert_eq!(capped.next(&cx), Decision::Idle { wake: Some(at_us(7)) });
         }
     }
 

@@ -10,43 +10,46 @@
 //! pays for. Whether a block can arrive in time follows from comparing this with its own bytes and those of the blocks
 //! before it, whatever paths they take.
 
-use crate::{Micros, PathView};
+use crate::{PathView, Span, Time};
 
 /// Bytes that the usable paths can bring to the peer by `deadline`; unlimited without one.
 ///
 /// ```
-/// use squall_sched::{PathView, capacity};
+/// use squall_sched::{PathView, Span, Time, capacity};
 ///
 /// // 12 kB a 10 ms round trip = 1.2 kB/ms, 5 ms away; and 24 kB a 40 ms = 0.6 kB/ms, 20 ms away.
-/// let paths = [PathView::example(0, 10_000, 12_000), PathView::example(1, 40_000, 24_000)];
+/// let (near, far) = (Span::from_millis(10), Span::from_millis(40));
+/// let paths = [PathView::example(0, near, 12_000), PathView::example(1, far, 24_000)];
+/// let now = Time::from_micros(7_000);
+/// let due_in = |ms| Some(now + Span::from_millis(ms));
 /// // 100 ms ahead: 95 · 1.2 + 80 · 0.6 kB.
-/// assert_eq!(capacity::before(Some(107_000), 7_000, &paths), 114_000 + 48_000);
+/// assert_eq!(capacity::before(due_in(100), now, &paths), 114_000 + 48_000);
 /// // 15 ms ahead the second path is too far away.
-/// assert_eq!(capacity::before(Some(22_000), 7_000, &paths), 12_000);
-/// assert_eq!(capacity::before(Some(5_000), 7_000, &paths), 0);
+/// assert_eq!(capacity::before(due_in(15), now, &paths), 12_000);
+/// assert_eq!(capacity::before(Some(Time::EPOCH), now, &paths), 0);
 /// ```
-pub fn before(deadline: Option<Micros>, now: Micros, paths: &[PathView]) -> u64 {
+pub fn before(deadline: Option<Time>, now: Time, paths: &[PathView]) -> u64 {
     before_with(deadline, now, paths, |path| path.owd)
 }
 
 /// The same where a path takes `delay` beyond sending.
 pub fn before_with(
-    deadline: Option<Micros>,
-    now: Micros,
+    deadline: Option<Time>,
+    now: Time,
     paths: &[PathView],
-    delay: impl Fn(&PathView) -> Micros,
+    delay: impl Fn(&PathView) -> Span,
 ) -> u64 {
     let Some(deadline) = deadline else { return u64::MAX };
     let on_each = paths.iter().filter(|p| p.usable).map(|path| {
-        let time = deadline.saturating_sub(now + delay(path)).saturating_sub(time_for(path, path.waiting));
+        let time = deadline - now - delay(path) - time_for(path, path.waiting);
         on_path(path, time).min(path.affordable())
     });
     on_each.fold(0, u64::saturating_add)
 }
 
 /// Bytes of blocks that leave on a path within `time`.
-pub fn on_path(path: &PathView, time: Micros) -> u64 {
-    (u128::from(goodput(path)) * u128::from(time) / 8_000_000) as u64
+pub fn on_path(path: &PathView, time: Span) -> u64 {
+    (u128::from(goodput(path)) * u128::from(time.micros()) / 8_000_000) as u64
 }
 
 /// The share of a path's bandwidth that is left for blocks, in bits per second.
@@ -61,7 +64,8 @@ pub fn payload(path: &PathView, rate: u64) -> u64 {
 }
 
 /// How long a path takes to send `bytes` of blocks; for ever without bandwidth.
-pub fn time_for(path: &PathView, bytes: u64) -> Micros {
+pub fn time_for(path: &PathView, bytes: u64) -> Span {
     let time = (u128::from(bytes) * 8_000_000).checked_div(u128::from(goodput(path)));
-    time.map_or(Micros::MAX / 4, |time| time.min(u128::from(Micros::MAX / 4)) as Micros)
+    let forever = Span::MAX / 4;
+    time.map_or(forever, |time| Span::from_micros(u64::try_from(time).unwrap_or(u64::MAX)).min(forever))
 }

@@ -11,11 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{BlockId, BlockMeta, Micros};
+use crate::{BlockId, BlockMeta, Span, Time};
 
-/// Time after which a decoder shows pictures again, in microseconds: the distance of key pictures that live services require
+/// Time after which a decoder shows pictures again: the distance of key pictures that live services require
 /// (HLS Authoring Specification for Apple Devices §1.10), and a usual period of intra refresh.
-const REFRESH: Micros = 2_000_000;
+const REFRESH: Span = Span::from_millis(2_000);
 
 /// Most missing blocks that are remembered.
 const MISSING: usize = 4_096;
@@ -34,7 +34,7 @@ pub(crate) struct Dependencies {
     edges: BTreeSet<(BlockId, BlockId)>,
     held: BTreeSet<BlockId>,
     /// When the first missing block was handed over through which it is missing, once that is known.
-    missing: BTreeMap<BlockId, Option<Micros>>,
+    missing: BTreeMap<BlockId, Option<Time>>,
     /// By channel, the latest block that needs others and was no orphan when it began.
     sound: BTreeMap<u16, BlockId>,
 }
@@ -42,10 +42,10 @@ pub(crate) struct Dependencies {
 #[derive(Debug)]
 struct Open {
     needs: [Option<BlockId>; 2],
-    submitted: Micros,
+    submitted: Time,
     channel: u16,
     /// When the first missing block was handed over through which it is an orphan.
-    orphan: Option<Micros>,
+    orphan: Option<Time>,
 }
 
 impl Dependencies {
@@ -88,7 +88,7 @@ impl Dependencies {
 
     /// When the first missing block was handed over through which this one is missing or an orphan, if it is; `now` if
     /// that is not known.
-    fn broken_since(&mut self, id: BlockId, now: Micros) -> Option<Micros> {
+    fn broken_since(&mut self, id: BlockId, now: Time) -> Option<Time> {
         let orphan = self.open.get(&id).and_then(|open| open.orphan);
         orphan.or_else(|| self.missing.get_mut(&id).map(|since| *since.get_or_insert(now)))
     }
@@ -173,7 +173,7 @@ impl Dependencies {
         }
     }
 
-    fn remember(&mut self, id: BlockId, since: Option<Micros>) {
+    fn remember(&mut self, id: BlockId, since: Option<Time>) {
         self.missing.insert(id, since);
         let is_far = |oldest: BlockId| oldest.0.saturating_add(REACH) < id.0;
         while self.missing.len() > MISSING
@@ -185,13 +185,14 @@ impl Dependencies {
 }
 
 /// Whether what was handed over at `submitted` is of use whatever has been missing since that time.
-fn is_over(since: Micros, submitted: Micros) -> bool {
-    submitted >= since.saturating_add(REFRESH)
+fn is_over(since: Time, submitted: Time) -> bool {
+    submitted >= since + REFRESH
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
+    use squall_units::short::at_ms;
 
     use super::*;
 
@@ -210,7 +211,7 @@ mod tests {
     /// Adds a picture at a time in ms, on channel 0, that needs the one before.
     fn picture(dependencies: &mut Dependencies, id: u64, ms: u64) {
         let needs = [id.checked_sub(1).map(BlockId), None];
-        let submitted = 1_000 * ms;
+        let submitted = at_ms(ms);
         dependencies.add(&BlockMeta { needs, submitted, ..BlockMeta::new(BlockId(id), 1) });
     }
 
@@ -267,7 +268,7 @@ mod tests {
         // It ended before it was added, so the time is that of the first picture that needs it.
         dependencies.miss(BlockId(0));
         for id in 1..50 {
-            let (needs, submitted) = ([Some(BlockId(0)), None], 100_000 * id);
+            let (needs, submitted) = ([Some(BlockId(0)), None], at_ms(100 * id));
             dependencies.add(&BlockMeta { needs, submitted, ..BlockMeta::new(BlockId(id), 1) });
             assert_eq!(dependencies.is_orphan(BlockId(id)), id <= 20, "{id}");
         }

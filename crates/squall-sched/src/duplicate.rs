@@ -172,6 +172,9 @@ fn first_lost(queue: &BlockQueue, id: BlockId, range: &Range<u32>) -> Option<u32
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::{at_us, ms};
+
     use super::*;
     use crate::{BlockMeta, PathView};
 
@@ -189,8 +192,8 @@ mod tests {
 
     /// Reports an event while all three paths are open.
     fn report(duplicates: &mut Duplicates, event: &SchedEvent, queue: &BlockQueue) {
-        let paths = [A, B, C].map(|id| PathView::example(id.0, 10_000, 10_000));
-        duplicates.on_event(event, &Context { now: 0, queue, paths: &paths });
+        let paths = [A, B, C].map(|id| PathView::example(id.0, ms(10), 10_000));
+        duplicates.on_event(event, &Context { now: at_us(0), queue, paths: &paths });
     }
 
     fn found(work: Option<Work>) -> Option<(u64, Range<u32>)> {
@@ -204,13 +207,13 @@ mod tests {
     fn the_oldest_comes_first_and_each_path_has_its_own_place() {
         let mut queue = queue(&[100, 100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 0..60, A, 1);
-        queue.mark_sent(BlockId(0), 60..100, B, 1);
-        queue.mark_sent(BlockId(1), 0..50, A, 1);
+        queue.mark_sent(BlockId(0), 0..60, A, at_us(1));
+        queue.mark_sent(BlockId(0), 60..100, B, at_us(1));
+        queue.mark_sent(BlockId(1), 0..50, A, at_us(1));
         let mut next = |queue: &BlockQueue, path| found(duplicates.next(queue, path, |_, _| true));
         assert_eq!(next(&queue, B), Some((0, 0..60)));
         assert_eq!(next(&queue, A), Some((0, 60..100)));
-        queue.mark_sent(BlockId(0), 0..60, B, 2);
+        queue.mark_sent(BlockId(0), 0..60, B, at_us(2));
         assert_eq!(next(&queue, B), Some((1, 0..50)));
         queue.mark_acked(BlockId(1), 0..50);
         assert_eq!(next(&queue, B), None, "the rest is fresh");
@@ -221,8 +224,8 @@ mod tests {
     fn what_is_not_wanted_is_passed_for_good() {
         let mut queue = queue(&[100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 0..60, A, 1);
-        queue.mark_sent(BlockId(0), 60..100, A, 1);
+        queue.mark_sent(BlockId(0), 0..60, A, at_us(1));
+        queue.mark_sent(BlockId(0), 60..100, A, at_us(1));
         assert_eq!(found(duplicates.next(&queue, B, |_, s| s.start >= 60)), Some((0, 60..100)));
         assert_eq!(found(duplicates.next(&queue, B, |_, _| true)), Some((0, 60..100)));
     }
@@ -231,11 +234,11 @@ mod tests {
     fn a_path_that_joins_can_skip_what_was_sent_before() {
         let mut queue = queue(&[100, 100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 0..100, A, 1);
-        queue.mark_sent(BlockId(1), 0..50, A, 1);
+        queue.mark_sent(BlockId(0), 0..100, A, at_us(1));
+        queue.mark_sent(BlockId(1), 0..50, A, at_us(1));
         duplicates.skip(&queue, B);
         assert_eq!(duplicates.next(&queue, B, |_, _| true), None);
-        queue.mark_sent(BlockId(1), 50..100, A, 2);
+        queue.mark_sent(BlockId(1), 50..100, A, at_us(2));
         assert_eq!(found(duplicates.next(&queue, B, |_, _| true)), Some((1, 50..100)));
         duplicates.skip(&queue, B);
         assert_eq!(duplicates.next(&queue, B, |_, _| true), None, "nothing fresh: all of it is passed");
@@ -245,12 +248,12 @@ mod tests {
     fn what_comes_back_is_found_again() {
         let mut queue = queue(&[100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 0..100, A, 1);
+        queue.mark_sent(BlockId(0), 0..100, A, at_us(1));
         duplicates.skip(&queue, B);
         queue.mark_lost(BlockId(0), 20..40, A);
         let lost = SchedEvent::Lost { block: BlockId(0), range: 20..40, path: A };
         report(&mut duplicates, &lost, &queue);
-        queue.mark_sent(BlockId(0), 20..40, A, 2);
+        queue.mark_sent(BlockId(0), 20..40, A, at_us(2));
         assert_eq!(found(duplicates.next(&queue, B, |_, _| true)), Some((0, 20..40)));
     }
 
@@ -258,8 +261,8 @@ mod tests {
     fn a_loss_with_a_copy_left_changes_nothing() {
         let mut queue = queue(&[100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 0..100, A, 1);
-        queue.mark_sent(BlockId(0), 0..100, B, 1);
+        queue.mark_sent(BlockId(0), 0..100, A, at_us(1));
+        queue.mark_sent(BlockId(0), 0..100, B, at_us(1));
         duplicates.skip(&queue, C);
         queue.mark_lost(BlockId(0), 0..100, A);
         report(&mut duplicates, &SchedEvent::Lost { block: BlockId(0), range: 0..100, path: A }, &queue);
@@ -270,20 +273,20 @@ mod tests {
     fn what_is_in_flight_behind_fresh_bytes_is_found_and_they_are_not_passed() {
         let mut queue = queue(&[100, 100, 100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 0..40, A, 1);
-        queue.mark_sent(BlockId(2), 0..100, A, 1);
+        queue.mark_sent(BlockId(0), 0..40, A, at_us(1));
+        queue.mark_sent(BlockId(2), 0..100, A, at_us(1));
         let next = |duplicates: &mut Duplicates, queue: &BlockQueue| {
             found(duplicates.next(queue, B, |_, segment| segment.sent_on == A.into()))
         };
         for (block, range) in [(0, 0..40), (2, 0..100)] {
             assert_eq!(next(&mut duplicates, &queue), Some((block, range.clone())));
-            queue.mark_sent(BlockId(block), range, B, 2);
+            queue.mark_sent(BlockId(block), range, B, at_us(2));
         }
         assert_eq!(next(&mut duplicates, &queue), None);
         for (block, range) in [(1, 0..70), (0, 40..100), (1, 70..100)] {
-            queue.mark_sent(BlockId(block), range.clone(), A, 3);
+            queue.mark_sent(BlockId(block), range.clone(), A, at_us(3));
             assert_eq!(next(&mut duplicates, &queue), Some((block, range.clone())));
-            queue.mark_sent(BlockId(block), range, B, 3);
+            queue.mark_sent(BlockId(block), range, B, at_us(3));
         }
         assert_eq!(next(&mut duplicates, &queue), None);
         assert!(duplicates.places[1].offsets.is_empty(), "all is passed: {duplicates:?}");
@@ -293,13 +296,13 @@ mod tests {
     fn a_path_id_that_is_used_again_starts_from_nothing() {
         let mut queue = queue(&[100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 0..100, A, 1);
-        queue.mark_sent(BlockId(0), 0..100, B, 1);
+        queue.mark_sent(BlockId(0), 0..100, A, at_us(1));
+        queue.mark_sent(BlockId(0), 0..100, B, at_us(1));
         assert_eq!(duplicates.next(&queue, B, |_, _| true), None);
         queue.mark_lost(BlockId(0), 0..100, B);
         queue.forget_path(B);
-        let paths = [PathView::example(0, 10_000, 10_000)];
-        let cx = Context { now: 0, queue: &queue, paths: &paths };
+        let paths = [PathView::example(0, ms(10), 10_000)];
+        let cx = Context { now: at_us(0), queue: &queue, paths: &paths };
         duplicates.on_event(&SchedEvent::PathChanged(B), &cx);
         assert_eq!(found(duplicates.next(&queue, B, |_, _| true)), Some((0, 0..100)));
     }
@@ -308,7 +311,7 @@ mod tests {
     fn nothing_is_kept_of_blocks_that_have_ended() {
         let mut queue = queue(&[100, 100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(1), 0..50, A, 1);
+        queue.mark_sent(BlockId(1), 0..50, A, at_us(1));
         assert!(duplicates.next(&queue, B, |_, _| true).is_some());
         queue.remove(BlockId(1));
         report(&mut duplicates, &SchedEvent::Done { block: BlockId(1), delivered: false }, &queue);
@@ -320,13 +323,13 @@ mod tests {
     fn a_reinjection_takes_what_the_dead_path_holds_behind_fresh_bytes_too() {
         let mut queue = queue(&[100, 100, 100], true);
         let mut duplicates = Duplicates::default();
-        queue.mark_sent(BlockId(0), 20..40, A, 1);
-        queue.mark_sent(BlockId(1), 0..100, B, 1);
-        queue.mark_sent(BlockId(2), 50..100, A, 1);
+        queue.mark_sent(BlockId(0), 20..40, A, at_us(1));
+        queue.mark_sent(BlockId(1), 0..100, B, at_us(1));
+        queue.mark_sent(BlockId(2), 50..100, A, at_us(1));
         let mut next =
             |queue: &BlockQueue| found(duplicates.reinjection(queue, B.into(), B, |b| b.meta().id.0 != 1));
         assert_eq!(next(&queue), Some((0, 20..40)));
-        queue.mark_sent(BlockId(0), 20..40, B, 2);
+        queue.mark_sent(BlockId(0), 20..40, B, at_us(2));
         assert_eq!(next(&queue), Some((2, 50..100)));
         queue.mark_acked(BlockId(2), 50..100);
         assert_eq!(next(&queue), None);
@@ -335,7 +338,7 @@ mod tests {
     #[test]
     fn a_reinjection_leaves_out_blocks_that_are_not_wanted() {
         let mut queue = queue(&[100], false);
-        queue.mark_sent(BlockId(0), 0..100, A, 1);
+        queue.mark_sent(BlockId(0), 0..100, A, at_us(1));
         let mut duplicates = Duplicates::default();
         assert_eq!(duplicates.reinjection(&queue, B.into(), B, |b| b.meta().reliable), None);
     }

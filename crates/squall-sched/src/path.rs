@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Range};
 
-use crate::Micros;
+use crate::Span;
 
 /// A path of the session: a small number, below [`MAX_PATHS`](crate::MAX_PATHS), that stays the same
 /// while the path exists and is given to another path only after it is gone.
@@ -58,28 +58,28 @@ pub struct PathView {
     /// Whether new data may be put on it now.
     pub usable: bool,
     /// Smoothed round-trip time.
-    pub srtt: Micros,
+    pub srtt: Span,
     /// Latest round-trip time; the smoothed one before the first sample.
-    pub latest_rtt: Micros,
+    pub latest_rtt: Span,
     /// Mean deviation of the round-trip time (RFC 9002 §5.3).
-    pub rtt_dev: Micros,
+    pub rtt_dev: Span,
     /// One-way delay to the peer. Differences between paths are exact (the clock offset is common to
     /// all of them); the level rests on half the smallest round-trip time.
-    pub owd: Micros,
+    pub owd: Span,
     /// What was measured of that last, without what has been put in flight since.
-    pub delay: Micros,
+    pub delay: Span,
     /// The least time that an acknowledgement takes: half the smallest round-trip time.
-    pub back: Micros,
+    pub back: Span,
     /// How much later than expected data arrives: 95 of 100 of the latest predictions were exceeded by less.
-    pub late: Micros,
+    pub late: Span,
     /// For how long proof of delivery has been due; 0 while acknowledgements come when they should.
-    pub overdue: Micros,
+    pub overdue: Span,
     /// Share of packets lost over the last seconds.
     pub loss: f64,
     /// Congestion window in bytes.
     pub window: u64,
     /// For how long the window stays full, if it is: until the oldest packet in flight should be acknowledged.
-    pub opens_in: Micros,
+    pub opens_in: Span,
     /// Bytes in flight, including what is assigned to the path and waits for its pacer.
     pub in_flight: u64,
     /// Of these, bytes that have not left yet, because the path is paced.
@@ -101,10 +101,10 @@ pub struct PathView {
     pub is_unmeasured: bool,
     /// Queue of the session's own packets that stands on the path: how much longer the quickest packet of the last round trip
     /// took than one without a queue. `None` if the controller does not distinguish a queue from the delay of the path itself.
-    pub queue: Option<Micros>,
-    /// Time for which the path has held packets, in microseconds, if they are going to arrive together: what is in flight arrives by
+    pub queue: Option<Span>,
+    /// Time for which the path has held packets, if they are going to arrive together: what is in flight arrives by
     /// so much sooner than `rate` says.
-    pub held: Micros,
+    pub held: Span,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,
     /// Whether bytes on this path cost money.
@@ -123,10 +123,10 @@ impl PathView {
     /// When a packet arrives, from now on, that leaves behind what is in flight and `bytes` more, as soon as the window has
     /// room. What is in flight needs its time at the rate of the path, of which half a round trip is the way back of its
     /// acknowledgements, and what the path has held needs none.
-    pub fn arrives_in(&self, bytes: u64) -> Micros {
+    pub fn arrives_in(&self, bytes: u64) -> Span {
         let queued = 8_000_000 * (self.in_flight + bytes + u64::from(self.chunk + self.overhead));
-        let drained = queued.checked_div(self.rate).unwrap_or(0).saturating_sub(self.back + self.held);
-        (self.opens_in + self.delay).max(drained)
+        let drained = Span::from_micros(queued.checked_div(self.rate).unwrap_or(0));
+        (self.opens_in + self.delay).max(drained - (self.back + self.held))
     }
 
     /// Payload bytes of blocks that the budget pays for; without a budget there is no bound.
@@ -182,7 +182,7 @@ impl PathView {
     }
 
     /// A usable, idle path with the given smoothed RTT and window: the start for tests and examples.
-    pub fn example(id: u8, srtt: Micros, window: u64) -> Self {
+    pub fn example(id: u8, srtt: Span, window: u64) -> Self {
         Self {
             id: PathId(id),
             state: PathState::Active,
@@ -193,35 +193,38 @@ impl PathView {
             owd: srtt / 2,
             delay: srtt / 2,
             back: srtt / 2,
-            late: 0,
-            overdue: 0,
+            late: Span::ZERO,
+            overdue: Span::ZERO,
             loss: 0.0,
             window,
             in_flight: 0,
             waiting: 0,
             chunk: 1200,
             overhead: 0,
-            bandwidth: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),
-            rate: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),
+            bandwidth: window.saturating_mul(8_000_000).checked_div(srtt.micros()).unwrap_or(0),
+            rate: window.saturating_mul(8_000_000).checked_div(srtt.micros()).unwrap_or(0),
             factor: 1.0,
             metered: false,
             budget: None,
-            opens_in: 0,
+            opens_in: Span::ZERO,
             rate_grows: false,
             is_unmeasured: false,
             queue: None,
-            held: 0,
+            held: Span::ZERO,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::{ms, us};
+
     use super::*;
 
     #[test]
     fn room_is_what_window_budget_and_state_leave() {
-        let mut path = PathView::example(0, 10_000, 5000);
+        let mut path = PathView::example(0, ms(10), 5000);
         assert_eq!(path.room(), 5000);
         path.in_flight = 3900;
         assert_eq!((path.room(), path.has_room()), (1100, false));
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_budget_pays_for_whole_packets_with_their_headers() {
-        let mut path = PathView { overhead: 40, ..PathView::example(0, 10_000, 5000) };
+        let mut path = PathView { overhead: 40, ..PathView::example(0, ms(10), 5000) };
         assert_eq!((path.affordable(), path.is_open()), (u64::MAX, true));
         for (budget, packets) in [(0, 0), (1199, 0), (1200, 1), (2439, 1), (2440, 2), (12_400, 10)] {
             path.budget = Some(budget);
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_range_is_clipped_to_whole_packets() {
-        let mut path = PathView::example(0, 10_000, 3 * 1240 + 1239);
+        let mut path = PathView::example(0, ms(10), 3 * 1240 + 1239);
         path.overhead = 40;
         assert_eq!(path.clip(&(100..10_000)), 100..3700);
         assert_eq!(path.clip(&(100..200)), 100..200);
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn symbols_of_parity_take_a_packet_each() {
-        let mut path = PathView { overhead: 40, ..PathView::example(0, 10_000, 3 * 1240 + 1239) };
+        let mut path = PathView { overhead: 40, ..PathView::example(0, ms(10), 3 * 1240 + 1239) };
         assert_eq!(path.clip_parity(&(2..10)), 2..5);
         assert_eq!(path.clip_parity(&(2..4)), 2..4);
         assert_eq!(path.cost_parity(3, 1000), 3120);
@@ -274,24 +277,24 @@ mod tests {
     #[test]
     fn a_packet_arrives_behind_what_is_in_flight() {
         // 1200 and 800 bytes are a packet, 2 ms at 8 Mbps. Half a round trip is 10 ms.
-        let mut path = PathView { overhead: 800, rate: 8_000_000, ..PathView::example(0, 20_000, 100_000) };
-        path.delay = 11_000;
-        assert_eq!(path.arrives_in(0), 11_000, "what was measured is the least");
+        let mut path = PathView { overhead: 800, rate: 8_000_000, ..PathView::example(0, ms(20), 100_000) };
+        path.delay = ms(11);
+        assert_eq!(path.arrives_in(0), ms(11), "what was measured is the least");
         path.in_flight = 19_000;
-        assert_eq!((path.arrives_in(0), path.arrives_in(1)), (11_000, 11_001));
+        assert_eq!((path.arrives_in(0), path.arrives_in(1)), (ms(11), us(11_001)));
         path.in_flight = 28_000;
-        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (20_000, 25_000));
-        path.opens_in = 12_000;
-        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (23_000, 25_000), "it waits for the window");
-        path.opens_in = 0;
+        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (ms(20), ms(25)));
+        path.opens_in = ms(12);
+        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (ms(23), ms(25)), "it waits for the window");
+        path.opens_in = Span::ZERO;
         path.rate = 0;
-        assert_eq!(path.arrives_in(5_000), 11_000, "the rate is unknown");
+        assert_eq!(path.arrives_in(5_000), ms(11), "the rate is unknown");
     }
 
     #[test]
     fn the_example_path_has_the_bandwidth_of_its_window() {
-        assert_eq!(PathView::example(0, 10_000, 12_500).bandwidth, 10_000_000);
-        assert_eq!(PathView::example(0, 0, 1).bandwidth, 0);
-        assert!(PathView::example(0, 1, u64::MAX).has_room());
+        assert_eq!(PathView::example(0, ms(10), 12_500).bandwidth, 10_000_000);
+        assert_eq!(PathView::example(0, Span::ZERO, 1).bandwidth, 0);
+        assert!(PathView::example(0, us(1), u64::MAX).has_room());
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    Block, BlockId, BlockMeta, Micros, Parity, ParityFate, PathId, StreamScheduler,
-    dependencies::Dependencies, streams::Streams, usual::UsualSizes,
+    Block, BlockId, BlockMeta, Parity, ParityFate, PathId, StreamScheduler, Time, dependencies::Dependencies,
+    streams::Streams, usual::UsualSizes,
 };
 
 /// Why a range is sent.
@@ -48,10 +48,10 @@ pub struct Work {
 }
 
 /// Earliest deadline first; among equals, and among those without a deadline, the older first.
-type Due = (Micros, BlockId);
+type Due = (Time, BlockId);
 
 fn due(meta: &BlockMeta) -> Due {
-    (meta.deadline.unwrap_or(Micros::MAX), meta.id)
+    (meta.deadline.unwrap_or(Time::MAX), meta.id)
 }
 
 /// Most blocks that were taken out with bytes in flight and whose fate is awaited; the oldest count as missing.
@@ -354,12 +354,12 @@ impl BlockQueue {
 
     /// Notes that a copy of the range leaves, or is committed to leave, on `path`. A path has at most one
     /// copy of a byte in flight: a second one on the same path shares the fate of the first.
-    pub fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
+    pub fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Time) {
         self.change(id, |block| block.sent(range, path, now));
     }
 
     /// Notes that a committed range has left only now, held up by pacing: its sending times change.
-    pub fn mark_departed(&mut self, id: BlockId, range: Range<u32>, kind: WorkKind, now: Micros) {
+    pub fn mark_departed(&mut self, id: BlockId, range: Range<u32>, kind: WorkKind, now: Time) {
         if let Some(block) = self.blocks.get_mut(&id) {
             block.departed(range, kind, now);
         }

@@ -236,8 +236,11 @@ impl fmt::Debug for Registry {
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::at_us;
+
     use super::*;
-    use crate::{Context, Decision};
+    use crate::{Context, Decision, Time};
 
     fn error(description: &str) -> String {
         Registry::standard().build(description).err().expect("is refused").to_string()
@@ -303,7 +306,7 @@ mod tests {
 
     impl Scheduler for WakeAt {
         fn next(&mut self, _: &Context<'_>) -> Decision {
-            Decision::Idle { wake: Some(self.0) }
+            Decision::Idle { wake: Some(at_us(self.0)) }
         }
     }
 
@@ -315,10 +318,10 @@ mod tests {
         signal: false,
     };
 
-    fn wake(registry: &Registry, description: &str) -> Option<u64> {
+    fn wake(registry: &Registry, description: &str) -> Option<Time> {
         let queue = crate::BlockQueue::new();
         let mut scheduler = registry.build(description).expect("is registered");
-        match scheduler.next(&Context { now: 0, queue: &queue, paths: &[] }) {
+        match scheduler.next(&Context { now: Time::EPOCH, queue: &queue, paths: &[] }) {
             Decision::Idle { wake } => wake,
             other => panic!("{other:?}"),
         }
@@ -330,8 +333,8 @@ mod tests {
         let before = registry.entries().count();
         registry.register(OUTSIDER, |options| Ok(Box::new(WakeAt(options.take("at", 5)?))));
         assert_eq!(registry.entries().count(), before + 1);
-        assert_eq!(wake(&registry, "wake-at"), Some(5));
-        assert_eq!(wake(&registry, "wake-at(at=9)"), Some(9));
+        assert_eq!(wake(&registry, "wake-at"), Some(at_us(5)));
+        assert_eq!(wake(&registry, "wake-at(at=9)"), Some(at_us(9)));
         assert!(format!("{registry:?}").contains("wake-at"));
     }
 
@@ -341,6 +344,6 @@ mod tests {
         let before = registry.entries().count();
         registry.register(Entry { name: "minrtt", ..OUTSIDER }, |_| Ok(Box::new(WakeAt(1))));
         assert_eq!(registry.entries().count(), before);
-        assert_eq!(wake(&registry, "minrtt"), Some(1));
+        assert_eq!(wake(&registry, "minrtt"), Some(at_us(1)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{BlockId, BlockQueue, Micros, ParityFate, PathId, PathView, Sharing, Work, WorkKind};
+use crate::{BlockId, BlockQueue, ParityFate, PathId, PathView, Sharing, Time, Work, WorkKind};
 
 /// Decides which bytes go on which path.
 ///
@@ -76,7 +76,7 @@ impl Default for Profile {
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The time.
-    pub now: Micros,
+    pub now: Time,
     /// Every unfinished block.
     pub queue: &'a BlockQueue,
     /// Every open path, by ascending id.
@@ -113,7 +113,7 @@ pub enum Decision {
     /// Nothing to send now.
     Idle {
         /// Call again at this time, if nothing happens before.
-        wake: Option<Micros>,
+        wake: Option<Time>,
     },
 }
 
@@ -145,9 +145,9 @@ pub struct Assignment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// When the last byte of the range arrives.
-    pub arrives: Micros,
+    pub arrives: Time,
     /// When the block should be complete.
-    pub due: Micros,
+    pub due: Time,
 }
 
 impl Assignment {
@@ -157,7 +157,7 @@ impl Assignment {
     }
 
     /// The same, with the numbers behind the reason.
-    pub fn expected(mut self, arrives: Micros, due: Micros) -> Self {
+    pub fn expected(mut self, arrives: Time, due: Time) -> Self {
         self.forecast = Some(Forecast { arrives, due });
         self
     }
@@ -253,6 +253,9 @@ impl SchedEvent {
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::us;
+
     use super::*;
 
     #[test]
@@ -265,10 +268,10 @@ mod tests {
 
     #[test]
     fn paths_are_found_by_id_and_by_rtt() {
-        let paths = [PathView::example(2, 30, 10_000), PathView::example(5, 20, 10_000)];
+        let paths = [PathView::example(2, us(30), 10_000), PathView::example(5, us(20), 10_000)];
         let queue = BlockQueue::new();
-        let cx = Context { now: 0, queue: &queue, paths: &paths };
-        assert_eq!(cx.path(PathId(5)).map(|p| p.srtt), Some(20));
+        let cx = Context { now: Time::EPOCH, queue: &queue, paths: &paths };
+        assert_eq!(cx.path(PathId(5)).map(|p| p.srtt), Some(us(20)));
         assert!(cx.path(PathId(0)).is_none());
         assert_eq!(cx.fastest_with_room().map(|p| p.id), Some(PathId(5)));
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Micros, PathSet};
+use crate::{PathSet, Time};
 
 /// Where a range of bytes stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub struct Segment {
     pub lost_on: PathSet,
     /// Whether a copy was lost, on a path that may be gone by now.
     pub was_lost: bool,
-    /// When it was last sent or given to a path; 0 while fresh.
-    pub sent_at: Micros,
+    /// When it was last sent or given to a path; `None` while fresh.
+    pub sent_at: Option<Time>,
 }
 
 impl Segment {
@@ -49,7 +49,7 @@ impl Segment {
             sent_on: PathSet::EMPTY,
             lost_on: PathSet::EMPTY,
             was_lost: false,
-            sent_at: 0,
+            sent_at: None,
         }
     }
 

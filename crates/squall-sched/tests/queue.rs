@@ -7,8 +7,9 @@ use std::{
 
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{
-    Block, BlockId, BlockMeta, BlockQueue, Micros, ParityFate, PathId, PathSet, SegmentState, WorkKind,
+    Block, BlockId, BlockMeta, BlockQueue, ParityFate, PathId, PathSet, SegmentState, Time, WorkKind,
 };
+use squall_units::short::at_us;
 
 const PATHS: u8 = 4;
 const BLOCKS: u64 = 4;
@@ -46,7 +47,7 @@ struct Byte {
     in_flight: PathSet,
     sent_on: PathSet,
     lost_on: PathSet,
-    sent_at: Micros,
+    sent_at: Option<Time>,
 }
 
 impl Byte {
@@ -62,15 +63,15 @@ impl Byte {
         }
     }
 
-    fn apply(&mut self, op: &Op, path: PathId, now: Micros) {
+    fn apply(&mut self, op: &Op, path: PathId, now: Time) {
         let flying = self.in_flight.contains(path);
         match op {
             Op::Sent if !self.acked => {
                 self.in_flight.insert(path);
                 self.sent_on.insert(path);
-                self.sent_at = now;
+                self.sent_at = Some(now);
             }
-            Op::Departed if self.state() == SegmentState::Sent => self.sent_at = now,
+            Op::Departed if self.state() == SegmentState::Sent => self.sent_at = Some(now),
             Op::Acked => {
                 self.acked = true;
                 self.in_flight = PathSet::EMPTY;
@@ -85,7 +86,7 @@ impl Byte {
                     self.sent_on.remove(path);
                 }
                 if self.sent_on.is_empty() {
-                    self.sent_at = 0;
+                    self.sent_at = None;
                 }
             }
             _ => {}
@@ -101,7 +102,7 @@ struct Model {
 
 impl Model {
     /// Returns how many bytes entered the state that the operation reports on.
-    fn apply(&mut self, step: &Step, now: Micros) -> u32 {
+    fn apply(&mut self, step: &Step, now: Time) -> u32 {
         if matches!(step.op, Op::Remove) {
             self.blocks.remove(&step.block);
             self.growing.remove(&step.block);
@@ -149,7 +150,7 @@ impl Model {
     }
 }
 
-fn apply(queue: &mut BlockQueue, step: &Step, now: Micros) -> u32 {
+fn apply(queue: &mut BlockQueue, step: &Step, now: Time) -> u32 {
     let Step { op, block, range, path } = step.clone();
     match op {
         Op::Sent => queue.mark_sent(block, range, path, now),
@@ -165,8 +166,8 @@ fn apply(queue: &mut BlockQueue, step: &Step, now: Micros) -> u32 {
 }
 
 /// Deadlines repeat, run against the order of the ids, and one in four blocks has none.
-fn deadline(id: u64) -> Option<Micros> {
-    (id % 4 != 2).then_some(10 - id / 2)
+fn deadline(id: u64) -> Option<Time> {
+    (id % 4 != 2).then_some(at_us(10 - id / 2))
 }
 
 fn meta(id: u64, len: u32, reliable: bool) -> BlockMeta {
@@ -245,7 +246,7 @@ fn check(queue: &BlockQueue, model: &Model) {
         };
         let blocks = model.blocks.iter().filter(|(_, (r, _))| reliable.is_none_or(|wanted| wanted == *r));
         let working = blocks.filter(|(_, (r, bytes))| has_work(*r, bytes)).map(|(id, _)| *id);
-        let mut due: Vec<_> = working.map(|id| (deadline(id.0).unwrap_or(Micros::MAX), id)).collect();
+        let mut due: Vec<_> = working.map(|id| (deadline(id.0).unwrap_or(Time::MAX), id)).collect();
         due.sort_unstable();
         due.into_iter().map(|(_, id)| id).collect::<Vec<_>>()
     };
@@ -331,8 +332,8 @@ proptest! {
         }
         check(&queue, &model);
         for (now, step) in (1..).zip(&steps) {
-            let reported = apply(&mut queue, step, now);
-            let expected = model.apply(step, now);
+            let reported = apply(&mut queue, step, at_us(now));
+            let expected = model.apply(step, at_us(now));
             if matches!(step.op, Op::Acked | Op::Lost) {
                 prop_assert_eq!(reported, expected, "{:?}", step);
             }
@@ -355,7 +356,7 @@ proptest! {
             // Once the drawn fates are used up, everything arrives.
             let (arrives, chunk, path) = fates.next().unwrap_or((true, LONGEST, 0));
             let range = work.range.start..work.range.end.min(work.range.start + chunk);
-            queue.mark_sent(BlockId(0), range.clone(), PathId(path), 1);
+            queue.mark_sent(BlockId(0), range.clone(), PathId(path), at_us(1));
             let news = if arrives {
                 queue.mark_acked(BlockId(0), range.clone())
             } else {
@@ -388,15 +389,15 @@ fn blocks_are_orphans_once_one_that_they_need_is_missing() {
     let (first, path, other) = (BlockId(0), PathId(0), PathId(1));
     let mut queue = chain(3);
     assert_eq!(queue.dependants(first).map(|block| block.meta().id.0).collect::<Vec<_>>(), [1]);
-    queue.mark_sent(first, 0..60, path, 1);
+    queue.mark_sent(first, 0..60, path, at_us(1));
     queue.remove(first);
     assert_eq!(orphans(&queue), [1, 2], "a part of it never left");
     assert!(!queue.is_orphan(BlockId(9)));
 
     // All of it is in flight, a part twice.
     let mut queue = chain(3);
-    queue.mark_sent(first, 0..100, path, 1);
-    queue.mark_sent(first, 0..50, other, 1);
+    queue.mark_sent(first, 0..100, path, at_us(1));
+    queue.mark_sent(first, 0..50, other, at_us(1));
     queue.remove(first);
     queue.mark_lost(first, 0..50, path);
     assert_eq!(orphans(&queue), [], "the other copy may arrive");
@@ -406,7 +407,7 @@ fn blocks_are_orphans_once_one_that_they_need_is_missing() {
     assert_eq!(orphans(&queue), [1, 2]);
 
     let mut queue = chain(3);
-    queue.mark_sent(first, 0..100, path, 1);
+    queue.mark_sent(first, 0..100, path, at_us(1));
     queue.remove(first);
     queue.mark_acked(first, 0..100);
     queue.mark_lost(first, 0..100, path);
@@ -431,7 +432,7 @@ fn only_the_latest_blocks_are_waited_for_that_were_taken_out_in_flight() {
         queue.insert(BlockMeta { needs, ..BlockMeta::new(BlockId(count + id), 100) });
     }
     for id in (0..count).map(BlockId) {
-        queue.mark_sent(id, 0..100, PathId(0), 1);
+        queue.mark_sent(id, 0..100, PathId(0), at_us(1));
         queue.remove(id);
     }
     let missing = orphans(&queue);

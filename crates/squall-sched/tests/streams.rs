@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use squall_sched::{BlockId, BlockMeta, BlockQueue, PathId, StreamScheduler, Work};
+use squall_units::short::at_ms;
 
 /// Payload of a packet.
 const PACKET: u32 = 1200;
@@ -17,7 +18,7 @@ fn send(queue: &mut BlockQueue, packet: u32) -> Option<(u16, u32)> {
     let Work { block, mut range, .. } = queue.next_fresh()?;
     range.end = range.end.min(range.start + packet);
     let channel = queue.get(block)?.meta().channel;
-    queue.mark_sent(block, range.clone(), PathId(0), 0);
+    queue.mark_sent(block, range.clone(), PathId(0), at_ms(0));
     Some((channel, range.end - range.start))
 }
 
@@ -48,7 +49,7 @@ fn repairs_go_first_and_cost_no_turn() {
     queue.mark_lost(BlockId(0), 0..PACKET, PathId(0));
     let repair = queue.next_in_line().expect("there is one");
     assert_eq!((repair.block, repair.range.clone()), (BlockId(0), 0..PACKET));
-    queue.mark_sent(repair.block, repair.range, PathId(0), 0);
+    queue.mark_sent(repair.block, repair.range, PathId(0), at_ms(0));
     assert_eq!(queue.next_in_line().map(|work| work.block), Some(BlockId(1)), "whose turn it was");
 }
 
@@ -137,7 +138,7 @@ proptest! {
             let channel = queue.get(work.block).expect("is there").meta().channel;
             prop_assert!(last.get(&channel).is_none_or(|before| *before <= work.block));
             last.insert(channel, work.block);
-            queue.mark_sent(work.block, work.range.clone(), PathId(0), 0);
+            queue.mark_sent(work.block, work.range.clone(), PathId(0), at_ms(0));
             if back.next() == Some(true) {
                 queue.mark_unsent(work.block, work.range, PathId(0));
             }
@@ -155,7 +156,7 @@ proptest! {
         for (id, (_, len)) in (0..).zip(&blocks) {
             let work = queue.next_fresh().expect("is waiting");
             prop_assert_eq!((work.block, work.range.clone()), (BlockId(id), 0..*len));
-            queue.mark_sent(work.block, work.range, PathId(0), 0);
+            queue.mark_sent(work.block, work.range, PathId(0), at_ms(0));
         }
     }
 }

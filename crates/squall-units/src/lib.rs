@@ -8,6 +8,7 @@
 
 pub mod format;
 mod role;
+pub mod short;
 mod time;
 
 use std::{fmt, str::FromStr, time::Duration};

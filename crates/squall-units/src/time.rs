@@ -17,6 +17,8 @@ pub struct Time(u64);
 impl Time {
     /// The epoch.
     pub const EPOCH: Self = Self(0);
+    /// The latest point. Orders what has no time last.
+    pub const MAX: Self = Self(u64::MAX);
 
     /// The point this many microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Self {
@@ -26,6 +28,11 @@ impl Time {
     /// Microseconds after the epoch.
     pub const fn micros(self) -> u64 {
         self.0
+    }
+
+    /// The point this much earlier; `None` before the epoch.
+    pub fn checked_sub(self, span: Span) -> Option<Self> {
+        self.0.checked_sub(span.0).map(Self)
     }
 
     /// The span since the epoch.
@@ -68,6 +75,8 @@ impl Sub for Time {
 impl Span {
     /// No time at all.
     pub const ZERO: Self = Self(0);
+    /// The shortest span that is not zero, a microsecond.
+    pub const TICK: Self = Self(1);
     /// The longest span, some 584,000 years.
     pub const MAX: Self = Self(u64::MAX);
 
@@ -151,6 +160,18 @@ impl Div<u64> for Span {
 
     fn div(self, divisor: u64) -> Self {
         Self(self.0 / divisor)
+    }
+}
+
+impl Div for Span {
+    type Output = u64;
+
+    /// How many times the other span fits into this one.
+    ///
+    /// # Panics
+    /// If the other is zero.
+    fn div(self, other: Self) -> u64 {
+        self.0 / other.0
     }
 }
 

@@ -3,20 +3,22 @@
 
 use std::process::ExitCode;
 
-use squall_lab_cli::sched::{Assignment, Context, Decision, Entry, Micros, OptionSpec, PathView, Scheduler};
+use squall_lab_cli::sched::{
+    Assignment, Context, Decision, Entry, OptionSpec, PathView, Scheduler, Span, Time,
+};
 
 /// Unmetered paths carry everything that they can deliver in time, and metered paths the rest.
 struct Thrifty {
     /// How long before its deadline a block must be expected to arrive.
-    margin: Micros,
+    margin: Span,
 }
 
 impl Thrifty {
     /// When the last byte of `bytes` would arrive, if they were given to `path` now.
-    fn arrival(now: Micros, path: &PathView, bytes: u32) -> Micros {
+    fn arrival(now: Time, path: &PathView, bytes: u32) -> Time {
         let ahead = path.waiting + u64::from(bytes);
-        let window = if path.has_room() { 0 } else { path.srtt };
-        now + window + ahead * 8_000_000 / path.bandwidth.max(1) + path.owd
+        let window = if path.has_room() { Span::ZERO } else { path.srtt };
+        now + window + Span::from_micros(ahead * 8_000_000 / path.bandwidth.max(1)) + path.owd
     }
 }
 
@@ -24,16 +26,15 @@ impl Scheduler for Thrifty {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
         let Some(work) = cx.queue.next_in_line() else { return Decision::idle() };
         let Some(block) = cx.queue.get(work.block) else { return Decision::idle() };
-        let latest =
-            block.meta().deadline.map_or(Micros::MAX, |deadline| deadline.saturating_sub(self.margin));
+        let latest = block.meta().deadline.map(|deadline| deadline - self.margin);
         let arrival = |path: &PathView| Self::arrival(cx.now, path, block.unsent_bytes());
         let free =
             cx.paths.iter().filter(|path| path.is_open() && !path.metered).min_by_key(|path| arrival(path));
         match free {
-            Some(path) if arrival(path) <= latest => match path.has_room() {
+            Some(path) if latest.is_none_or(|latest| arrival(path) <= latest) => match path.has_room() {
                 true => Decision::Send(Assignment::new(work, path.id, "in time, and free")),
                 // An acknowledgement opens the window; otherwise the metered path takes over in time.
-                false => Decision::Idle { wake: Some(cx.now + 5_000) },
+                false => Decision::Idle { wake: Some(cx.now + Span::from_millis(5)) },
             },
             _ => match cx.fastest_with_room() {
                 Some(path) => Decision::Send(Assignment::new(work, path.id, "late over unmetered paths")),
@@ -57,7 +58,9 @@ fn main() -> ExitCode {
             }],
             signal: false,
         },
-        |options| Ok(Box::new(Thrifty { margin: options.take_in("margin", 20, 0..=1_000)? * 1_000 })),
+        |options| {
+            Ok(Box::new(Thrifty { margin: Span::from_millis(options.take_in("margin", 20, 0..=1_000)?) }))
+        },
     );
     squall_lab_cli::main(registry)
 }

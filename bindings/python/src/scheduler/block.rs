@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use squall_sched::{Block as Queued, BlockId, Micros, Segment, SegmentState, WorkKind};
+use squall_sched::{Block as Queued, BlockId, Segment, SegmentState, Time, WorkKind};
 
 /// First byte, one past the last byte, where they stand, and the paths that they are in flight on.
 type Part = (u32, u32, &'static str, Vec<usize>);
@@ -15,7 +15,7 @@ pub(crate) struct Block {
     #[pyo3(get)]
     length: u32,
     #[pyo3(get)]
-    deadline: Option<Micros>,
+    deadline: Option<u64>,
     #[pyo3(get)]
     priority: u8,
     #[pyo3(get)]
@@ -23,7 +23,7 @@ pub(crate) struct Block {
     #[pyo3(get)]
     channel: u16,
     #[pyo3(get)]
-    submitted: Micros,
+    submitted: u64,
     #[pyo3(get)]
     value: u16,
     #[pyo3(get)]
@@ -62,11 +62,11 @@ impl Block {
         Self {
             id: meta.id.0,
             length: meta.len,
-            deadline: meta.deadline,
+            deadline: meta.deadline.map(Time::micros),
             priority: meta.priority,
             reliable: meta.reliable,
             channel: meta.channel,
-            submitted: meta.submitted,
+            submitted: meta.submitted.micros(),
             value: meta.value,
             needs: meta.needs.iter().flatten().map(|id| id.0).collect(),
             is_growing: block.is_growing(),

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use squall_sched::{BlockId, BlockQueue, Context as View, Micros, PathView};
+use squall_sched::{BlockId, BlockQueue, Context as View, PathView, Time};
 
 use super::{Block, Path, Work};
 
@@ -20,7 +20,7 @@ thread_local! {
 pub(crate) struct Context {
     call: u64,
     #[pyo3(get)]
-    now: Micros,
+    now: u64,
     paths: Vec<PathView>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn lend<R>(
 ) -> PyResult<R> {
     let number = CALLS.get() + 1;
     CALLS.set(number);
-    let context = Bound::new(py, Context { call: number, now: cx.now, paths: cx.paths.to_vec() })?;
+    let context = Bound::new(py, Context { call: number, now: cx.now.micros(), paths: cx.paths.to_vec() })?;
     QUEUE.set(cx.queue, || call(context, number))
 }
 
@@ -62,7 +62,9 @@ impl Context {
 
     fn fastest_with_room(&self) -> Option<Path> {
         let queue = BlockQueue::new();
-        View { now: self.now, queue: &queue, paths: &self.paths }.fastest_with_room().map(Path::of)
+        View { now: Time::from_micros(self.now), queue: &queue, paths: &self.paths }
+            .fastest_with_room()
+            .map(Path::of)
     }
 
     fn next_in_line(&self) -> PyResult<Option<Work>> {

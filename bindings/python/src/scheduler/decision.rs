@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use squall_sched::{Assignment, BlockId, Context, Decision, Micros, PathId};
+use squall_sched::{Assignment, BlockId, Context, Decision, PathId, Time};
 
 use super::{Block, Path, Work};
 
@@ -53,7 +53,7 @@ pub(crate) struct Probe(u8);
 
 /// Nothing to send now.
 #[pyclass(module = "squall.lab", frozen)]
-pub(crate) struct Idle(Option<Micros>);
+pub(crate) struct Idle(Option<u64>);
 
 #[pymethods]
 impl SendWork {
@@ -86,7 +86,7 @@ impl Probe {
 impl Idle {
     #[new]
     #[pyo3(signature = (wake = None))]
-    fn new(wake: Option<Micros>) -> Self {
+    fn new(wake: Option<u64>) -> Self {
         Self(wake)
     }
 }
@@ -110,7 +110,7 @@ pub(super) fn read(answer: &Bound<'_, PyAny>, cx: &Context<'_>, call: u64) -> Py
         return known.ok_or_else(|| PyValueError::new_err(format!("Probe: there is no path {path}")));
     }
     if let Ok(idle) = answer.cast::<Idle>() {
-        return Ok(Decision::Idle { wake: idle.get().0 });
+        return Ok(Decision::Idle { wake: idle.get().0.map(Time::from_micros) });
     }
     let kind = answer.get_type().name()?;
     Err(PyTypeError::new_err(format!("next() returned a {kind}, not Send, Cancel, Probe, Idle or None")))

@@ -1,7 +1,7 @@
 //! Paths as a scheduler in Python sees them.
 
 use pyo3::prelude::*;
-use squall_sched::{Micros, PathView};
+use squall_sched::PathView;
 
 /// A path at one moment; [`PathView`] documents the fields.
 #[pyclass(module = "squall.lab", frozen)]
@@ -14,13 +14,13 @@ pub(crate) struct Path {
     #[pyo3(get)]
     usable: bool,
     #[pyo3(get)]
-    srtt: Micros,
+    srtt: u64,
     #[pyo3(get)]
-    latest_rtt: Micros,
+    latest_rtt: u64,
     #[pyo3(get)]
-    rtt_dev: Micros,
+    rtt_dev: u64,
     #[pyo3(get)]
-    owd: Micros,
+    owd: u64,
     #[pyo3(get)]
     loss: f64,
     #[pyo3(get)]
@@ -50,10 +50,10 @@ impl Path {
             id: view.id.0,
             state: view.state.name(),
             usable: view.usable,
-            srtt: view.srtt,
-            latest_rtt: view.latest_rtt,
-            rtt_dev: view.rtt_dev,
-            owd: view.owd,
+            srtt: view.srtt.micros(),
+            latest_rtt: view.latest_rtt.micros(),
+            rtt_dev: view.rtt_dev.micros(),
+            owd: view.owd.micros(),
             loss: view.loss,
             window: view.window,
             in_flight: view.in_flight,
@@ -85,8 +85,8 @@ impl Path {
         self.view.is_open()
     }
 
-    fn arrives_in(&self, bytes: u64) -> Micros {
-        self.view.arrives_in(bytes)
+    fn arrives_in(&self, bytes: u64) -> u64 {
+        self.view.arrives_in(bytes).micros()
     }
 
     fn __repr__(&self) -> String {

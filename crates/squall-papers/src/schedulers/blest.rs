@@ -38,8 +38,8 @@
 
 use crate::candidates::Candidates;
 use squall_sched::{
-    Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, Micros, OptionSpec, Options, PathId,
-    PathSet, PathView, SchedEvent, Scheduler,
+    Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, PathId, PathSet,
+    PathView, SchedEvent, Scheduler, Span, Time,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -123,16 +123,16 @@ struct Lambda {
     up: f64,
     down: f64,
     /// Last adapted by each path, or first evaluated.
-    since: [Option<Micros>; MAX_PATHS],
+    since: [Option<Time>; MAX_PATHS],
     /// Paths with a loss since then.
     lossy: PathSet,
 }
 
 impl Lambda {
     /// Once each round trip of the slow path.
-    fn adapt(&mut self, now: Micros, slow: &PathView) {
+    fn adapt(&mut self, now: Time, slow: &PathView) {
         let since = self.since[usize::from(slow.id.0)].get_or_insert(now);
-        if now.saturating_sub(*since) < slow.srtt.max(1) {
+        if now - *since < slow.srtt.max(Span::TICK) {
             return;
         }
         *since = now;
@@ -154,9 +154,9 @@ fn blocks(fast: &PathView, slow: &PathView, window: u64, lambda: f64) -> bool {
 }
 
 /// Bytes that `fast` can send in `time`: the X of the paper.
-fn sendable(fast: &PathView, time: Micros) -> f64 {
+fn sendable(fast: &PathView, time: Span) -> f64 {
     let mss = f64::from(fast.chunk.max(1));
-    let round_trips = time as f64 / fast.srtt.max(1) as f64;
+    let round_trips = time.micros() as f64 / fast.srtt.max(Span::TICK).micros() as f64;
     (fast.window as f64 + mss * (round_trips - 1.0) / 2.0) * round_trips
 }
 
@@ -165,27 +165,30 @@ fn sendable(fast: &PathView, time: Micros) -> f64 {
 fn recommended_buffer(paths: &[PathView]) -> u64 {
     let usable = || paths.iter().filter(|p| p.usable);
     let bits = usable().map(|p| u128::from(p.bandwidth)).sum::<u128>();
-    let rtt = usable().map(|p| p.srtt).max().unwrap_or(0);
-    u64::try_from(2 * bits * u128::from(rtt) / 8_000_000).unwrap_or(u64::MAX)
+    let rtt = usable().map(|p| p.srtt).max().unwrap_or(Span::ZERO);
+    u64::try_from(2 * bits * u128::from(rtt.micros()) / 8_000_000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::{at_ms, ms};
+
     use super::*;
 
     const PACKET: u64 = 1200;
 
     /// (RTT in ms, window in packets).
     fn path(rtt: u64, packets: u64) -> PathView {
-        PathView::example(0, rtt * 1000, packets * PACKET)
+        PathView::example(0, ms(rtt), packets * PACKET)
     }
 
     #[test]
     fn a_window_that_grows_by_a_packet_each_round_trip() {
         // r = 100/10 = 10: 1200·(10 + 9/2)·10 = 174,000. The sum 10 + 11 + … + 19 = 145 packets.
-        assert_eq!(sendable(&path(10, 10), 100_000), 174_000.0);
+        assert_eq!(sendable(&path(10, 10), ms(100)), 174_000.0);
         // r = 2.5: 1200·(4 + 1.5/2)·2.5 = 14,250.
-        assert_eq!(sendable(&path(20, 4), 50_000), 14_250.0);
+        assert_eq!(sendable(&path(20, 4), ms(50)), 14_250.0);
     }
 
     #[test]
@@ -222,7 +225,7 @@ mod tests {
         let slow = path(100, 10);
         let at = |lambda: &mut Lambda, ms: u64, lossy: Option<u8>| {
             lossy.map(|path| lambda.lossy.insert(PathId(path)));
-            lambda.adapt(ms * 1000, &slow);
+            lambda.adapt(at_ms(ms), &slow);
             (lambda.value * 1000.0).round()
         };
         assert_eq!(at(&mut lambda, 0, None), 1200.0, "nothing is measured yet");
@@ -247,7 +250,7 @@ mod tests {
             Lambda { value: 1.1, max: 1.3, up: 0.04, down: 0.01, since: none, lossy: PathSet::EMPTY };
         let (near, far) = (path(100, 10), PathView { id: PathId(1), ..path(400, 10) });
         let at = |lambda: &mut Lambda, ms: u64, slow: &PathView| {
-            lambda.adapt(ms * 1000, slow);
+            lambda.adapt(at_ms(ms), slow);
             (lambda.value * 1000.0).round()
         };
         at(&mut lambda, 0, &near);

@@ -45,8 +45,8 @@ use std::{cmp::Reverse, collections::BTreeMap, str::FromStr};
 
 use crate::{candidates::Candidates, near_tail};
 use squall_sched::{
-    Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, Micros, OptionSpec,
-    Options, PathId, PathView, SchedEvent, Scheduler, Segment, Work, WorkKind,
+    Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, OptionSpec, Options,
+    PathId, PathView, SchedEvent, Scheduler, Segment, Span, Work, WorkKind,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -76,7 +76,7 @@ pub(super) const ENTRY: Entry = Entry {
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let extent = options.take("remaining", Extent::Queue)?;
     let recovery = options.take("rtt", Recovery::Open)?;
-    let rto_min = options.take_in("rto-min", 200, 0..=60_000)? * 1000;
+    let rto_min = Span::from_millis(options.take_in("rto-min", 200, 0..=60_000)?);
     Ok(Box::new(NineTails {
         extent,
         recovery,
@@ -95,7 +95,7 @@ pub const MAX_TAILS: usize = 4096;
 pub struct NineTails {
     extent: Extent,
     recovery: Recovery,
-    rto_min: Micros,
+    rto_min: Span,
     /// The path that was given the newest bytes.
     carrier: Option<PathId>,
     duplicates: Duplicates,
@@ -151,7 +151,7 @@ impl NineTails {
 
     /// The round trip in which a lost packet is repaired; of the paths with room, `open` is the fastest and `best`
     /// the one of highest rate.
-    fn rtt(&self, cx: &Context<'_>, open: &PathView, best: &PathView) -> Micros {
+    fn rtt(&self, cx: &Context<'_>, open: &PathView, best: &PathView) -> Span {
         let path = match self.recovery {
             Recovery::Open => None,
             Recovery::Fastest => Candidates::of(cx).map(|paths| paths.fastest),
@@ -281,7 +281,7 @@ mod tests {
             sent_on: PathId(0).into(),
             lost_on: PathSet::EMPTY,
             was_lost: false,
-            sent_at: 0,
+            sent_at: None,
         }
     }
 

@@ -59,8 +59,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use squall_sched::{
-    Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, Micros,
-    OptionSpec, Options, PathSet, PathView, Profile, SchedEvent, Scheduler, Segment, SegmentState,
+    Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, OptionSpec,
+    Options, PathSet, PathView, Profile, SchedEvent, Scheduler, Segment, SegmentState, Span, Time,
     allocation::{Pipe, fill},
     capacity,
 };
@@ -114,6 +114,10 @@ pub struct Ras {
     /// Blocks with bytes on dead paths that the live ones cannot bring in time.
     refused: BTreeSet<BlockId>,
 }
+
+/// Bounds of the time until a hole is looked for again.
+const SOONEST: Span = Span::from_micros(500);
+const LATEST: Span = Span::from_millis(10);
 
 /// A reliable block with its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -272,13 +276,14 @@ impl Ras {
     }
 
     /// When a hole may open, or the plan is due for a review.
-    fn wake(&self, cx: &Context<'_>) -> Option<Micros> {
+    fn wake(&self, cx: &Context<'_>) -> Option<Time> {
         let review = self.plan.review_at(cx);
         if self.unreliable.is_empty() {
             return review;
         }
         let with_room = cx.paths.iter().filter(|p| p.has_room());
-        let opening = with_room.map(|p| capacity::time_for(p, u64::from(p.chunk)).clamp(500, 10_000)).min();
+        let opening =
+            with_room.map(|p| capacity::time_for(p, u64::from(p.chunk)).clamp(SOONEST, LATEST)).min();
         let opening = opening.map(|pause| cx.now + pause);
         review.into_iter().chain(opening).min()
     }
@@ -317,7 +322,7 @@ fn arrival_pipes(plan: &Plan, cx: &Context<'_>) -> Pipes {
 /// Bandwidth left over when the block is sent just in time, on the path where it is scarcest (Eq. 6), in bits
 /// per second; the least there is if no budget pays for all of it.
 fn gap(cx: &Context<'_>, block: &Block) -> f64 {
-    let closed = Pipe { start: 0, rate: 0, limit: 0 };
+    let closed = Pipe { start: Span::ZERO, rate: 0, limit: 0 };
     let mut pipes = [closed; MAX_PATHS];
     for (pipe, path) in pipes.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
         let rate = (capacity::goodput(path) as f64 * path.factor.clamp(0.01, 1.0)) as u64;
@@ -330,8 +335,8 @@ fn gap(cx: &Context<'_>, block: &Block) -> f64 {
     let taking_part = cx.paths.iter().zip(shares.bytes).filter(|(_, bytes)| *bytes > 0);
     let gaps = taking_part.map(|(path, bytes)| {
         let Some(deadline) = block.meta().deadline else { return path.bandwidth as f64 };
-        let residual = deadline.saturating_sub(cx.now + path.owd).max(1);
-        path.bandwidth as f64 - f64::from(bytes) * 8e6 / residual as f64
+        let residual = (deadline - (cx.now + path.owd)).max(Span::TICK);
+        path.bandwidth as f64 - f64::from(bytes) * 8e6 / residual.micros() as f64
     });
     gaps.fold(f64::INFINITY, f64::min).min(f64::MAX)
 }
@@ -365,9 +370,9 @@ fn fill_holes(
 /// Where unreliable data may go.
 struct Openings {
     /// Until when, from now, the busiest path is busy.
-    busiest: Micros,
+    busiest: Span,
     /// The shortest delay of an open path, and how many there are.
-    shortest: Micros,
+    shortest: Span,
     live: usize,
     /// Whether reliable bytes are still to be sent.
     reliable_waits: bool,
@@ -379,8 +384,8 @@ impl Openings {
     fn new(plan: &Plan, cx: &Context<'_>, spill: bool) -> Self {
         let open = || cx.paths.iter().filter(|p| p.is_open());
         Self {
-            busiest: open().map(|p| plan.busy(p)).max().unwrap_or(0),
-            shortest: open().map(|p| p.owd).min().unwrap_or(0),
+            busiest: open().map(|p| plan.busy(p)).max().unwrap_or(Span::ZERO),
+            shortest: open().map(|p| p.owd).min().unwrap_or(Span::ZERO),
             live: open().count(),
             reliable_waits: cx.queue.reliable_by_deadline().next().is_some(),
             spill,
@@ -393,13 +398,13 @@ impl Openings {
         let packet = capacity::time_for(path, u64::from(path.chunk));
         let end = if self.live == 1 || self.is_fast(cx, path) {
             // No hole here: only what is left when nothing reliable waits.
-            if self.reliable_waits { 0 } else { busy + packet }
+            if self.reliable_waits { Span::ZERO } else { busy + packet }
         } else if self.reliable_waits {
             self.busiest
         } else {
             self.busiest.max(path.owd - self.shortest).max(packet)
         };
-        let hole = capacity::on_path(path, end.checked_sub(busy).filter(|hole| *hole > 0)?);
+        let hole = capacity::on_path(path, Some(end - busy).filter(|hole| !hole.is_zero())?);
         let chunk = u64::from(path.chunk.max(1));
         u32::try_from(hole.div_ceil(chunk).max(1) * chunk).ok()
     }
@@ -410,7 +415,7 @@ impl Openings {
         plan: &Plan,
         cx: &Context<'_>,
         path: &PathView,
-        deadline: Option<Micros>,
+        deadline: Option<Time>,
         ahead: Ahead,
     ) -> bool {
         let arrival =
@@ -448,7 +453,7 @@ fn take_waiting(
     waiting: &mut VecDeque<(BlockId, u32)>,
     cx: &Context<'_>,
     bytes: u32,
-    fits: impl Fn(Option<Micros>, Ahead) -> bool,
+    fits: impl Fn(Option<Time>, Ahead) -> bool,
 ) -> Option<(BlockId, u32)> {
     let has_fresh = |block| cx.queue.get(block).is_some_and(|b| b.fresh_bytes() > 0);
     waiting.retain(|(block, left)| *left > 0 && has_fresh(*block));

@@ -42,8 +42,8 @@
 
 use crate::latency::LatencyWindow;
 use squall_sched::{
-    Assignment, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, Micros, OptionSpec, Options,
-    PathId, PathSet, PathView, SchedEvent, Scheduler,
+    Assignment, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, OptionSpec, Options, PathId,
+    PathSet, PathView, SchedEvent, Scheduler, Span, Time,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -71,7 +71,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
     let samples = options.take_in("samples", 64, 4..=1024)?;
     let confidence = Confidence {
         deviations: options.take_in("deviations", 1.645, 0.0..=10.0)?,
-        age_unit: options.take_in("age-unit", 1000, 1..=3_600_000)? * 1000,
+        age_unit: Span::from_millis(options.take_in("age-unit", 1000, 1..=3_600_000)?),
         age_cap: options.take_in("age-cap", 3.0, 1.0..=100.0)?,
     };
     Ok(Box::new(Raven::new(samples, confidence)))
@@ -155,7 +155,7 @@ impl Raven {
         let of = |path: &PathView| predictions[usize::from(path.id.0)];
         let usable = || cx.paths.iter().filter(|p| p.usable);
         let lowest = usable().map(of).min_by_key(|prediction| (prediction.low, prediction.high));
-        let limit = lowest.map_or(0, |prediction| prediction.high);
+        let limit = lowest.map_or(Span::ZERO, |prediction| prediction.high);
         let before = self.rivals;
         self.rivals = PathSet::EMPTY;
         for path in usable().filter(|path| of(path).low <= limit) {
@@ -186,71 +186,75 @@ impl Raven {
 #[derive(Clone, Copy, Debug)]
 struct Confidence {
     deviations: f64,
-    age_unit: Micros,
+    age_unit: Span,
     age_cap: f64,
 }
 
 /// The latencies that a prediction holds possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Interval {
-    low: Micros,
-    expected: Micros,
-    high: Micros,
+    low: Span,
+    expected: Span,
+    high: Span,
 }
 
 impl Confidence {
-    fn predict(&self, measured: &LatencyWindow, rtt_dev: Micros, now: Micros) -> Interval {
+    fn predict(&self, measured: &LatencyWindow, rtt_dev: Span, now: Time) -> Interval {
         let n = measured.len().max(1) as f64;
-        let spread = if measured.len() < ENOUGH { rtt_dev as f64 } else { measured.deviation() };
+        let spread = if measured.len() < ENOUGH { rtt_dev.micros() as f64 } else { measured.deviation() };
         let half = self.deviations * spread * (1.0 + 1.0 / n).sqrt() * self.ageing(measured.age(now));
         let mean = measured.mean();
-        // Casts saturate: below 0 is 0.
-        Interval { low: (mean - half) as Micros, expected: mean as Micros, high: (mean + half) as Micros }
+        // The cast saturates: below 0 is 0.
+        let span = |micros: f64| Span::from_micros(micros as u64);
+        Interval { low: span(mean - half), expected: span(mean), high: span(mean + half) }
     }
 
     /// How many times wider the interval is at this age of the last measurement.
-    fn ageing(&self, age: Micros) -> f64 {
-        (age as f64 / self.age_unit as f64).sqrt().clamp(1.0, self.age_cap)
+    fn ageing(&self, age: Span) -> f64 {
+        (age.micros() as f64 / self.age_unit.micros() as f64).sqrt().clamp(1.0, self.age_cap)
     }
 }
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::{at_ms, at_us, ms, us};
+
     use super::*;
     use squall_sched::BlockQueue;
 
-    const CONFIDENCE: Confidence = Confidence { deviations: 1.645, age_unit: 1_000_000, age_cap: 3.0 };
+    const CONFIDENCE: Confidence = Confidence { deviations: 1.645, age_unit: ms(1_000), age_cap: 3.0 };
 
-    fn window(samples: &[Micros]) -> LatencyWindow {
+    fn window(samples: &[Span]) -> LatencyWindow {
         let mut window = LatencyWindow::new(8);
-        samples.iter().for_each(|sample| window.observe(*sample, 0));
+        samples.iter().for_each(|sample| window.observe(*sample, Time::EPOCH));
         window
     }
 
     #[test]
     fn the_interval_by_hand() {
         // Mean 10 ms; differences −2, 0, 2, 0: 8/3 = 1.633². Half: 1.645·1.633·sqrt(1.25) = 3.0034 ms.
-        let four = window(&[8000, 10_000, 12_000, 10_000]);
-        let expected = Interval { low: 6996, expected: 10_000, high: 13_003 };
-        assert_eq!(CONFIDENCE.predict(&four, 9_999_999, 0), expected);
+        let four = window(&[ms(8), ms(10), ms(12), ms(10)]);
+        let expected = Interval { low: us(6996), expected: ms(10), high: us(13_003) };
+        assert_eq!(CONFIDENCE.predict(&four, us(9_999_999), at_ms(0)), expected);
         // After 4 s twice as wide, 6.0067 ms; after a minute three times.
-        let expected = Interval { low: 3993, expected: 10_000, high: 16_006 };
-        assert_eq!(CONFIDENCE.predict(&four, 0, 4_000_000), expected);
-        assert_eq!(CONFIDENCE.predict(&four, 0, 60_000_000).high, 19_010);
+        let expected = Interval { low: us(3993), expected: ms(10), high: us(16_006) };
+        assert_eq!(CONFIDENCE.predict(&four, ms(0), at_ms(4_000)), expected);
+        assert_eq!(CONFIDENCE.predict(&four, ms(0), at_ms(60_000)).high, us(19_010));
     }
 
     #[test]
     fn few_measurements_take_the_deviation_of_the_round_trip_time() {
         // Half: 1.645·1·sqrt(2) = 2.3264 ms.
-        let expected = Interval { low: 7673, expected: 10_000, high: 12_326 };
-        assert_eq!(CONFIDENCE.predict(&window(&[10_000]), 1000, 0), expected);
-        let wide = CONFIDENCE.predict(&window(&[10_000]), 50_000, 0);
-        assert_eq!(wide.low, 0, "no latency is below 0");
+        let expected = Interval { low: us(7673), expected: ms(10), high: us(12_326) };
+        assert_eq!(CONFIDENCE.predict(&window(&[ms(10)]), ms(1), at_ms(0)), expected);
+        let wide = CONFIDENCE.predict(&window(&[ms(10)]), ms(50), at_ms(0));
+        assert_eq!(wide.low, Span::ZERO, "no latency is below 0");
     }
 
     #[test]
     fn ageing_follows_the_root_from_one_unit_to_the_cap() {
-        let at = |ms: u64| CONFIDENCE.ageing(ms * 1000);
+        let at = |millis: u64| CONFIDENCE.ageing(ms(millis));
         assert_eq!(
             [at(0), at(999), at(1000), at(4000), at(9000), at(100_000)],
             [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
@@ -261,12 +265,12 @@ mod tests {
     fn a_path_that_is_gone_leaves_nothing_to_the_next_of_its_id() {
         let mut raven = Raven::new(8, CONFIDENCE);
         let queue = BlockQueue::new();
-        let paths = [PathView::example(0, 90_000, 12_000)];
-        raven.next(&Context { now: 0, queue: &queue, paths: &paths });
+        let paths = [PathView::example(0, ms(90), 12_000)];
+        raven.next(&Context { now: Time::EPOCH, queue: &queue, paths: &paths });
         let gone = SchedEvent::PathChanged(PathId(0));
-        raven.on_event(&gone, &Context { now: 1, queue: &queue, paths: &paths });
+        raven.on_event(&gone, &Context { now: at_us(1), queue: &queue, paths: &paths });
         assert_eq!(raven.measured[0].len(), 1, "it only changed");
-        raven.on_event(&gone, &Context { now: 2, queue: &queue, paths: &[] });
+        raven.on_event(&gone, &Context { now: at_us(2), queue: &queue, paths: &[] });
         assert_eq!(raven.measured[0].len(), 0);
     }
 }

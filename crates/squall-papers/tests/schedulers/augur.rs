@@ -4,11 +4,11 @@ mod play;
 mod retransmission;
 mod switch;
 
-use squall_sched::{Micros, WorkKind};
+use squall_sched::{Span, Time, WorkKind};
+use squall_units::short::ms;
 
 use crate::stage::{CHUNK, Packet, Stage, paths_of};
 
-const MS: Micros = 1000;
 const ALL: [&str; 3] = ["augur", "augur-retransmit", "augur-switch"];
 
 /// Round trips of 20 and 60 ms.
@@ -35,21 +35,21 @@ fn trained(scheduler: &str) -> Stage {
         let block = stage.reliable(CHUNK);
         let sent = stage.send_all();
         assert_eq!(paths_of(&sent), [0]);
-        stage.now += took * MS;
+        stage.now += ms(took);
         stage.arrive(&sent[0]);
         stage.remove(block);
     }
     stage
 }
 
-/// Sends until `ms` after `start`, asking whenever the scheduler wants to be asked; says when, in
-/// microseconds after `start`, what went.
-fn run(stage: &mut Stage, start: Micros, ms: u64) -> Vec<(Micros, Packet)> {
-    let end = start + ms * MS;
+/// Sends until `millis` after `start`, asking whenever the scheduler wants to be asked; says when after
+/// `start` what went.
+fn run(stage: &mut Stage, start: Time, millis: u64) -> Vec<(Span, Packet)> {
+    let end = start + ms(millis);
     let mut all = Vec::new();
     loop {
         all.extend(stage.send_all().into_iter().map(|packet| (stage.now - start, packet)));
-        let wake = stage.wake.unwrap_or(Micros::MAX);
+        let wake = stage.wake.unwrap_or(Time::MAX);
         assert!(wake > stage.now, "wakes itself at once");
         if stage.now == end {
             return all;
@@ -58,7 +58,7 @@ fn run(stage: &mut Stage, start: Micros, ms: u64) -> Vec<(Micros, Packet)> {
     }
 }
 
-fn copies(sent: &[(Micros, Packet)]) -> Vec<(Micros, u32, u8)> {
+fn copies(sent: &[(Span, Packet)]) -> Vec<(Span, u32, u8)> {
     let copies = sent.iter().filter(|(_, p)| p.kind == WorkKind::Copy);
     copies.map(|(at, p)| (*at, p.range.start / CHUNK, p.path)).collect()
 }
@@ -89,9 +89,9 @@ fn options_are_checked() {
 fn all_goes_on_the_unmetered_path_while_nothing_is_known() {
     for name in ALL {
         let mut stage = stage(name);
-        stage.path(0).srtt = 300_000;
+        stage.path(0).srtt = ms(300);
         let block = stage.reliable(2 * CHUNK);
-        let sent = run(&mut stage, 0, 5000);
+        let sent = run(&mut stage, Time::EPOCH, 5000);
         assert_eq!(sent.iter().map(|(_, p)| p.path).collect::<Vec<_>>(), [0, 0], "{name}");
         let lost = sent[1].1.clone();
         stage.lose(&lost);
@@ -107,7 +107,7 @@ fn a_single_path_is_all_there_is() {
             let mut stage = Stage::new(name, &[(20, 1000)]);
             stage.path(0).metered = metered;
             stage.reliable(3 * CHUNK);
-            assert_eq!(run(&mut stage, 0, 1000).len(), 3, "{name}");
+            assert_eq!(run(&mut stage, Time::EPOCH, 1000).len(), 3, "{name}");
             assert!(stage.probed.is_empty(), "{name}");
         }
     }
@@ -117,7 +117,7 @@ fn a_single_path_is_all_there_is() {
 fn the_backup_is_probed_every_50_ms_while_data_is_queued() {
     let mut stage = stage("augur");
     stage.reliable(CHUNK);
-    run(&mut stage, 0, 500);
+    run(&mut stage, Time::EPOCH, 500);
     assert_eq!(stage.probed, [1; 11]);
     stage.path(1).usable = false;
     let start = stage.now;
@@ -128,17 +128,17 @@ fn the_backup_is_probed_every_50_ms_while_data_is_queued() {
 #[test]
 fn each_half_does_its_own_only() {
     let mut retransmit = trained("augur-retransmit");
-    retransmit.path(0).latest_rtt = 70 * MS;
+    retransmit.path(0).latest_rtt = ms(70);
     let start = retransmit.now;
     for at in [0, 100, 200, 300] {
-        retransmit.now = start + at * MS;
+        retransmit.now = start + ms(at);
         retransmit.reliable(CHUNK);
         let sent = retransmit.send_all();
         assert_eq!(sent.iter().find(|p| p.kind == WorkKind::Fresh).map(|p| p.path), Some(0));
     }
     let mut switch = trained("augur-switch");
     let start = switch.now;
-    switch.path(1).latest_rtt = 2000 * MS;
+    switch.path(1).latest_rtt = ms(2000);
     switch.reliable(CHUNK);
     assert_eq!(copies(&run(&mut switch, start, 1000)), []);
 }

@@ -1,6 +1,7 @@
 //! BLEST.
 
 use squall_sched::WorkKind;
+use squall_units::short::at_ms;
 
 use crate::stage::{CHUNK, Stage, paths_of};
 
@@ -69,7 +70,7 @@ fn losses_on_the_slow_path_make_it_more_careful() {
     stage.reliable(1000 * CHUNK);
     let sent = stage.send_all();
     assert_eq!(paths_of(&sent)[10..], [1; 4]);
-    stage.now = 100_000;
+    stage.now = at_ms(100);
     stage.lose(&sent[10]);
     for packet in &sent[11..] {
         stage.arrive(packet);
@@ -78,7 +79,7 @@ fn losses_on_the_slow_path_make_it_more_careful() {
     // There is room for 177 beside one packet: λ = 1.24 makes 179.8. Without further losses it is 1.23 and
     // 178.4, then 1.22 and 176.9.
     for ms in [200, 300] {
-        stage.now = ms * 1000;
+        stage.now = at_ms(ms);
         let sent: Vec<_> = stage.send_all().iter().map(|p| (p.path, p.kind)).collect();
         assert_eq!(sent, vec![(1, WorkKind::Repair); usize::from(ms == 300)], "at {ms} ms");
     }

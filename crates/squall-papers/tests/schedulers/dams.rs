@@ -2,6 +2,7 @@
 
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{BlockId, capacity};
+use squall_units::short::{at_ms, ms, us};
 
 use super::dems::bytes;
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
@@ -58,7 +59,7 @@ fn a_block_does_not_wait_long_for_a_path_that_should_have_room_and_has_none() {
     stage.path(1).in_flight = stage.path(1).window;
     let waiting = stage.hand_over(due(100, 300, 0));
     assert!(stage.send_all().is_empty(), "its acknowledgements are due now");
-    stage.elapse(11_000);
+    stage.elapse(ms(11));
     stage.path(1).in_flight = stage.path(1).window;
     let packets = stage.send_all();
     assert_eq!(packets.iter().map(|p| (p.block, p.path)).collect::<Vec<_>>(), [(waiting, 0)]);
@@ -93,7 +94,7 @@ fn what_is_mostly_sent_is_worth_more_a_byte() {
     // Until 30 ms 25 kB fit: the 12 kB that are left of a, and 18, do not. 1 / 12,000 is more than
     // 1 / 18,000: the newcomer waits, although it has the earlier deadline.
     let b = stage.hand_over(due(18_000, 104, 7));
-    stage.now = 70_000;
+    stage.now = at_ms(70);
     stage.path(0).in_flight = 0;
     assert_eq!(order(&stage.send_all()), [a, b]);
 }
@@ -121,7 +122,7 @@ fn what_is_sent_is_not_cancelled() {
     let mut stage = Stage::paced("dams", &[(10_000, 10)]);
     stage.hand_over(due(5_000, 100, 0));
     assert_eq!(stage.send_all().len(), 5);
-    stage.elapse(95_000);
+    stage.elapse(ms(95));
     assert_eq!(stage.send(), None);
     assert!(stage.cancelled.is_empty(), "it may have arrived");
 }
@@ -175,14 +176,14 @@ fn dams_c_places_as_dems_does() {
 fn measured(scheduler: &str, paths: &[(u64, u64)], rtts: &[u64]) -> Stage {
     let mut stage = Stage::paced(scheduler, paths);
     for rtt in rtts {
-        stage.elapse(100_000);
-        stage.path(0).latest_rtt = rtt * 1_000;
+        stage.elapse(ms(100));
+        stage.path(0).latest_rtt = ms(*rtt);
         stage.reliable(paths.len() as u32 * CHUNK);
         for packet in stage.send_all() {
             stage.arrive(&packet);
         }
     }
-    stage.elapse(100_000);
+    stage.elapse(ms(100));
     assert!(stage.queue.iter().all(squall_sched::Block::is_complete));
     stage
 }
@@ -211,7 +212,7 @@ fn the_deviation_is_that_of_the_past_seconds() {
         [("dams-robust", 1_500, false), ("dams-robust", 2_000, true), ("dams-robust(window=3)", 2_000, false)]
     {
         let mut stage = measured(scheduler, &[(10_000, 10)], &[20, 40, 60]);
-        stage.elapse(pause * 1_000);
+        stage.elapse(ms(pause));
         let a = stage.hand_over(due(30_000, 60, 7));
         let b = stage.hand_over(due(30_000, 61, 0));
         assert_eq!(
@@ -288,7 +289,7 @@ fn what_is_late_may_be_sent_to_its_end() {
         stage.path(0).window = 10 * u64::from(CHUNK);
         let begun = stage.hand_over(due(15 * CHUNK, 100, 0));
         assert_eq!(stage.send_all().len(), 10);
-        stage.elapse(95_000);
+        stage.elapse(ms(95));
         stage.path(0).in_flight = 0;
         let [never, in_time] = [due(CHUNK, 5, 0), due(CHUNK, 100, 7)].map(|b| stage.hand_over(b));
         let sent = stage.send_all();
@@ -310,12 +311,12 @@ fn what_cannot_make_it_may_be_held_while_a_queue_stands() {
         let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
         stage.send_all();
         // Until 40 ms 37.5 kB fit, less what the queue takes.
-        stage.path(0).owd = 10_000 + queue * 1_000;
+        stage.path(0).owd = us(10_000 + queue * 1_000);
         let [too_large, fits] = [due(50_000, 40, 0), due(5_000, 90, 7)].map(|b| stage.hand_over(b));
         let expected = if is_sent { vec![fits, too_large] } else { vec![fits] };
         assert_eq!(order(&stage.send_all()), expected, "{scheduler} behind {queue} ms");
         if !is_sent {
-            assert_eq!(stage.wake, Some(10_000), "the queue may be shorter then");
+            assert_eq!(stage.wake, Some(at_ms(10)), "the queue may be shorter then");
         }
     }
 }
@@ -324,7 +325,7 @@ fn what_cannot_make_it_may_be_held_while_a_queue_stands() {
 fn a_held_block_uses_the_path_without_a_queue() {
     let mut stage = Stage::paced("dams(hold=15)", &[(10_000, 10), (10_000, 10)]);
     stage.send_all();
-    stage.path(0).owd = 30_000;
+    stage.path(0).owd = ms(30);
     let too_large = stage.hand_over(due(100_000, 40, 0));
     let sent = bytes(&stage.send_all());
     assert_eq!((sent.get(&(too_large, 0)), sent[&(too_large, 1)]), (None, 100_000));
@@ -396,7 +397,7 @@ proptest! {
         scheduler in prop::sample::select(&["dams", "dams-c", "dams-robust"][..]),
     ) {
         let mut stage = Stage::paced(scheduler, &paths);
-        stage.paths.iter_mut().for_each(|path| path.rtt_dev = 0);
+        stage.paths.iter_mut().for_each(|path| path.rtt_dev = ms(0));
         let mut by_deadline = Vec::new();
         for (len, ms, priority) in blocks {
             let id = stage.hand_over(due(len, ms, priority));
@@ -406,7 +407,7 @@ proptest! {
         let mut used = 0;
         let fits = by_deadline.iter().all(|(ms, _, len)| {
             used += u64::from(*len);
-            used <= capacity::before(Some(ms * 1000), 0, &stage.paths)
+            used <= capacity::before(Some(at_ms(*ms)), at_ms(0), &stage.paths)
         });
         let sent = order(&stage.send_all());
         if fits {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use squall_sched::BlockId;
+use squall_units::short::ms;
 
 use crate::stage::{CHUNK, Packet, Stage, block};
 
@@ -101,7 +102,7 @@ fn lost_bytes_are_divided_again_with_their_block() {
     let first = stage.reliable(100_000);
     let sent = stage.send_all();
     stage.reliable(10_000);
-    stage.elapse(100_000);
+    stage.elapse(ms(100));
     stage.lose(sent.iter().find(|p| p.path == 1).expect("some went on the slow path"));
     let again = stage.send().expect("the lost packet");
     assert_eq!((again.block, again.path), (first, 0), "a single packet is there sooner over the fast path");

@@ -2,6 +2,7 @@
 
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{Block, BlockId, Segment, SegmentState, Sharing, StreamScheduler, WorkKind};
+use squall_units::short::us;
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
 
@@ -182,7 +183,7 @@ proptest! {
         let mut waits = 0;
         while !flying.is_empty() || stage.wake.is_some() && waits < 1000 {
             if flying.is_empty() {
-                stage.now = stage.wake.map_or(stage.now, |wake| wake.max(stage.now + 1));
+                stage.now = stage.wake.map_or(stage.now, |wake| wake.max(stage.now + us(1)));
                 waits += 1;
             }
             for packet in std::mem::take(&mut flying) {
@@ -223,7 +224,7 @@ proptest! {
         let mut waits = 0;
         while !flying.is_empty() || stage.wake.is_some() && waits < 1000 {
             if flying.is_empty() {
-                stage.now = stage.wake.map_or(stage.now, |wake| wake.max(stage.now + 1));
+                stage.now = stage.wake.map_or(stage.now, |wake| wake.max(stage.now + us(1)));
                 waits += 1;
             }
             for packet in std::mem::take(&mut flying) {
@@ -255,7 +256,7 @@ proptest! {
         for (which, fate, time) in steps {
             // `send` fails on a block that is not in the queue.
             flying.extend(stage.send_all());
-            stage.elapse(time);
+            stage.elapse(us(time));
             let expired = stage.queue.iter().filter(|b| b.meta().deadline.is_some_and(|d| d <= stage.now));
             let expired: Vec<_> = expired.map(|b| b.meta().id).collect();
             for id in expired {

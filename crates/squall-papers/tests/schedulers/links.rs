@@ -1,11 +1,12 @@
 //! Every scheduler over links with a rate, a queue and a delay.
 
+use squall_sched::Span;
+use squall_units::short::{at_ms, ms};
+
 use crate::{
     every::names,
     stage::{CHUNK, Stage, Wanted, block},
 };
-
-const MS: u64 = 1000;
 
 /// (kbps, one-way delay in ms, queue in packets).
 const TWO: [(u64, u64, u64); 2] = [(10_000, 15, 20), (6_000, 30, 20)];
@@ -15,17 +16,17 @@ const THREE: [(u64, u64, u64); 3] = [TWO[0], TWO[1], (8_000, 20, 20)];
 fn what_is_sent_moves_what_a_scheduler_sees() {
     let mut stage = Stage::linked("minrtt", &TWO[..1]);
     stage.reliable(200 * CHUNK);
-    stage.run_until(5 * MS);
+    stage.run_until(at_ms(5));
     let view = stage.path(0).clone();
     // The pacer lets a packet out each 0.48 ms.
     assert_eq!((view.in_flight - view.waiting) / u64::from(CHUNK), 11, "{view:?}");
-    stage.run_until(100 * MS);
+    stage.run_until(at_ms(100));
     let view = stage.path(0).clone();
     // 31 packets on the link and 20 in its queue, which take 19.2 ms.
     assert!(view.in_flight > view.window - u64::from(2 * CHUNK), "{view:?}");
-    assert!((30 * MS..=40 * MS).contains(&view.owd), "{view:?}");
-    assert!((45 * MS..=55 * MS).contains(&view.srtt), "{view:?}");
-    stage.run_until(1000 * MS);
+    assert!((ms(30)..=ms(40)).contains(&view.owd), "{view:?}");
+    assert!((ms(45)..=ms(55)).contains(&view.srtt), "{view:?}");
+    stage.run_until(at_ms(1_000));
     assert!(stage.queue.is_empty() && stage.flying.is_empty());
 }
 
@@ -40,8 +41,8 @@ fn a_light_load_meets_every_deadline() {
                 let deadline = Some(150);
                 stage.hand_over(Wanted { deadline, priority: 2, reliable, ..block(4_000) });
             }
-            stage.run_until((frame + 1) * 33 * MS);
-            missed += stage.queue.iter().filter(|b| b.meta().submitted + 140 * MS < stage.now).count();
+            stage.run_until(at_ms((frame + 1) * 33));
+            missed += stage.queue.iter().filter(|b| b.meta().submitted + ms(140) < stage.now).count();
         }
         assert_eq!((missed, stage.expired + stage.cancelled.len()), (0, 0), "{name}");
     }
@@ -49,25 +50,25 @@ fn a_light_load_meets_every_deadline() {
 
 #[test]
 fn blocks_that_grow_arrive_whole_and_in_time() {
-    const STEP: u64 = 2 * MS;
+    const STEP: Span = ms(2);
     for name in names() {
         let mut stage = Stage::linked(name, &TWO);
         let mut missed = 0;
         for frame in 0..60 {
             // 4 Mbps, half of it reliable; each frame comes in ten parts over 20 ms.
-            let begun = frame * 33 * MS;
+            let begun = at_ms(frame * 33);
             let open = |reliable| Wanted { deadline: Some(150), priority: 2, reliable, ..block(0) };
             let blocks = [true, false].map(|reliable| stage.open(open(reliable)));
             for part in 1..=10 {
                 blocks.iter().for_each(|block| stage.grow(*block, 830));
-                stage.run_until(begun + part * STEP);
+                stage.run_until(begun + STEP * part);
             }
             blocks.iter().for_each(|block| stage.finish(*block));
-            stage.run_until(begun + 33 * MS);
-            missed += stage.queue.iter().filter(|b| b.meta().submitted + 140 * MS < stage.now).count();
+            stage.run_until(begun + ms(33));
+            missed += stage.queue.iter().filter(|b| b.meta().submitted + ms(140) < stage.now).count();
         }
         assert_eq!((missed, stage.expired + stage.cancelled.len()), (0, 0), "{name}");
-        stage.run_until(60 * 33 * MS + 200 * MS);
+        stage.run_until(at_ms(60 * 33 + 200));
         assert!(stage.queue.is_empty(), "{name}");
     }
 }
@@ -75,12 +76,12 @@ fn blocks_that_grow_arrive_whole_and_in_time() {
 /// Frames of 10 kB each 20 ms for a second, while one of the links is dead from 300 ms to 1800 ms.
 fn survives(name: &str, links: &[(u64, u64, u64)], dead: usize) {
     let mut stage = Stage::linked(name, links);
-    stage.links[dead].dead = 300 * MS..1_800 * MS;
+    stage.links[dead].dead = at_ms(300)..at_ms(1_800);
     for frame in 0..50 {
         stage.hand_over(block(10_000));
-        stage.run_until((frame + 1) * 20 * MS);
+        stage.run_until(at_ms((frame + 1) * 20));
     }
-    stage.run_until(5_000 * MS);
+    stage.run_until(at_ms(5_000));
     let left: Vec<_> = stage.queue.iter().map(|b| (b.meta().id, b.lost_bytes(), b.fresh_bytes())).collect();
     assert!(left.is_empty(), "{name}, link {dead} of {} dead: {left:?}", links.len());
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 use squall_papers::near_tail;
 use squall_sched::{BlockId, StreamScheduler, WorkKind};
+use squall_units::short::ms;
 
 use crate::stage::{CHUNK, Packet, Stage, block, paths_of};
 
@@ -195,8 +196,8 @@ fn options_are_checked() {
 fn is_near_tail(stage: &Stage) -> bool {
     let open = || stage.paths.iter().filter(|p| p.has_room());
     let rate = open().map(|p| p.bandwidth).max().unwrap_or(0);
-    let rtt = open().map(|p| p.srtt).min().unwrap_or(0);
-    near_tail(stage.queue.fresh_bytes(), rate, rtt, 200_000)
+    let rtt = open().map(|p| p.srtt).min().unwrap_or(ms(0));
+    near_tail(stage.queue.fresh_bytes(), rate, rtt, ms(200))
 }
 
 proptest! {

@@ -2,6 +2,7 @@
 
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{PathState, WorkKind};
+use squall_units::short::{ms, us};
 
 use super::dems::bytes;
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
@@ -209,7 +210,7 @@ fn bytes_on_a_path_that_died_are_sent_once_more_after_the_rest() {
     let gone = stage.hand_over(unreliable(2_400, 300));
     let before = stage.send_all();
     assert!(before.iter().filter(|p| p.block != gone).all(|p| p.path == 0), "{before:?}");
-    stage.elapse(30_000);
+    stage.elapse(ms(30));
     let next = stage.hand_over(due(3_000, 300, 7));
     stage.lose_path(0);
     let after = stage.send_all();
@@ -233,7 +234,7 @@ fn stranded_bytes_go_before_unreliable_data_that_waits() {
     let filler = stage.hand_over(unreliable(200_000, 400));
     let mut sent = stage.send_all();
     while sent.len() < 60 {
-        stage.elapse(1_000);
+        stage.elapse(ms(1));
         let packet = sent.last().cloned().expect("something is sent");
         stage.arrive(&packet);
         sent.extend(stage.send_all());
@@ -339,7 +340,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::HandOver(wanted) => drop(stage.hand_over(wanted)),
-                Step::Elapse(time) => stage.elapse(time),
+                Step::Elapse(time) => stage.elapse(us(time)),
             }
             while let Some(packet) = stage.send() {
                 let is_reliable = stage.queue.get(packet.block).is_some_and(|b| b.meta().reliable);

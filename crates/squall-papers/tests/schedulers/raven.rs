@@ -5,6 +5,7 @@
 //! on, 15 from 11.5, 20 from 15.3.
 
 use squall_sched::WorkKind;
+use squall_units::short::{at_ms, at_us, ms};
 
 use crate::stage::{CHUNK, Packet, Stage, paths_of};
 
@@ -15,7 +16,7 @@ fn kinds(packets: &[Packet]) -> Vec<(u8, WorkKind)> {
 /// Lets the path be measured, and the scheduler see each value.
 fn measure(stage: &mut Stage, path: u8, rtts_ms: &[u64]) {
     for rtt in rtts_ms {
-        stage.path(path).latest_rtt = rtt * 1000;
+        stage.path(path).latest_rtt = ms(*rtt);
         assert_eq!(stage.send(), None);
     }
 }
@@ -77,7 +78,7 @@ fn the_window_forgets() {
 fn leads_by_what_was_measured_not_by_the_smoothed_rtt() {
     let mut stage = Stage::new("raven", &[(10, 10), (20, 10)]);
     measure(&mut stage, 0, &[100, 101, 100, 101, 100, 101, 100, 101, 100, 101, 100, 101]);
-    assert_eq!(stage.path(0).srtt, 10_000);
+    assert_eq!(stage.path(0).srtt, ms(10));
     stage.reliable(CHUNK);
     assert_eq!(stage.send().map(|p| p.path), Some(1));
 }
@@ -90,7 +91,7 @@ fn old_measurements_are_believed_less() {
     assert_eq!(paths_of(&first), [0]);
     stage.arrive(&first[0]);
     // After 9 s three times as wide: the second path is expected from 20 − 14 = 6 ms on, the first up to 17.
-    stage.now = 9_000_000;
+    stage.now = at_ms(9_000);
     stage.reliable(CHUNK);
     let second = stage.send_all();
     assert_eq!(kinds(&second), [(0, WorkKind::Fresh), (1, WorkKind::Copy)]);
@@ -106,7 +107,7 @@ fn what_was_sent_for_certain_is_not_repeated_later() {
     let mut stage = Stage::new("raven", &[(10, 10), (20, 10)]);
     stage.reliable(2 * CHUNK);
     assert_eq!(paths_of(&stage.send_all()), [0, 0]);
-    stage.now = 9_000_000;
+    stage.now = at_ms(9_000);
     let block = stage.reliable(CHUNK);
     let sent: Vec<_> = stage.send_all().into_iter().map(|p| (p.path, p.block)).collect();
     assert_eq!(sent, [(0, block), (1, block)]);
@@ -153,7 +154,7 @@ fn the_options_change_the_interval() {
     let count = |name: &str, now: u64| {
         let mut stage = Stage::new(name, &[(10, 10), (20, 10)]);
         assert_eq!(stage.send(), None);
-        stage.now = now;
+        stage.now = at_us(now);
         stage.reliable(CHUNK);
         stage.send_all().len()
     };

@@ -6,8 +6,9 @@
 use std::{collections::HashMap, ops::Range};
 
 use squall_sched::{
-    Block, BlockId, BlockMeta, BlockQueue, Micros, ParityFate, PathId, StreamScheduler, WorkKind,
+    Block, BlockId, BlockMeta, BlockQueue, Micros, ParityFate, PathId, StreamScheduler, Time, WorkKind,
 };
+use squall_units::short::at_us;
 
 use crate::PathHint;
 
@@ -121,7 +122,7 @@ impl Queues {
         }
         let due = |queue: &BlockQueue| {
             let first = queue.by_deadline().next().map(Block::meta);
-            first.map_or((Micros::MAX, u64::MAX), |meta| (meta.deadline.unwrap_or(Micros::MAX), meta.id.0))
+            first.map_or((Time::MAX, u64::MAX), |meta| (meta.deadline.unwrap_or(Time::MAX), meta.id.0))
         };
         let busy =
             self.all().enumerate().filter(|(number, queue)| idle & 1 << number == 0 && !queue.is_empty());
@@ -204,11 +205,11 @@ impl Queues {
     }
 
     pub(crate) fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
-        self.of_mut(id).mark_sent(id, range, path, now);
+        self.of_mut(id).mark_sent(id, range, path, at_us(now));
     }
 
     pub(crate) fn mark_departed(&mut self, id: BlockId, range: Range<u32>, kind: WorkKind, now: Micros) {
-        self.of_mut(id).mark_departed(id, range, kind, now);
+        self.of_mut(id).mark_departed(id, range, kind, at_us(now));
     }
 
     /// News of a block that may have ended, and be awaited in its queue.

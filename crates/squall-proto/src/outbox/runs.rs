@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use squall_sched::{BlockId, Micros, ParityFate};
+use squall_sched::{BlockId, Micros, ParityFate, Time};
 
 use super::{Ended, Outbox};
 use crate::{
@@ -49,7 +49,7 @@ impl Outbox {
             let symbol = Member::write(&header, self.bytes(meta.id, &(0..meta.len))?);
             let size_before = run.symbol_size;
             run.symbol_size = run.symbol_size.max(symbol.len().next_multiple_of(2) as u32);
-            run.members.push((meta.id, meta.deadline.filter(|_| self.lab.expire)));
+            run.members.push((meta.id, meta.deadline.filter(|_| self.lab.expire).map(Time::micros)));
             if run.header(now, symbols).encoded_len() > most {
                 run.members.pop();
                 run.symbol_size = size_before;

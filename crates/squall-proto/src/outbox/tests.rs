@@ -1,3 +1,4 @@
+use squall_units::short::at_ms;
 use std::time::Duration;
 
 use super::*;
@@ -356,7 +357,7 @@ fn deadlines_may_be_for_the_scheduler_alone() {
         outbox.send(0, with(10, BlockOptions::new().deadline(Duration::from_millis(20)))).unwrap();
         outbox.admit();
         let meta = *outbox.queue.get(BlockId(0)).unwrap().meta();
-        assert_eq!(meta.deadline, Some(20_000), "the scheduler has it");
+        assert_eq!(meta.deadline, Some(at_ms(20)), "the scheduler has it");
         assert_eq!(outbox.time_left(&meta, 5_000), left);
         assert_eq!(outbox.next_deadline().is_some(), expire);
         assert_eq!(outbox.overdue(30_000).is_some(), expire);

@@ -257,6 +257,7 @@ pub(crate) fn one_way_delays<'a>(
 mod tests {
     use proptest::prelude::*;
     use squall_sched::PathId;
+    use squall_units::short::{ms, us};
 
     use super::*;
     use crate::{
@@ -409,12 +410,12 @@ mod tests {
         let mut path = up(PathId(0), 0);
         path.rtt.sample(1, 20_000, Sample::Data);
         path.committed_bytes = 2_400;
-        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, 10_000, "the rate is unknown");
+        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, ms(10), "the rate is unknown");
         path.capacity = Some(300_000);
         // All of it takes so long at 300 kbps; the acknowledgement takes the last 10 ms of that.
         let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
-        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, bytes * 8_000_000 / 300_000 - 10_000);
-        assert_eq!(path.view(0, 1_000, 200_000, 0).owd, 200_000, "what was measured is longer");
+        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, us(bytes * 8_000_000 / 300_000) - ms(10));
+        assert_eq!(path.view(0, 1_000, 200_000, 0).owd, ms(200), "what was measured is longer");
     }
 
     #[test]
@@ -426,10 +427,10 @@ mod tests {
         path.flight.insert(1, InFlight::of(9_000, 1_200, None));
         let packet = 1_000 + u64::from(PACKET_OVERHEAD);
         path.window = path.in_flight() + packet;
-        assert_eq!(opens_in(&path, 10_000), 0, "there is room");
+        assert_eq!(opens_in(&path, 10_000), ms(0), "there is room");
         path.window -= 1;
-        assert_eq!(opens_in(&path, 10_000), 15_000);
-        assert_eq!(opens_in(&path, 26_000), 0, "it is due");
+        assert_eq!(opens_in(&path, 10_000), ms(15));
+        assert_eq!(opens_in(&path, 26_000), ms(0), "it is due");
     }
 
     #[test]

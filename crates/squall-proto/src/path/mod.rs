@@ -34,6 +34,7 @@ pub(crate) use prediction::Predictions;
 pub(crate) use rate::RateMeter;
 use rate::{Bottleneck, LossWindow};
 use reordering::Reordering;
+use squall_units::short::us;
 use way_back::WayBack;
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
@@ -326,17 +327,17 @@ impl Path {
             id: self.id,
             state: self.life.state(),
             usable: self.life.is_usable(now),
-            srtt: self.rtt.smoothed,
-            latest_rtt: self.rtt.latest,
-            rtt_dev: self.rtt.deviation,
-            owd: self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd)),
-            delay: owd,
-            back: self.rtt.min / 2,
-            late: self.predictions.late(),
-            overdue: self.overdue(now),
+            srtt: us(self.rtt.smoothed),
+            latest_rtt: us(self.rtt.latest),
+            rtt_dev: us(self.rtt.deviation),
+            owd: us(self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd))),
+            delay: us(owd),
+            back: us(self.rtt.min / 2),
+            late: us(self.predictions.late()),
+            overdue: us(self.overdue(now)),
             loss: self.loss.ratio(),
             window,
-            opens_in: self.opens_in(now, chunk),
+            opens_in: us(self.opens_in(now, chunk)),
             in_flight: self.in_flight(),
             waiting: self.committed_bytes,
             chunk,
@@ -345,8 +346,8 @@ impl Path {
             rate,
             rate_grows: self.slow_start,
             is_unmeasured: false,
-            queue: self.queue,
-            held: self.held,
+            queue: self.queue.map(us),
+            held: us(self.held),
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

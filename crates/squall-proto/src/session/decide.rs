@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, Context, Decision, Micros, PathView, WorkKind, capacity};
+use squall_sched::{Assignment, Block, Context, Decision, Micros, PathView, Time, WorkKind, capacity};
+use squall_units::short::at_us;
 
 use super::Session;
 use crate::{
@@ -118,6 +119,7 @@ impl Session {
             Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
             Decision::Probe(path) => self.queue_probe(now, path, 0),
             Decision::Idle { wake } => {
+                let wake = wake.map(Time::micros);
                 return Next::Idle { wake, repaired: self.repair_on_repair_paths(now, number) };
             }
         }
@@ -141,14 +143,14 @@ impl Session {
         let usable = || self.views.iter().filter(|view| is_estimated && view.usable);
         // What an only path has held, the next packets need not wait.
         let Some(held) = usable().map(|view| view.held).min() else { return };
-        let owd = usable().map(|view| view.owd).min().unwrap_or(0).saturating_sub(held);
-        let rtt = usable().map(|view| view.srtt).min().unwrap_or(0).saturating_sub(held);
-        let is_beyond = |block: &Block, deadline: Micros| {
+        let owd = usable().map(|view| view.owd).min().unwrap_or_default() - held;
+        let rtt = usable().map(|view| view.srtt).min().unwrap_or_default() - held;
+        let at = at_us(now);
+        let is_beyond = |block: &Block, deadline: Time| {
             let has_begun = block.unsent_bytes() < block.meta().len;
-            let by = deadline.saturating_sub(if has_begun { 0 } else { rtt });
-            deadline < now + owd
-                || u64::from(block.unsent_bytes())
-                    > capacity::before(Some(by.saturating_add(held)), now, &self.views)
+            let by = if has_begun { deadline } else { deadline - rtt };
+            deadline < at + owd
+                || u64::from(block.unsent_bytes()) > capacity::before(Some(by + held), at, &self.views)
         };
         let mut front = self.outbox.queue.plain().by_deadline().take(FRONT).peekable();
         let mut late = Vec::new();
@@ -167,7 +169,7 @@ impl Session {
     fn notify_scheduler(&mut self, now: Micros) {
         let events = std::mem::take(&mut self.sched_events);
         let events = self.notify_hints(now, events);
-        let cx = Context { now, queue: self.outbox.queue.plain(), paths: &self.views };
+        let cx = Context { now: at_us(now), queue: self.outbox.queue.plain(), paths: &self.views };
         for event in &events {
             self.scheduler.on_event(event, &cx);
         }
@@ -258,7 +260,7 @@ impl Session {
         if range.is_empty() {
             return None;
         }
-        let expected_at = now + view.arrives_in(0);
+        let expected_at = now + view.arrives_in(0).micros();
         view.in_flight += bytes;
         view.budget = view.budget.map(|left| left.saturating_sub(bytes));
         view.waiting += bytes;

@@ -7,6 +7,7 @@ use squall_sched::{
     Block, BlockId, Context, Decision, Micros, PathSet, PathView, SchedEvent, Scheduler, Sharing,
     schedulers::minrtt::MinRtt,
 };
+use squall_units::short::at_us;
 
 use super::Session;
 use crate::{
@@ -88,7 +89,7 @@ impl Session {
         let first = self.outbox.queue.numbered(number).by_deadline().next();
         let is_in_time = |view: &PathView| {
             let Some(block) = first else { return true };
-            let arrival = now + view.arrives_in(block.unsent_bytes().into());
+            let arrival = at_us(now) + view.arrives_in(block.unsent_bytes().into());
             block.meta().deadline.is_none_or(|deadline| arrival <= deadline)
         };
         let suits = self.views.iter().any(|view| wanted.contains(view.id) && is_in_time(view));
@@ -126,7 +127,11 @@ impl Session {
             Some(at) => &mut self.hints.states[at].scheduler,
             None => &mut self.scheduler,
         };
-        scheduler.next(&Context { now, queue: self.outbox.queue.numbered(number), paths: &self.views })
+        scheduler.next(&Context {
+            now: at_us(now),
+            queue: self.outbox.queue.numbered(number),
+            paths: &self.views,
+        })
     }
 
     /// Notifies the schedulers of queues with hints what happened to their blocks, and to paths; returns what is for the first.
@@ -143,7 +148,7 @@ impl Session {
             for number in hints.filter(|number| *number > 0) {
                 self.in_queue(now, number, |session| {
                     let queue = session.outbox.queue.numbered(number);
-                    let cx = Context { now, queue, paths: &session.views };
+                    let cx = Context { now: at_us(now), queue, paths: &session.views };
                     session.hints.states[number - 1].scheduler.on_event(&event, &cx);
                 });
             }
@@ -169,7 +174,7 @@ impl Session {
             let Some(state) = self.hints.states.get_mut(number - 1) else { continue };
             state.blocked_since = if is_usable { None } else { state.blocked_since.or(Some(now)) };
             let Some(since) = state.blocked_since else { continue };
-            let is_over = |block: &&Block| block.meta().submitted.max(since) + PATIENCE <= now;
+            let is_over = |block: &&Block| block.meta().submitted.micros().max(since) + PATIENCE <= now;
             let queue = self.outbox.queue.numbered(number);
             let over: Vec<BlockId> = queue.iter().filter(is_over).map(|block| block.meta().id).collect();
             for id in over {
@@ -184,7 +189,7 @@ impl Session {
         let due = hints.filter_map(|(at, state)| {
             let since = state.blocked_since?;
             let oldest = self.outbox.queue.numbered(at + 1).iter().next()?;
-            Some(oldest.meta().submitted.max(since) + PATIENCE)
+            Some(oldest.meta().submitted.micros().max(since) + PATIENCE)
         });
         due.min()
     }

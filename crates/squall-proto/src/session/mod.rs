@@ -62,6 +62,7 @@ pub use log::{DecisionLog, LossLog, PacketFate, Reasons};
 use notices::Notices;
 use probe::Probes;
 use reopen::Wanted;
+use squall_units::short::at_us;
 #[cfg(feature = "trace")]
 pub use trace::{ArrivalLog, PacketLog};
 
@@ -463,9 +464,9 @@ impl Session {
         let outcome = match ended.ending {
             Ending::Delivered => {
                 self.stats.bytes_delivered += u64::from(meta.len);
-                let waited = ended.fully_sent.unwrap_or(now).saturating_sub(meta.submitted);
+                let waited = ended.fully_sent.unwrap_or(at_us(now)) - meta.submitted;
                 let over = per_path(&ended.over);
-                Outcome::Delivered { at: self.instant(now), waited: Duration::from_micros(waited), over }
+                Outcome::Delivered { at: self.instant(now), waited: waited.duration(), over }
             }
             Ending::Expired => Outcome::Expired { acked },
             Ending::Lost => Outcome::Lost { acked },

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use squall_sched::{Assignment, Block, Decision, Micros, PathSet, PathView, WorkKind};
+use squall_units::short::at_us;
 
 use super::{Session, decide::Taken, hints::usable};
 use crate::{Role, outbox::QueueNumber};
@@ -61,7 +62,10 @@ impl Session {
     fn repair_path(&self, now: Micros, assignment: &Assignment) -> Option<&PathView> {
         let block = self.outbox.queue.get(assignment.block)?;
         let is_in_time = |view: &&PathView| {
-            block.meta().deadline.is_none_or(|deadline| now + view.arrives_in(0) + view.late <= deadline)
+            block
+                .meta()
+                .deadline
+                .is_none_or(|deadline| at_us(now) + view.arrives_in(0) + view.late <= deadline)
         };
         // A second copy on a path would share the fate of the first.
         let there = match assignment.kind {

@@ -3,12 +3,13 @@
 
 use std::ops::Range;
 
-use squall_sched::{Block, Micros, PathId, PathState, PathView};
+use squall_sched::{Block, PathId, PathState, PathView, Span, Time};
+use squall_units::short::{at_us, ms, us};
 
 use crate::stage::{CHUNK, Flight, Stage};
 
 /// Time passes in steps of a quarter of a millisecond.
-const TICK: Micros = 250;
+const TICK: Span = us(250);
 /// The pacer lets packets go at twice the rate of the link, so that a queue builds up.
 const PACE: u64 = 2;
 
@@ -17,19 +18,19 @@ const PACE: u64 = 2;
 pub(crate) struct Link {
     pub(crate) kbps: u64,
     /// One way, without queue.
-    pub(crate) delay: Micros,
+    pub(crate) delay: Span,
     /// While it is dead it drops everything.
-    pub(crate) dead: Range<Micros>,
-    paced_until: Micros,
-    busy_until: Micros,
-    last_ack: Micros,
+    pub(crate) dead: Range<Time>,
+    paced_until: Time,
+    busy_until: Time,
+    last_ack: Time,
     /// When the answer to a probe comes.
-    answer: Option<Micros>,
+    answer: Option<Time>,
 }
 
 impl Link {
-    fn time_for(&self, bytes: u64) -> Micros {
-        bytes * 8000 / self.kbps
+    fn time_for(&self, bytes: u64) -> Span {
+        us(bytes * 8000 / self.kbps)
     }
 }
 
@@ -40,22 +41,22 @@ impl Stage {
         let window = |(kbps, ms, queue): &(u64, u64, u64)| kbps * 2 * ms / 8 / u64::from(CHUNK) + queue + 2;
         let paths: Vec<_> = links.iter().map(|link| (2 * link.1, window(link))).collect();
         let mut stage = Self::new(scheduler, &paths);
-        let link = |(kbps, ms, _): &(u64, u64, u64)| Link {
+        let link = |(kbps, owd, _): &(u64, u64, u64)| Link {
             kbps: *kbps,
-            delay: ms * 1000,
-            dead: 0..0,
-            paced_until: 0,
-            busy_until: 0,
-            last_ack: 0,
+            delay: ms(*owd),
+            dead: at_us(0)..at_us(0),
+            paced_until: Time::EPOCH,
+            busy_until: Time::EPOCH,
+            last_ack: Time::EPOCH,
             answer: None,
         };
         stage.links = links.iter().map(link).collect();
-        stage.paths.iter_mut().for_each(|view| view.bandwidth = view.window * 8_000_000 / view.srtt);
+        stage.paths.iter_mut().for_each(|view| view.bandwidth = view.window * 8_000_000 / view.srtt.micros());
         stage
     }
 
     /// Lets links and scheduler work until `end`.
-    pub(crate) fn run_until(&mut self, end: Micros) {
+    pub(crate) fn run_until(&mut self, end: Time) {
         self.send_all();
         while self.now < end {
             self.now += TICK;
@@ -113,10 +114,10 @@ impl Stage {
         self.links[usize::from(flight.packet.path)].last_ack = now;
         let view = self.path(flight.packet.path);
         let rtt = now - left;
-        view.rtt_dev = (3 * view.rtt_dev + rtt.abs_diff(view.srtt)) / 4;
-        (view.srtt, view.latest_rtt) = ((7 * view.srtt + rtt) / 8, rtt);
-        view.owd = (3 * view.owd + owd) / 4;
-        view.bandwidth = view.window * 8_000_000 / view.srtt;
+        view.rtt_dev = (view.rtt_dev * 3 + rtt.abs_diff(view.srtt)) / 4;
+        (view.srtt, view.latest_rtt) = ((view.srtt * 7 + rtt) / 8, rtt);
+        view.owd = (view.owd * 3 + owd) / 4;
+        view.bandwidth = view.window * 8_000_000 / view.srtt.micros();
     }
 
     fn end_pointless(&mut self) {
@@ -141,7 +142,7 @@ impl Stage {
         let oldest = self.flying.iter().filter(|f| f.packet.path == id).filter_map(|f| f.left).min();
         let link = &mut self.links[usize::from(id)];
         if state == PathState::Active {
-            let silence = (2 * (srtt + 4 * rtt_dev + 10_000)).clamp(50_000, 200_000);
+            let silence = ((srtt + rtt_dev * 4 + ms(10)) * 2).clamp(ms(50), ms(200));
             if oldest.is_some_and(|oldest| now >= link.last_ack.max(oldest + srtt) + silence) {
                 link.answer = None;
                 self.suspect(id);
@@ -156,7 +157,7 @@ impl Stage {
             }
             Some(_) => {}
             None => {
-                let answer = now + 2 * link.delay;
+                let answer = now + link.delay * 2;
                 link.answer = Some(answer).filter(|_| !link.dead.contains(&now));
             }
         }

@@ -1,6 +1,7 @@
 //! minRTT.
 
 use squall_sched::WorkKind;
+use squall_units::short::ms;
 
 use crate::stage::{CHUNK, Stage, paths_of};
 
@@ -35,7 +36,7 @@ fn follows_the_rtt_as_it_changes() {
     let mut stage = Stage::new("minrtt", &[(10, 100), (20, 100)]);
     stage.reliable(2 * CHUNK);
     assert_eq!(stage.send().map(|p| p.path), Some(0));
-    stage.path(0).srtt = 30_000;
+    stage.path(0).srtt = ms(30);
     assert_eq!(stage.send().map(|p| p.path), Some(1));
 }
 

@@ -3,7 +3,8 @@
 //! A path of these stages carries a packet each millisecond. What is in flight arrives at this rate, and half the round trip
 //! is the way back of its acknowledgements.
 
-use squall_sched::{BlockId, Micros, PathView, Profile, Registry, WorkKind};
+use squall_sched::{BlockId, PathView, Profile, Registry, Span, Time, WorkKind};
+use squall_units::short::{at_ms, at_us, ms, us};
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block, paths_of};
 
@@ -53,10 +54,10 @@ fn parts_of_a_block_arrive_together() {
 #[test]
 fn a_decision_has_the_numbers_behind_it() {
     let mut two = stage("", &[20, 60]);
-    two.now = 7_000;
+    two.now = at_ms(7);
     two.hand_over(due_in(200, 20));
     let forecast = two.decide().and_then(|it| it.forecast).expect("numbers");
-    assert_eq!((forecast.arrives, forecast.due), (7_000 + 10_000 + 20_000, 207_000));
+    assert_eq!((forecast.arrives, forecast.due), (at_us(7_000 + 10_000 + 20_000), at_ms(207)));
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn a_deadline_may_be_at_the_end_of_time() {
     let mut two = stage("", &[20, 60]);
     two.hand_over(due_in(u64::MAX / 1_000, 2));
     assert_eq!(two.send_all().len(), 2);
-    two.path(0).overdue = 100_000;
+    two.path(0).overdue = ms(100);
     assert_eq!(two.send(), None);
 }
 
@@ -209,7 +210,7 @@ fn what_has_begun_to_leave_is_kept() {
         one.hand_over(due_in(75, 60));
         let begun = if has_begun { 5 } else { 0 };
         assert!((0..begun).all(|_| one.send().is_some()));
-        one.now = 5_000;
+        one.now = at_ms(5);
         // 70 ms bring 60 packets, and 50 with the margin of what is new.
         one.hand_over(due_in(300, 1));
         let first = if has_begun { 0 } else { 1 };
@@ -244,7 +245,7 @@ fn what_cannot_be_in_time_fills_no_queue() {
     two.path(1).metered = true;
     two.paths.iter_mut().for_each(|path| path.in_flight = 0);
     assert_eq!(paths_of(&two.send_all()), [0; 41], "it is worth no money");
-    two.path(0).overdue = 100_000;
+    two.path(0).overdue = ms(100);
     assert_eq!(paths_of(&two.send_all()), [1; 81], "unless the other path is silent");
 }
 
@@ -275,32 +276,32 @@ fn what_begins_a_group_is_tried_without_the_margin() {
 }
 
 /// Two packets that left on the first path, which has been silent for this many ms, and are due at 300 ms.
-fn silent(options: &str, ms: u64) -> Stage {
+fn silent(options: &str, millis: u64) -> Stage {
     let mut two = stage(options, &[20, 60]);
     two.hand_over(due_in(300, 2));
     assert_eq!(paths_of(&two.send_all()), [0, 0]);
-    two.path(0).overdue = ms * 1_000;
-    two.now = 20_000 + ms * 1_000;
+    two.path(0).overdue = ms(millis);
+    two.now = at_ms(20 + millis);
     two
 }
 
 /// A copy of two packets that leaves on the second path takes 30 ms and the time of two packets, and has 20 ms to spare.
-const LAST_MOMENT: u64 = 300_000 - 32_000 - 20_000;
+const LAST_MOMENT: Time = at_ms(300 - 32 - 20);
 
 #[test]
 fn what_is_in_flight_on_a_silent_path_is_copied_at_the_last_moment() {
     let mut two = silent("", 100);
     assert_eq!((two.send(), two.wake), (None, Some(LAST_MOMENT)));
-    two.now = LAST_MOMENT - 1;
+    two.now = LAST_MOMENT - us(1);
     assert_eq!(two.send(), None);
     two.now = LAST_MOMENT;
     let copies = two.send_all();
     assert_eq!(copies.iter().map(|it| (it.path, it.kind)).collect::<Vec<_>>(), [(1, WorkKind::Copy)]);
-    assert_eq!(two.wake, Some(LAST_MOMENT + 1_000), "the other one takes less");
-    two.now += 1_000;
+    assert_eq!(two.wake, Some(LAST_MOMENT + ms(1)), "the other one takes less");
+    two.now += ms(1);
     let last = two.send_all();
     assert_eq!(last.len(), 1);
-    two.now += 5_000;
+    two.now += ms(5);
     assert_eq!(two.send(), None);
     two.lose(&last[0]);
     assert_eq!(two.send(), None, "what a path has carried is not copied to it");
@@ -309,16 +310,16 @@ fn what_is_in_flight_on_a_silent_path_is_copied_at_the_last_moment() {
 #[test]
 fn what_is_known_to_be_late_by_a_path_is_copied_earlier() {
     let mut two = silent("", 100);
-    two.path(1).late = 40_000;
-    assert_eq!((two.send(), two.wake), (None, Some(LAST_MOMENT - 40_000)));
+    two.path(1).late = ms(40);
+    assert_eq!((two.send(), two.wake), (None, Some(LAST_MOMENT - ms(40))));
 }
 
 #[test]
 fn a_copy_that_would_be_late_is_not_sent() {
     let mut two = silent("", 100);
-    two.now = LAST_MOMENT + 40_001;
+    two.now = LAST_MOMENT + us(40_001);
     assert_eq!(two.send(), None);
-    two.now -= 1;
+    two.now = two.now - us(1);
     assert!(two.send().is_some(), "predictions are off by 20 ms");
 }
 
@@ -340,7 +341,7 @@ fn silence_is_more_than_noise_explains() {
     // 15 ms, and twice the deviation of 2 ms.
     for (overdue, is_silent) in [(19_000, false), (19_001, true)] {
         let mut two = silent("", 0);
-        two.path(0).overdue = overdue;
+        two.path(0).overdue = us(overdue);
         two.now = LAST_MOMENT;
         assert_eq!(two.send().is_some(), is_silent);
     }
@@ -351,11 +352,11 @@ fn what_is_in_flight_on_another_path_as_well_is_not_copied() {
     let mut three = stage("", &[20, 60, 80]);
     let block = three.hand_over(due_in(300, 1));
     let packet = three.send().expect("room");
-    three.queue.mark_sent(block, packet.range, squall_sched::PathId(2), 0);
-    three.path(0).overdue = 100_000;
-    three.now = 250_000;
+    three.queue.mark_sent(block, packet.range, squall_sched::PathId(2), at_ms(0));
+    three.path(0).overdue = ms(100);
+    three.now = at_ms(250);
     assert_eq!(three.send(), None);
-    three.path(2).overdue = 100_000;
+    three.path(2).overdue = ms(100);
     assert_eq!(three.send().map(|it| it.path), Some(1));
 }
 
@@ -370,9 +371,9 @@ fn the_silence_of_the_quickest_path_makes_all_paths_silent() {
         assert_eq!(paths_of(&two.send_all()), [1, 1]);
         two.path(0).window = 100 * u64::from(CHUNK);
         two.path(0).rate = RATE;
-        two.path(0).overdue = if quickest_is_silent { 100_000 } else { 0 };
-        two.path(1).overdue = 100_000;
-        two.now = 270_000;
+        two.path(0).overdue = if quickest_is_silent { ms(100) } else { ms(0) };
+        two.path(1).overdue = ms(100);
+        two.now = at_ms(270);
         assert_eq!(two.send().is_some(), copied, "{quickest_is_silent}");
     }
 }
@@ -381,7 +382,7 @@ fn the_silence_of_the_quickest_path_makes_all_paths_silent() {
 fn where_all_paths_are_silent_the_quickest_is_to_blame() {
     // What it carries is copied to the other one.
     let mut two = silent("", 100);
-    two.path(1).overdue = 100_000;
+    two.path(1).overdue = ms(100);
     two.now = LAST_MOMENT;
     assert_eq!(two.send().map(|it| (it.path, it.kind)), Some((1, WorkKind::Copy)));
 }
@@ -392,7 +393,7 @@ fn a_single_path_is_never_silent() {
     let mut one = stage("", &[20]);
     one.hand_over(due_in(90, 5));
     one.hand_over(due_in(90, 5));
-    one.path(0).overdue = 100_000;
+    one.path(0).overdue = ms(100);
     assert_eq!(one.send_all().len(), 10);
 }
 
@@ -400,11 +401,11 @@ fn a_single_path_is_never_silent() {
 fn a_silent_path_is_expected_to_stay_silent_for_as_long_again() {
     // (T − 10 − 100) on the silent path, (T − 30) on the other.
     let mut two = stage("", &[20, 60]);
-    two.path(0).overdue = 100_000;
+    two.path(0).overdue = ms(100);
     two.hand_over(due_in(300, 100));
     assert_eq!(decision(&mut two), Some((1, 90)));
     let mut deaf = stage("(without=silence)", &[20, 60]);
-    deaf.path(0).overdue = 100_000;
+    deaf.path(0).overdue = ms(100);
     deaf.hand_over(due_in(300, 100));
     assert_eq!(decision(&mut deaf), Some((0, 60)));
 }
@@ -469,7 +470,7 @@ fn there_is_no_parity_where_a_repair_would_be_in_time() {
 fn parity_that_would_be_late_is_not_sent() {
     for (now, count) in [(24_000, 2), (24_001, 0)] {
         let mut two = lossy("", 34, 0.01);
-        two.now = now;
+        two.now = at_us(now);
         two.path(0).window = 0;
         // The second symbol arrives with the first, as long as the path is not full.
         assert_eq!(parity(&mut two).len(), count);
@@ -499,11 +500,11 @@ fn the_loss_of_a_block_is_that_of_the_paths_it_took() {
 
 /// How much of a block goes on which path, first decision; the second path of equal delay is metered.
 fn metered(options: &str, wanted: Wanted) -> Vec<u8> {
-    metered_behind([0, 0], options, wanted)
+    metered_behind([ms(0), ms(0)], options, wanted)
 }
 
 /// The same, if predictions were wrong by so much on each path.
-fn metered_behind(late: [Micros; 2], options: &str, wanted: Wanted) -> Vec<u8> {
+fn metered_behind(late: [Span; 2], options: &str, wanted: Wanted) -> Vec<u8> {
     let mut two = stage(options, &[20, 20]);
     [two.path(0).late, two.path(1).late] = late;
     two.path(1).metered = true;
@@ -520,8 +521,8 @@ fn a_metered_path_takes_part_only_where_a_block_could_be_late() {
     assert_eq!(metered("", due_in(70, 40)), [0]);
     assert_eq!(metered("", due_in(69, 40)), [20]);
     // and to what they were wrong by: 5 ms on the path that costs nothing.
-    assert_eq!(metered_behind([5_000, 30_000], "", due_in(75, 40)), [0]);
-    assert_eq!(metered_behind([5_000, 30_000], "", due_in(74, 40)), [20]);
+    assert_eq!(metered_behind([ms(5), ms(30)], "", due_in(75, 40)), [0]);
+    assert_eq!(metered_behind([ms(5), ms(30)], "", due_in(74, 40)), [20]);
 }
 
 #[test]
@@ -663,7 +664,7 @@ fn small(count: usize) -> Stage {
         two.hand_over(due_in(60, 1));
     }
     assert_eq!(two.send_all().len(), count);
-    two.now = 26_000;
+    two.now = at_ms(26);
     (two.path(1).window, two.path(1).rate) = (1_000 * u64::from(CHUNK), RATE);
     (two.path(0).window, two.path(0).loss) = (0, 0.01);
     two
@@ -675,7 +676,7 @@ fn small_blocks_have_parity_in_common() {
     assert_eq!(two.send(), None, "more may come");
     let last_moment = two.wake.expect("looks again");
     // The symbol arrives after 10 ms and its own time, and 10 ms are kept.
-    assert!((39_000..40_000).contains(&last_moment), "{last_moment}");
+    assert!((at_ms(39)..at_ms(40)).contains(&last_moment), "{last_moment:?}");
     two.now = last_moment;
     let packets = two.send_all();
     let expected = Packet { block: packets[0].block, range: 0..1, path: 1, kind: WorkKind::RunParity };

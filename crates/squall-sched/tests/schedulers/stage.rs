@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use squall_sched::{
-    Assignment, Block, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, Parity, ParityFate, PathId,
-    PathState, PathView, SchedEvent, Scheduler, SegmentState, WorkKind,
+    Assignment, Block, BlockId, BlockMeta, BlockQueue, Context, Decision, Parity, ParityFate, PathId,
+    PathState, PathView, SchedEvent, Scheduler, SegmentState, Span, Time, WorkKind,
 };
+use squall_units::short::ms;
 
 use crate::link::Link;
 
@@ -33,9 +34,9 @@ pub(crate) struct Stage {
     pub(crate) queue: BlockQueue,
     pub(crate) paths: Vec<PathView>,
     /// The time; blocks are handed over and packets sent at it. Moves only when a test moves it.
-    pub(crate) now: Micros,
+    pub(crate) now: Time,
     /// What the last decision that sent nothing asked for.
-    pub(crate) wake: Option<Micros>,
+    pub(crate) wake: Option<Time>,
     /// Blocks that the scheduler cancelled, in order.
     pub(crate) cancelled: Vec<BlockId>,
     /// Blocks that links brought too late.
@@ -60,9 +61,9 @@ pub(crate) struct Stage {
 pub(crate) struct Flight {
     pub(crate) packet: Packet,
     /// When it left; `None` while it waits for the pacer.
-    pub(crate) left: Option<Micros>,
+    pub(crate) left: Option<Time>,
     /// When its acknowledgement is due, and its one-way delay; `None` if a link dropped it.
-    pub(crate) due: Option<(Micros, Micros)>,
+    pub(crate) due: Option<(Time, Span)>,
     /// Its path fell silent, and its reliable bytes count as lost.
     pub(crate) presumed_lost: bool,
 }
@@ -92,29 +93,29 @@ impl Stage {
         let mut stage = Self::new(scheduler, &vec![(1, 1 << 30); paths.len()]);
         for (view, (kbps, owd)) in stage.paths.iter_mut().zip(paths) {
             view.bandwidth = kbps * 1000;
-            (view.srtt, view.owd) = (2 * owd * 1000, owd * 1000);
+            (view.srtt, view.owd) = (ms(2 * owd), ms(*owd));
         }
         stage.is_paced = true;
         stage
     }
 
     /// Lets time pass; paths send what waits.
-    pub(crate) fn elapse(&mut self, micros: u64) {
-        self.now += micros;
+    pub(crate) fn elapse(&mut self, span: Span) {
+        self.now += span;
         for view in &mut self.paths {
-            view.waiting = view.waiting.saturating_sub(view.bandwidth * micros / 8_000_000);
+            view.waiting = view.waiting.saturating_sub(view.bandwidth * span.micros() / 8_000_000);
         }
     }
 
     /// A stage with one path for each (smoothed RTT in ms, window in packets).
     pub(crate) fn new(scheduler: &str, paths: &[(u64, u64)]) -> Self {
         let path = |(id, (rtt, packets)): (u8, &(u64, u64))| {
-            PathView::example(id, rtt * 1000, packets * u64::from(CHUNK))
+            PathView::example(id, ms(*rtt), packets * u64::from(CHUNK))
         };
         Self {
             queue: BlockQueue::new(),
             paths: (0..).zip(paths).map(path).collect(),
-            now: 0,
+            now: Time::EPOCH,
             wake: None,
             cancelled: Vec::new(),
             expired: 0,
@@ -147,7 +148,7 @@ impl Stage {
         self.queue.insert(BlockMeta {
             id,
             len: wanted.len,
-            deadline: wanted.deadline.map(|ms| self.now + ms * 1000),
+            deadline: wanted.deadline.map(|millis| self.now + ms(millis)),
             priority: wanted.priority,
             reliable: wanted.reliable,
             channel,
@@ -165,7 +166,7 @@ impl Stage {
         let id = BlockId(self.next_id);
         self.next_id += 1;
         let Wanted { len, deadline, priority, reliable, value, needs } = wanted;
-        let deadline = deadline.map(|ms| self.now + ms * 1000);
+        let deadline = deadline.map(|millis| self.now + ms(millis));
         let value = value.unwrap_or(BlockMeta::usual_value(priority));
         let meta = BlockMeta {
             id,

@@ -208,7 +208,7 @@ impl State {
             lock(&reasons.0).shares.add(at, path, what.name(), reason, entry.taken);
         }
         if entry.taken > 0 || path.is_none() {
-            let expected = expected.map(|at| epoch + at);
+            let expected = expected.map(|at| epoch + at.micros());
             story.add(Step { at, until: at, what, path, bytes: entry.taken, reason, expected });
         }
         true

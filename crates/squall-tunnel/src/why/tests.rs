@@ -1,11 +1,12 @@
 use squall::sched::{Assignment, BlockId, Forecast};
+use squall_units::short::at_us;
 
 use super::*;
 
 const MS: Micros = 1_000;
 
 fn send(at: Micros, block: u64, kind: WorkKind, path: u8, taken: u64) -> DecisionLog {
-    let forecast = Some(Forecast { arrives: at + 20 * MS, due: at + 300 * MS });
+    let forecast = Some(Forecast { arrives: at_us(at + 20 * MS), due: at_us(at + 300 * MS) });
     let assignment = Assignment {
         block: BlockId(block),
         range: 0..taken as u32,

@@ -3,7 +3,7 @@
 use std::{hint::black_box, time::Instant};
 
 use squall::sched::{
-    BlockId, BlockMeta, BlockQueue, Context, Decision, PathId, PathView, Scheduler,
+    BlockId, BlockMeta, BlockQueue, Context, Decision, PathId, PathView, Scheduler, Span, Time,
     schedulers::minrtt::MinRtt,
 };
 
@@ -21,9 +21,9 @@ const BATCHES: usize = 2_001;
 pub(super) fn measure() -> Figure {
     let queue = queue();
     let paths: Vec<PathView> = (0..PATHS)
-        .map(|i| PathView::example(i, 10_000 + 7_000 * u64::from((i + 2) % PATHS), 1 << 40))
+        .map(|i| PathView::example(i, Span::from_millis(10 + 7 * u64::from((i + 2) % PATHS)), 1 << 40))
         .collect();
-    let cx = Context { now: 1_000, queue: &queue, paths: &paths };
+    let cx = Context { now: Time::EPOCH + Span::from_millis(1), queue: &queue, paths: &paths };
     let mut scheduler = MinRtt;
     assert!(matches!(scheduler.next(&cx), Decision::Send(_)), "there is something to decide");
     let times: Vec<f64> = (0..BATCHES)
@@ -43,12 +43,15 @@ pub(super) fn measure() -> Figure {
 fn queue() -> BlockQueue {
     let mut queue = BlockQueue::new();
     for id in 0..BLOCKS {
-        queue.insert(BlockMeta { deadline: Some(150_000), ..BlockMeta::new(BlockId(id), PACKETS * CHUNK) });
+        queue.insert(BlockMeta {
+            deadline: Some(Time::EPOCH + Span::from_millis(150)),
+            ..BlockMeta::new(BlockId(id), PACKETS * CHUNK)
+        });
     }
     for id in (0..BLOCKS / 2).map(BlockId) {
         for packet in 0..PACKETS {
             let range = packet * CHUNK..(packet + 1) * CHUNK;
-            queue.mark_sent(id, range.clone(), PathId((packet % u32::from(PATHS)) as u8), 0);
+            queue.mark_sent(id, range.clone(), PathId((packet % u32::from(PATHS)) as u8), Time::EPOCH);
             if packet % 4 == 0 {
                 queue.mark_acked(id, range);
             }

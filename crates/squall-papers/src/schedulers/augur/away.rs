@@ -1,12 +1,12 @@
 //! While a backup is the primary path: the frames that probe the path that was left, and the way back.
 
-use squall_sched::{Block, BlockId, BlockQueue, Micros, PathView, SegmentState, Work, WorkKind};
+use squall_sched::{Block, BlockId, BlockQueue, PathView, SegmentState, Span, Work, WorkKind};
 
 /// The time on a backup.
 #[derive(Clone, Debug)]
 pub(super) struct Away {
     /// A round trip below this ends it.
-    limit: Micros,
+    limit: Span,
     /// Whether the path that was left has delivered since, or was out of use and is readmitted by the
     /// session, which requires proof of delivery.
     received: bool,
@@ -22,7 +22,7 @@ struct Probe {
 }
 
 impl Away {
-    pub(super) fn new(limit: Micros) -> Self {
+    pub(super) fn new(limit: Span) -> Self {
         Self { limit, received: false, probe: None }
     }
 

@@ -6,7 +6,7 @@ use super::{
     Augur, Choice, Frames, Settings, StateManager,
     model::{STATES, Stalls},
 };
-use squall_sched::{BuildError, Cap, Entry, Micros, OptionSpec, Options, PathSet, Scheduler};
+use squall_sched::{BuildError, Cap, Entry, OptionSpec, Options, PathSet, Scheduler, Span, Time};
 
 const PRIMARY: OptionSpec =
     OptionSpec { name: "primary", default: "auto", help: "path id, 0 to 7; auto: the first unmetered path" };
@@ -97,7 +97,7 @@ pub(super) struct Chosen {
     pub(super) switch: bool,
     pub(super) primary: Choice,
     pub(super) backup: Choice,
-    pub(super) probe: Micros,
+    pub(super) probe: Span,
     pub(super) rescue: Rescue,
     pub(super) learn: Learn,
 }
@@ -173,23 +173,27 @@ fn delta(options: &mut Options) -> Result<f64, BuildError> {
 }
 
 fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dyn Scheduler>, BuildError> {
-    let mut millis = |option, default| Ok(1000 * options.take_in(option, default, 1..=60_000_u64)?);
+    let mut millis = |option, default| Ok(Span::from_millis(options.take_in(option, default, 1..=60_000)?));
     let (stall, probe, sample) = (millis("stall", 200)?, millis("probe", 50)?, millis("sample", 10)?);
     let settings = Settings {
         stall,
         delta: delta(options)?,
-        window: 1_000_000 * options.take_in("window", 300, 1..=86_400_u64)?,
+        window: Span::from_secs(options.take_in("window", 300, 1..=86_400)?),
         sample,
         stalls: options.take("stalls", Stalls::Late)?,
     };
     // A look or a window outside these bounds sees nothing of what it is for.
     if settings.sample > stall {
-        return Err(refuse("sample", settings.sample / 1000, "must not be longer than stall"));
+        return Err(refuse(
+            "sample",
+            settings.sample / Span::from_millis(1),
+            "must not be longer than stall",
+        ));
     }
     if settings.window <= stall {
-        return Err(refuse("window", settings.window / 1_000_000, "must be longer than stall"));
+        return Err(refuse("window", settings.window / Span::from_secs(1), "must be longer than stall"));
     }
-    debug_assert_eq!(stall % STATES as Micros, 0, "every state is as wide as the others");
+    debug_assert_eq!(stall.micros() % STATES as u64, 0, "every state is as wide as the others");
     let primary = options.take("primary", Choice::default())?;
     let backup = options.take("backup", Choice::default())?;
     if let (Choice(Some(one)), Choice(Some(other))) = (primary, backup)
@@ -206,8 +210,8 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
         frames: Frames::default(),
         gone_at: None,
         away: None,
-        received_at: 0,
-        probe_at: 0,
+        received_at: None,
+        probe_at: Time::EPOCH,
         to_probe: PathSet::EMPTY,
         probed: false,
     }))

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::model::Outcome;
-use squall_sched::{Block, BlockId, BlockQueue, Micros, PathSet, SegmentState, Work, WorkKind};
+use squall_sched::{Block, BlockId, BlockQueue, PathSet, SegmentState, Time, Work, WorkKind};
 
 /// Frames that were delivered by the backup and still wait for the primary's verdict. More than are in
 /// flight within a stall threshold; beyond it the oldest are not judged.
@@ -23,9 +23,9 @@ pub(super) struct Frames {
     /// Unfinished ones.
     tracked: BTreeMap<BlockId, Frame>,
     /// Of these, the ones that are samples of the primary path: those begun since it was last switched to.
-    by_age: BTreeSet<(Micros, BlockId)>,
+    by_age: BTreeSet<(Time, BlockId)>,
     /// Of these, the ones not yet handed to a backup.
-    waiting: BTreeSet<(Micros, BlockId)>,
+    waiting: BTreeSet<(Time, BlockId)>,
     /// Frames handed to a backup with bytes that it may have to carry.
     rescue: BTreeSet<BlockId>,
     /// Of the frames handed over, those that the backup cannot bring in time any more.
@@ -38,7 +38,7 @@ pub(super) struct Frames {
 
 #[derive(Clone, Debug)]
 struct Frame {
-    first_sent: Micros,
+    first_sent: Time,
     len: u32,
     /// Bytes of it that were acknowledged on the primary path.
     acked: u32,
@@ -48,12 +48,12 @@ struct Frame {
     /// Below this the backup has nothing to do, unless a loss is reported.
     cursor: u32,
     /// Since when it is the oldest, and until when if it has ended as such.
-    oldest: Option<(Micros, Option<Micros>)>,
+    oldest: Option<(Time, Option<Time>)>,
 }
 
 impl Frames {
     /// The first byte of a frame goes out on the primary path.
-    pub(super) fn begin(&mut self, id: BlockId, len: u32, now: Micros) {
+    pub(super) fn begin(&mut self, id: BlockId, len: u32, now: Time) {
         self.take(id);
         let frame =
             Frame { first_sent: now, len, acked: 0, handed: false, stalled: false, cursor: 0, oldest: None };
@@ -74,23 +74,23 @@ impl Frames {
     }
 
     /// It turned out that nothing of the frame has left.
-    pub(super) fn never_left(&mut self, id: BlockId, now: Micros) {
+    pub(super) fn never_left(&mut self, id: BlockId, now: Time) {
         self.take(id);
         self.watch(now);
     }
 
     /// When the oldest frame in flight on the primary path was first sent.
-    pub(super) fn oldest(&self) -> Option<Micros> {
+    pub(super) fn oldest(&self) -> Option<Time> {
         self.by_age.first().map(|(at, _)| *at)
     }
 
     /// When the oldest frame not yet handed over was first sent.
-    pub(super) fn oldest_waiting(&self) -> Option<Micros> {
+    pub(super) fn oldest_waiting(&self) -> Option<Time> {
         self.waiting.first().map(|(at, _)| *at)
     }
 
     /// Hands every frame first sent at `until` or before to the backup.
-    pub(super) fn hand_over(&mut self, until: Micros) {
+    pub(super) fn hand_over(&mut self, until: Time) {
         while let Some((at, id)) = self.waiting.first().copied().filter(|(at, _)| *at <= until) {
             self.waiting.remove(&(at, id));
             self.rescue.insert(id);
@@ -101,8 +101,8 @@ impl Frames {
     }
 
     /// The primary path is left: the backup gets every frame, and none of them is a sample of it any more.
-    pub(super) fn abandon(&mut self, now: Micros) {
-        self.hand_over(Micros::MAX);
+    pub(super) fn abandon(&mut self, now: Time) {
+        self.hand_over(Time::MAX);
         if let Some((_, id)) = self.by_age.first()
             && let Some(frame) = self.tracked.get_mut(id)
             && let Some((_, until)) = &mut frame.oldest
@@ -129,7 +129,7 @@ impl Frames {
         &mut self,
         queue: &BlockQueue,
         backups: PathSet,
-        in_time: impl Fn(Micros, u32) -> bool,
+        in_time: impl Fn(Time, u32) -> bool,
     ) -> Option<Work> {
         while let Some(id) = self.rescue.first().copied() {
             if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
@@ -160,7 +160,7 @@ impl Frames {
 
     /// Bytes arrived on the primary path. Returns the outcome of a frame that the backup had
     /// delivered before.
-    pub(super) fn acked(&mut self, id: BlockId, range: &Range<u32>, now: Micros) -> Option<Outcome> {
+    pub(super) fn acked(&mut self, id: BlockId, range: &Range<u32>, now: Time) -> Option<Outcome> {
         let bytes = range.end.saturating_sub(range.start);
         if let Some(frame) = self.tracked.get_mut(&id) {
             frame.acked = frame.acked.saturating_add(bytes);
@@ -194,7 +194,7 @@ impl Frames {
     }
 
     /// The frame has ended, by whichever path; `None` if it did not begin on the primary.
-    pub(super) fn end(&mut self, id: BlockId, delivered: bool, now: Micros) -> Option<Outcome> {
+    pub(super) fn end(&mut self, id: BlockId, delivered: bool, now: Time) -> Option<Outcome> {
         let frame = self.take(id)?;
         self.watch(now);
         Some(frame.outcome(now, delivered))
@@ -202,7 +202,7 @@ impl Frames {
 
     /// As [`Self::end`], but evaluates what the primary path alone would have done: for a frame that the backup
     /// delivered first, the answer comes later, with [`Self::acked`] or [`Self::overdue`].
-    pub(super) fn end_on_primary(&mut self, id: BlockId, delivered: bool, now: Micros) -> Option<Outcome> {
+    pub(super) fn end_on_primary(&mut self, id: BlockId, delivered: bool, now: Time) -> Option<Outcome> {
         let mut frame = self.take(id)?;
         self.watch(now);
         if !delivered || !frame.handed || frame.acked >= frame.len {
@@ -219,7 +219,7 @@ impl Frames {
     }
 
     /// A frame first sent before `before` that the primary path has not delivered to this day.
-    pub(super) fn overdue(&mut self, before: Micros, now: Micros) -> Option<Outcome> {
+    pub(super) fn overdue(&mut self, before: Time, now: Time) -> Option<Outcome> {
         // Ids grow with the time of sending, but for frames that were taken back: those are late here, no
         // more.
         let oldest = self.open.first_entry().filter(|entry| entry.get().first_sent < before)?;
@@ -236,7 +236,7 @@ impl Frames {
     }
 
     /// Notes since when the oldest frame is the oldest.
-    fn watch(&mut self, now: Micros) {
+    fn watch(&mut self, now: Time) {
         if let Some((_, id)) = self.by_age.first()
             && let Some(frame) = self.tracked.get_mut(id)
         {
@@ -270,7 +270,7 @@ impl Frame {
         unacked.min(block.lost_bytes() + block.meta().len.saturating_sub(self.cursor))
     }
 
-    fn outcome(&self, now: Micros, delivered: bool) -> Outcome {
+    fn outcome(&self, now: Time, delivered: bool) -> Outcome {
         let oldest = self.oldest.map(|(since, until)| (since, until.unwrap_or(now)));
         let (first_sent, reported) = (self.first_sent, self.stalled);
         Outcome { first_sent, ended: now, delivered, oldest, reported, supposed: false }
@@ -279,6 +279,9 @@ impl Frame {
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::{at_ms, at_us};
+
     use super::*;
 
     const A: BlockId = BlockId(1);
@@ -288,7 +291,7 @@ mod tests {
     fn three() -> Frames {
         let mut frames = Frames::default();
         for (id, at) in [(A, 0), (B, 10), (C, 20)] {
-            frames.begin(id, 1000, at);
+            frames.begin(id, 1000, at_us(at));
         }
         frames
     }
@@ -300,67 +303,82 @@ mod tests {
             let (reported, supposed) = (false, false);
             Some(Outcome { first_sent, ended, delivered: true, oldest, reported, supposed })
         };
-        assert_eq!(frames.end(B, true, 30), ended(10, 30, None), "overtook the oldest");
-        assert_eq!(frames.end(A, true, 40), ended(0, 40, Some((0, 40))));
-        assert_eq!(frames.oldest(), Some(20));
-        assert_eq!(frames.end(C, true, 70), ended(20, 70, Some((40, 70))));
-        assert_eq!((frames.end(C, true, 80), frames.oldest()), (None, None));
+        assert_eq!(frames.end(B, true, at_us(30)), ended(at_us(10), at_us(30), None), "overtook the oldest");
+        assert_eq!(
+            frames.end(A, true, at_us(40)),
+            ended(at_ms(0), at_us(40), Some((Time::EPOCH, at_us(40))))
+        );
+        assert_eq!(frames.oldest(), Some(at_us(20)));
+        assert_eq!(frames.end(C, true, at_us(70)), ended(at_us(20), at_us(70), Some((at_us(40), at_us(70)))));
+        assert_eq!((frames.end(C, true, at_us(80)), frames.oldest()), (None, None));
     }
 
     #[test]
     fn what_never_left_does_not_age() {
         let mut frames = three();
-        frames.never_left(A, 25);
-        assert_eq!((frames.oldest(), frames.oldest_waiting()), (Some(10), Some(10)));
-        frames.begin(A, 1000, 50);
-        frames.end(B, true, 60);
-        frames.end(C, true, 60);
-        assert_eq!(frames.oldest(), Some(50));
-        let outcome = frames.end(A, true, 65).expect("began");
-        assert_eq!((outcome.first_sent, outcome.oldest), (50, Some((60, 65))));
+        frames.never_left(A, at_us(25));
+        assert_eq!((frames.oldest(), frames.oldest_waiting()), (Some(at_us(10)), Some(at_us(10))));
+        frames.begin(A, 1000, at_us(50));
+        frames.end(B, true, at_us(60));
+        frames.end(C, true, at_us(60));
+        assert_eq!(frames.oldest(), Some(at_us(50)));
+        let outcome = frames.end(A, true, at_us(65)).expect("began");
+        assert_eq!((outcome.first_sent, outcome.oldest), (at_us(50), Some((at_us(60), at_us(65)))));
     }
 
     #[test]
     fn leaving_the_primary_path_hands_everything_over_and_ends_the_watch() {
         let mut frames = three();
-        frames.hand_over(10);
+        frames.hand_over(at_us(10));
         assert_eq!([A, B, C].map(|id| frames.tracked[&id].handed), [true, true, false]);
-        frames.abandon(30);
+        frames.abandon(at_us(30));
         assert!(frames.tracked[&C].handed);
         assert_eq!((frames.oldest(), frames.oldest_waiting()), (None, None));
-        assert_eq!(frames.end(A, true, 90).and_then(|o| o.oldest), Some((0, 30)));
-        assert_eq!(frames.end(B, true, 95).map(|o| (o.ended, o.oldest)), Some((95, None)));
+        assert_eq!(frames.end(A, true, at_us(90)).and_then(|o| o.oldest), Some((at_ms(0), at_us(30))));
+        assert_eq!(frames.end(B, true, at_us(95)).map(|o| (o.ended, o.oldest)), Some((at_us(95), None)));
     }
 
     #[test]
     fn the_primary_path_is_judged_by_its_own_deliveries() {
         let mut frames = three();
-        frames.hand_over(20);
-        frames.acked(A, &(0..600), 25);
-        assert_eq!(frames.end_on_primary(A, true, 30), None, "the backup was first");
-        let all = frames.acked(A, &(600..1000), 75).expect("now the primary has delivered it too");
-        assert_eq!((all.first_sent, all.ended, all.delivered, all.oldest), (0, 75, true, Some((0, 30))));
-        frames.acked(B, &(0..1000), 80);
-        assert!(frames.end_on_primary(B, true, 80).is_some_and(|o| o.delivered), "the primary was first");
-        assert_eq!(frames.end_on_primary(C, true, 90), None);
-        assert_eq!(frames.overdue(20, 300), None);
-        assert!(frames.overdue(21, 300).is_some_and(|o| !o.delivered && o.first_sent == 20));
-        assert_eq!((frames.acked(C, &(0..1000), 400), frames.overdue(1000, 400)), (None, None));
+        frames.hand_over(at_us(20));
+        frames.acked(A, &(0..600), at_us(25));
+        assert_eq!(frames.end_on_primary(A, true, at_us(30)), None, "the backup was first");
+        let all = frames.acked(A, &(600..1000), at_us(75)).expect("now the primary has delivered it too");
+        assert_eq!(
+            (all.first_sent, all.ended, all.delivered, all.oldest),
+            (at_ms(0), at_us(75), true, Some((at_ms(0), at_us(30))))
+        );
+        frames.acked(B, &(0..1000), at_us(80));
+        assert!(
+            frames.end_on_primary(B, true, at_us(80)).is_some_and(|o| o.delivered),
+            "the primary was first"
+        );
+        assert_eq!(frames.end_on_primary(C, true, at_us(90)), None);
+        assert_eq!(frames.overdue(at_us(20), at_us(300)), None);
+        assert!(
+            frames.overdue(at_us(21), at_us(300)).is_some_and(|o| !o.delivered && o.first_sent == at_us(20))
+        );
+        assert_eq!(
+            (frames.acked(C, &(0..1000), at_us(400)), frames.overdue(at_ms(1), at_us(400))),
+            (None, None)
+        );
     }
 
     #[test]
     fn a_report_may_come_before_the_end_or_after_it() {
         let mut frames = three();
         assert_eq!(frames.stalled(A), None, "it has not ended");
-        assert!(frames.end(A, true, 30).is_some_and(|outcome| outcome.reported));
-        let outcome = frames.end(B, true, 40).filter(|outcome| !outcome.reported).expect("is not reported");
+        assert!(frames.end(A, true, at_us(30)).is_some_and(|outcome| outcome.reported));
+        let outcome =
+            frames.end(B, true, at_us(40)).filter(|outcome| !outcome.reported).expect("is not reported");
         frames.remember(B, outcome);
         assert_eq!(frames.stalled(B), Some(outcome));
         assert_eq!((frames.stalled(B), frames.stalled(BlockId(7))), (None, None), "each counts once");
-        frames.hand_over(20);
-        assert_eq!(frames.end_on_primary(C, true, 50), None);
+        frames.hand_over(at_us(20));
+        assert_eq!(frames.end_on_primary(C, true, at_us(50)), None);
         assert_eq!(frames.stalled(C), None, "the primary's verdict is open");
-        let verdict = frames.acked(C, &(0..1000), 60).expect("the primary has delivered it too");
+        let verdict = frames.acked(C, &(0..1000), at_us(60)).expect("the primary has delivered it too");
         assert!(verdict.reported && verdict.supposed);
         for id in (100..100 + 2 * MAX_ENDED as u64).map(BlockId) {
             frames.remember(id, outcome);
@@ -372,9 +390,9 @@ mod tests {
     fn what_waits_for_a_verdict_is_bounded() {
         let mut frames = Frames::default();
         for id in (0..2 * MAX_OPEN as u64).map(BlockId) {
-            frames.begin(id, 1, 0);
-            frames.hand_over(0);
-            frames.end_on_primary(id, true, 1);
+            frames.begin(id, 1, Time::EPOCH);
+            frames.hand_over(Time::EPOCH);
+            frames.end_on_primary(id, true, at_us(1));
         }
         assert_eq!(frames.open.len(), MAX_OPEN);
         assert!(frames.tracked.is_empty() && frames.by_age.is_empty() && frames.rescue.is_empty());

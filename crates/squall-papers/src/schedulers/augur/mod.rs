@@ -137,13 +137,13 @@ use self::{
     roles::{Choice, Roles},
 };
 use squall_sched::{
-    Assignment, Block, BlockId, Context, Decision, Micros, PathId, PathSet, PathView, Profile, SchedEvent,
-    Scheduler, Sharing, Work, WorkKind,
+    Assignment, Block, BlockId, Context, Decision, PathId, PathSet, PathView, Profile, SchedEvent, Scheduler,
+    Sharing, Span, Time, Work, WorkKind,
 };
 
 /// A primary path that is gone keeps its part for so long: what was learned of it is worth more than what
 /// the next one would start from.
-const KEEPS_PART: Micros = 5_000_000;
+const KEEPS_PART: Span = Span::from_secs(5);
 
 /// AUGUR, or one half of it.
 #[derive(Clone, Debug)]
@@ -153,13 +153,13 @@ pub struct Augur {
     manager: StateManager,
     frames: Frames,
     /// Since when the primary path is gone.
-    gone_at: Option<Micros>,
+    gone_at: Option<Time>,
     /// While a backup is the primary path.
     away: Option<Away>,
     /// When something was last acknowledged on the primary path.
-    received_at: Micros,
+    received_at: Option<Time>,
     /// When the backups are probed next.
-    probe_at: Micros,
+    probe_at: Time,
     /// Backups to probe now.
     to_probe: PathSet,
     /// Whether they were probed before, so that their round trips are known.
@@ -191,7 +191,7 @@ impl Scheduler for Augur {
         let primary = self.roles.map(|roles| roles.primary);
         match event {
             SchedEvent::Acked { block, range, path } if Some(*path) == primary => {
-                self.received_at = cx.now;
+                self.received_at = Some(cx.now);
                 if let Some(away) = &mut self.away {
                     away.received();
                 }
@@ -265,20 +265,20 @@ impl Augur {
             self.manager = StateManager::new(*self.manager.settings());
             self.frames = Frames::default();
             self.away = None;
-            self.received_at = 0;
+            self.received_at = None;
         }
         self.roles
     }
 
     /// A frame has ended.
-    fn note(&mut self, now: Micros, id: BlockId, outcome: Outcome) {
+    fn note(&mut self, now: Time, id: BlockId, outcome: Outcome) {
         if !self.manager.note(now, &outcome) && self.wants_stalls() {
             self.frames.remember(id, outcome);
         }
     }
 
-    fn judge_overdue(&mut self, now: Micros) {
-        let before = now.saturating_sub(self.manager.settings().stall);
+    fn judge_overdue(&mut self, now: Time) {
+        let before = now - self.manager.settings().stall;
         while let Some(outcome) = self.frames.overdue(before, now) {
             self.manager.note(now, &outcome);
         }
@@ -314,20 +314,19 @@ impl Augur {
 
     /// When the primary path is to be left if nothing is received on it until then: the oldest frame's age is in
     /// X₂ and the primary's round trip longer than the backup's.
-    fn degraded_at(&self, primary: &PathView, backup_rtt: Micros) -> Option<Micros> {
+    fn degraded_at(&self, primary: &PathView, backup_rtt: Span) -> Option<Time> {
         let first_sent = self.frames.oldest()?;
         let aged = first_sent + self.manager.switch_at()?;
-        let slower = if primary.latest_rtt > backup_rtt {
-            0
-        } else {
-            // The round trip of what is in flight is at least the silence so far.
-            first_sent.max(self.received_at) + backup_rtt + 1
-        };
-        Some(aged.max(slower))
+        if primary.latest_rtt > backup_rtt {
+            return Some(aged);
+        }
+        // The round trip of what is in flight is at least the silence so far.
+        let silent_since = self.received_at.map_or(first_sent, |at| at.max(first_sent));
+        Some(aged.max(silent_since + backup_rtt + Span::TICK))
     }
 
     /// Hands frames that have reached X₁ to the backup.
-    fn retransmit_due(&mut self, now: Micros, roles: Roles) {
+    fn retransmit_due(&mut self, now: Time, roles: Roles) {
         if let Some(age) =
             self.manager.retransmit_at().filter(|_| self.options.retransmit && !roles.backups.is_empty())
             && let Some(until) = now.checked_sub(age)
@@ -356,13 +355,13 @@ impl Augur {
         let path = roles.best_with_room(cx.paths)?;
         let stall = self.manager.settings().stall;
         let chosen = self.options.rescue;
-        let in_time = |first_sent: Micros, bytes| {
+        let in_time = |first_sent: Time, bytes| {
             let takes = match chosen {
                 Rescue::All => return true,
                 Rescue::Probe => roles.backup_rtt(cx.paths),
                 Rescue::Frame => roles.brings_in(cx.paths, bytes),
             };
-            takes.is_some_and(|time| cx.now.saturating_add(time) <= first_sent + stall)
+            takes.is_some_and(|time| cx.now + time <= first_sent + stall)
         };
         let work = self.frames.rescue(cx.queue, roles.backups, in_time)?;
         let reason = match work.kind {
@@ -414,7 +413,7 @@ impl Augur {
     }
 
     /// When something is to be done if nothing happens before.
-    fn wake(&self, cx: &Context<'_>, roles: Roles) -> Option<Micros> {
+    fn wake(&self, cx: &Context<'_>, roles: Roles) -> Option<Time> {
         if self.away.is_some() || roles.backups.is_empty() || cx.queue.is_empty() {
             return None;
         }

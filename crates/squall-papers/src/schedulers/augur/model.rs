@@ -7,7 +7,7 @@
 use std::str::FromStr;
 
 use super::window::Window;
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Steps below the stall threshold.
 pub(super) const STATES: usize = 200;
@@ -16,13 +16,13 @@ pub(super) const STATES: usize = 200;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// T_thresh: a frame later than this is a stall. A multiple of [`STATES`].
-    pub(super) stall: Micros,
+    pub(super) stall: Span,
     /// δ of Eq. 6: the backup may be used for this many times the share of stalls.
     pub(super) delta: f64,
     /// Δ: what is older than this is forgotten.
-    pub(super) window: Micros,
+    pub(super) window: Span,
     /// How often the age of the oldest frame is looked at.
-    pub(super) sample: Micros,
+    pub(super) sample: Span,
     /// Which frames stalled.
     pub(super) stalls: Stalls,
 }
@@ -52,13 +52,13 @@ impl FromStr for Stalls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// When its first byte left.
-    pub(super) first_sent: Micros,
+    pub(super) first_sent: Time,
     /// When it ended.
-    pub(super) ended: Micros,
+    pub(super) ended: Time,
     /// Whether the peer has it.
     pub(super) delivered: bool,
     /// From when to when it was the oldest frame in flight, if it was.
-    pub(super) oldest: Option<(Micros, Micros)>,
+    pub(super) oldest: Option<(Time, Time)>,
     /// Whether the peer has reported that it stalled.
     pub(super) reported: bool,
     /// Whether it is what the primary path alone would have made of a frame that the backup brought first. No peer
@@ -67,8 +67,8 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn age(&self) -> Micros {
-        self.ended.saturating_sub(self.first_sent)
+    fn age(&self) -> Span {
+        self.ended - self.first_sent
     }
 }
 
@@ -83,13 +83,13 @@ pub(super) struct StateManager {
     /// Round-trip times of the backup, in steps, rounded up; one entry more for useless ones.
     backup: Window,
     stale: bool,
-    solve_at: Micros,
-    retransmit_at: Option<Micros>,
-    switch_at: Option<Micros>,
+    solve_at: Time,
+    retransmit_at: Option<Span>,
+    switch_at: Option<Span>,
 }
 
 /// Shortest time between two solutions. Of a window of minutes little changes in it.
-const SOLVE_INTERVAL: Micros = 20_000;
+const SOLVE_INTERVAL: Span = Span::from_millis(20);
 
 impl StateManager {
     pub(super) fn new(settings: Settings) -> Self {
@@ -100,7 +100,7 @@ impl StateManager {
             oldest: model(),
             backup: Window::new(STATES + 2, settings.window),
             stale: false,
-            solve_at: 0,
+            solve_at: Time::EPOCH,
             retransmit_at: None,
             switch_at: None,
         }
@@ -111,17 +111,17 @@ impl StateManager {
     }
 
     /// The age from which a frame is retransmitted (X₁), if there is one.
-    pub(super) fn retransmit_at(&self) -> Option<Micros> {
+    pub(super) fn retransmit_at(&self) -> Option<Span> {
         self.retransmit_at
     }
 
     /// The age of the oldest frame from which the primary path is left (X₂), if there is one.
-    pub(super) fn switch_at(&self) -> Option<Micros> {
+    pub(super) fn switch_at(&self) -> Option<Span> {
         self.switch_at
     }
 
     /// A frame has ended. Returns whether it counts as a stall.
-    pub(super) fn note(&mut self, now: Micros, outcome: &Outcome) -> bool {
+    pub(super) fn note(&mut self, now: Time, outcome: &Outcome) -> bool {
         let by_clock = outcome.supposed || self.settings.stalls == Stalls::Late;
         let late = by_clock && outcome.age() > self.settings.stall;
         let stalled = !outcome.delivered || outcome.reported || late;
@@ -133,12 +133,12 @@ impl StateManager {
     }
 
     /// A frame that counts as none so far was a stall.
-    pub(super) fn note_stall(&mut self, now: Micros, outcome: &Outcome) {
+    pub(super) fn note_stall(&mut self, now: Time, outcome: &Outcome) {
         self.count(now, outcome, |model| &mut model.stalled);
     }
 
     /// Counts the states that the frame was in.
-    fn count(&mut self, now: Micros, outcome: &Outcome, counts: impl Fn(&mut Model) -> &mut Window) {
+    fn count(&mut self, now: Time, outcome: &Outcome, counts: impl Fn(&mut Model) -> &mut Window) {
         let state = self.state(outcome.age());
         counts(&mut self.frames).add(now, state, 1);
         if let Some((from, to)) = outcome.oldest {
@@ -150,31 +150,31 @@ impl StateManager {
     /// The ages that were met at each multiple of the sampling interval within `span`.
     fn count_oldest(
         &mut self,
-        now: Micros,
-        born: Micros,
-        span: std::ops::Range<Micros>,
+        now: Time,
+        born: Time,
+        span: std::ops::Range<Time>,
         counts: impl Fn(&mut Model) -> &mut Window,
     ) {
         let step = self.settings.sample;
-        let mut at = (span.start / step + 1) * step;
+        let mut at = Time::EPOCH + step * (span.start.since_epoch() / step + 1);
         while at <= span.end {
-            let state = self.state(at.saturating_sub(born));
+            let state = self.state(at - born);
             // Past the last state nothing changes any more.
             let times = if state == STATES { (span.end - at) / step + 1 } else { 1 };
             counts(&mut self.oldest).add(now, state, times.min(u64::from(u32::MAX)) as u32);
-            at += times * step;
+            at += step * times;
         }
     }
 
     /// A look at the backup: its round-trip time, or `None` when it cannot be used.
-    pub(super) fn note_backup(&mut self, now: Micros, rtt: Option<Micros>) {
-        let step = rtt.map_or(u64::MAX, |rtt| rtt.div_ceil(self.width()));
+    pub(super) fn note_backup(&mut self, now: Time, rtt: Option<Span>) {
+        let step = rtt.map_or(u64::MAX, |rtt| rtt.micros().div_ceil(self.width().micros()));
         self.backup.add(now, step.min(STATES as u64 + 1) as usize, 1);
         self.stale = true;
     }
 
     /// Derives the strategies again, if the models have changed and the last time is a while ago.
-    pub(super) fn solve(&mut self, now: Micros) {
+    pub(super) fn solve(&mut self, now: Time) {
         if now < self.solve_at || !self.stale {
             return;
         }
@@ -184,18 +184,18 @@ impl StateManager {
         let backup = self.backup.counts(now);
         let choose =
             |model: &mut Model| threshold(model.seen.counts(now), model.stalled.counts(now), backup, delta);
-        let age = |state: usize| state as Micros * width;
+        let age = |state: usize| width * state as u64;
         self.retransmit_at = choose(&mut self.frames).map(age);
         let usual = usual(self.frames.seen.counts(now), backup);
         self.switch_at = choose(&mut self.oldest).map(|state| age(state.max(usual)));
     }
 
-    fn width(&self) -> Micros {
-        (self.settings.stall / STATES as Micros).max(1)
+    fn width(&self) -> Span {
+        (self.settings.stall / STATES as u64).max(Span::TICK)
     }
 
-    fn state(&self, age: Micros) -> usize {
-        (age / self.width()).min(STATES as Micros) as usize
+    fn state(&self, age: Span) -> usize {
+        (age / self.width()).min(STATES as u64) as usize
     }
 }
 
@@ -207,7 +207,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(window: Micros) -> Self {
+    fn new(window: Span) -> Self {
         Self { seen: Window::new(STATES + 1, window), stalled: Window::new(STATES + 1, window) }
     }
 }

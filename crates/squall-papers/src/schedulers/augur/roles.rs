@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use squall_sched::{MAX_PATHS, PathId, PathSet, PathView};
+use squall_sched::{MAX_PATHS, PathId, PathSet, PathView, Span};
 
 /// A path that an option names, or leaves to the roles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,28 +80,31 @@ impl Roles {
     }
 
     /// The shortest latest round trip of a backup that could carry data, be it when its window opens.
-    pub(super) fn backup_rtt(&self, paths: &[PathView]) -> Option<squall_sched::Micros> {
+    pub(super) fn backup_rtt(&self, paths: &[PathView]) -> Option<Span> {
         self.backups(paths).filter(|p| p.is_open()).map(|p| p.latest_rtt).min()
     }
 
     /// The time in which `bytes` given to the backups now are acknowledged: their shortest round trip, and what has to
     /// leave before, at the bandwidth of all of them; `None` if they can carry nothing.
-    pub(super) fn brings_in(&self, paths: &[PathView], bytes: u32) -> Option<squall_sched::Micros> {
+    pub(super) fn brings_in(&self, paths: &[PathView], bytes: u32) -> Option<Span> {
         let open = || self.backups(paths).filter(|p| p.is_open());
         let ahead = open().map(|p| u128::from(p.waiting)).sum::<u128>() + u128::from(bytes);
         let sending = (ahead * 8_000_000).checked_div(open().map(|p| u128::from(p.bandwidth)).sum())?;
-        self.backup_rtt(paths)?.checked_add(squall_sched::Micros::try_from(sending).ok()?)
+        Some(self.backup_rtt(paths)? + Span::from_micros(u64::try_from(sending).ok()?))
     }
 }
 
 #[cfg(test)]
 mod tests {
+
+    use squall_units::short::{ms, us};
+
     use super::*;
 
     fn paths(metered: &[(u8, bool)]) -> Vec<PathView> {
         let path = |(id, metered): &(u8, bool)| PathView {
             metered: *metered,
-            ..PathView::example(*id, 10_000 * (10 - u64::from(*id)), 10_000)
+            ..PathView::example(*id, us(10_000 * (10 - u64::from(*id))), 10_000)
         };
         metered.iter().map(path).collect()
     }
@@ -187,9 +190,9 @@ mod tests {
         assert_eq!(roles.best_with_room(&all).map(|p| p.id.0), Some(2));
         all[2].in_flight = all[2].window;
         assert_eq!(roles.best_with_room(&all).map(|p| p.id.0), Some(1));
-        assert_eq!(roles.backup_rtt(&all), Some(80_000), "a window opens again");
+        assert_eq!(roles.backup_rtt(&all), Some(ms(80)), "a window opens again");
         all[2].budget = Some(1199);
-        assert_eq!(roles.backup_rtt(&all), Some(90_000));
+        assert_eq!(roles.backup_rtt(&all), Some(ms(90)));
         all[1].usable = false;
         assert_eq!((roles.backup_rtt(&all), roles.best_with_room(&all).is_some()), (None, false));
     }
@@ -199,11 +202,11 @@ mod tests {
         let mut all = paths(&[(0, false), (1, true), (2, true)]);
         let roles = Roles::of(&all, Choice(None), Choice(None), None).expect("there are paths");
         (all[1].bandwidth, all[2].bandwidth) = (1_000_000, 3_000_000);
-        assert_eq!(roles.brings_in(&all, 5_000), Some(80_000 + 10_000));
+        assert_eq!(roles.brings_in(&all, 5_000), Some(us(80_000 + 10_000)));
         (all[1].waiting, all[2].waiting) = (2_000, 1_000);
-        assert_eq!(roles.brings_in(&all, 5_000), Some(80_000 + 16_000));
+        assert_eq!(roles.brings_in(&all, 5_000), Some(us(80_000 + 16_000)));
         all[2].usable = false;
-        assert_eq!(roles.brings_in(&all, 5_000), Some(90_000 + 56_000));
+        assert_eq!(roles.brings_in(&all, 5_000), Some(us(90_000 + 56_000)));
         all[1].bandwidth = 0;
         assert_eq!(roles.brings_in(&all, 5_000), None);
     }

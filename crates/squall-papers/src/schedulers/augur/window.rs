@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Pieces a window is cut into: one leaves at a time, so that counts cover between nine and ten tenths of
 /// the window.
@@ -16,21 +16,21 @@ pub(super) struct Window {
     /// The sum over all parts.
     counts: Box<[u32]>,
     /// How long a part is.
-    part: Micros,
+    part: Span,
     /// When the last part is full.
-    ends: Micros,
+    ends: Time,
 }
 
 impl Window {
     /// Counts for `states` states over `span`.
-    pub(super) fn new(states: usize, span: Micros) -> Self {
+    pub(super) fn new(states: usize, span: Span) -> Self {
         let none: Box<[u32]> = vec![0; states].into();
-        let part = (span / PARTS as Micros).max(1);
-        Self { parts: VecDeque::from([none.clone()]), counts: none, part, ends: 0 }
+        let part = (span / PARTS as u64).max(Span::TICK);
+        Self { parts: VecDeque::from([none.clone()]), counts: none, part, ends: Time::EPOCH }
     }
 
     /// Notes that `state` was seen `times` times.
-    pub(super) fn add(&mut self, now: Micros, state: usize, times: u32) {
+    pub(super) fn add(&mut self, now: Time, state: usize, times: u32) {
         self.forget(now);
         if let Some(last) = self.parts.back_mut() {
             last[state] = last[state].saturating_add(times);
@@ -39,20 +39,20 @@ impl Window {
     }
 
     /// The counts, once what is too old has left.
-    pub(super) fn counts(&mut self, now: Micros) -> &[u32] {
+    pub(super) fn counts(&mut self, now: Time) -> &[u32] {
         self.forget(now);
         &self.counts
     }
 
-    fn forget(&mut self, now: Micros) {
+    fn forget(&mut self, now: Time) {
         if now < self.ends {
             return;
         }
         let passed = (now - self.ends) / self.part + 1;
-        for _ in 0..passed.min(PARTS as Micros) {
+        for _ in 0..passed.min(PARTS as u64) {
             self.turn();
         }
-        self.ends += passed * self.part;
+        self.ends += self.part * passed;
     }
 
     /// Starts a new part, in the memory of the one that leaves.
@@ -69,20 +69,21 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
+    use squall_units::short::{at_ms, at_us, ms};
 
     use super::*;
 
     #[test]
     fn what_is_older_than_the_window_is_forgotten() {
-        let mut window = Window::new(3, 1000);
-        window.add(0, 1, 1);
-        window.add(450, 2, 4);
-        assert_eq!(window.counts(899), [0, 1, 4]);
-        assert_eq!(window.counts(1000), [0, 0, 4], "the first tenth has left");
-        assert_eq!(window.counts(1399), [0, 0, 4]);
-        assert_eq!(window.counts(1400), [0, 0, 0]);
-        window.add(1_000_000, 0, 7);
-        assert_eq!(window.counts(1_000_000), [7, 0, 0], "after a long silence");
+        let mut window = Window::new(3, ms(1));
+        window.add(Time::EPOCH, 1, 1);
+        window.add(at_us(450), 2, 4);
+        assert_eq!(window.counts(at_us(899)), [0, 1, 4]);
+        assert_eq!(window.counts(at_ms(1)), [0, 0, 4], "the first tenth has left");
+        assert_eq!(window.counts(at_us(1399)), [0, 0, 4]);
+        assert_eq!(window.counts(at_us(1400)), [0, 0, 0]);
+        window.add(at_ms(1_000), 0, 7);
+        assert_eq!(window.counts(at_ms(1_000)), [7, 0, 0], "after a long silence");
     }
 
     proptest! {
@@ -91,12 +92,12 @@ mod tests {
         fn counts_are_those_of_the_last_parts(
             samples in vec((0..400u64, 0..4usize, 1..5u32), 0..60), idle in 0..2500u64,
         ) {
-            let mut window = Window::new(4, 1000);
+            let mut window = Window::new(4, ms(1));
             let mut now = 0;
             let mut all = Vec::new();
             for (pause, state, times) in samples {
                 now += pause;
-                window.add(now, state, times);
+                window.add(at_us(now), state, times);
                 all.push((now, state, times));
             }
             now += idle;
@@ -106,7 +107,7 @@ mod tests {
                     expected[state] += times;
                 }
             }
-            prop_assert_eq!(window.counts(now), expected);
+            prop_assert_eq!(window.counts(at_us(now)), expected);
         }
     }
 }

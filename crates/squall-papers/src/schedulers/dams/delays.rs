@@ -1,7 +1,7 @@
 //! What a path takes beyond sending: its delay, the queue that DAMS fills itself, and the margin of DAMS-Robust.
 
 use super::{Settings, deviation::Deviations};
-use squall_sched::{Context, MAX_PATHS, Micros, PathView, SchedEvent};
+use squall_sched::{Context, MAX_PATHS, PathView, SchedEvent, Span};
 
 /// What a path takes beyond sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,9 @@ impl std::str::FromStr for Delay {
     }
 }
 
-/// The longest queue, in microseconds, of a path that delayed blocks use; without one they use every path.
+/// The longest queue of a path that delayed blocks use; without one they use every path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold(pub Option<Micros>);
+pub struct Hold(pub Option<Span>);
 
 impl std::str::FromStr for Hold {
     type Err = &'static str;
@@ -35,9 +35,9 @@ impl std::str::FromStr for Hold {
         let millis = |text: &str| text.parse().ok().filter(|ms| *ms <= 60_000);
         match text {
             "none" => Ok(Self(None)),
-            _ => {
-                millis(text).map(|ms: Micros| Self(Some(1000 * ms))).ok_or("must be none, or from 0 to 60000")
-            }
+            _ => millis(text)
+                .map(|ms| Self(Some(Span::from_millis(ms))))
+                .ok_or("must be none, or from 0 to 60000"),
         }
     }
 }
@@ -50,10 +50,10 @@ pub(super) struct Delays {
     alpha: f64,
     deviations: Deviations,
     /// By how much deadlines are moved earlier on each path, by its id (Eq. 2).
-    margins: [Micros; MAX_PATHS],
+    margins: [Span; MAX_PATHS],
     /// The least one-way delays and round trips, by path id.
-    least_owd: [Micros; MAX_PATHS],
-    least_rtt: [Micros; MAX_PATHS],
+    least_owd: [Span; MAX_PATHS],
+    least_rtt: [Span; MAX_PATHS],
 }
 
 impl Delays {
@@ -64,9 +64,9 @@ impl Delays {
             hold,
             alpha,
             deviations: Deviations::new(window),
-            margins: [0; MAX_PATHS],
-            least_owd: [Micros::MAX; MAX_PATHS],
-            least_rtt: [Micros::MAX; MAX_PATHS],
+            margins: [Span::ZERO; MAX_PATHS],
+            least_owd: [Span::MAX; MAX_PATHS],
+            least_rtt: [Span::MAX; MAX_PATHS],
         }
     }
 
@@ -78,7 +78,7 @@ impl Delays {
             && cx.path(*path).is_none()
         {
             let at = usize::from(path.0);
-            (self.least_owd[at], self.least_rtt[at]) = (Micros::MAX, Micros::MAX);
+            (self.least_owd[at], self.least_rtt[at]) = (Span::MAX, Span::MAX);
         }
     }
 
@@ -87,14 +87,14 @@ impl Delays {
         self.deviations.forget(cx.now);
         for path in cx.paths {
             let at = usize::from(path.id.0);
-            self.margins[at] = (self.alpha * self.deviations.of(path.id) / 2.0) as Micros;
+            self.margins[at] = Span::from_micros((self.alpha * self.deviations.of(path.id) / 2.0) as u64);
             self.least_owd[at] = self.least_owd[at].min(path.owd);
             self.least_rtt[at] = self.least_rtt[at].min(path.latest_rtt);
         }
     }
 
     /// What a path takes beyond sending, by which deadlines are kept.
-    pub(super) fn of(&self, path: &PathView) -> Micros {
+    pub(super) fn of(&self, path: &PathView) -> Span {
         let delay = match self.delay {
             Delay::Measured => path.owd,
             Delay::InFlight => self.behind_flight(path),
@@ -104,15 +104,16 @@ impl Delays {
 
     /// Whether a path has more of a queue than a delayed block may add to.
     pub(super) fn holds(&self, path: &PathView) -> bool {
-        let queue = path.owd.saturating_sub(self.least_owd[usize::from(path.id.0)]);
+        let queue = path.owd - self.least_owd[usize::from(path.id.0)];
         self.hold.0.is_some_and(|longest| queue > longest)
     }
 
     /// The one-way delay behind what is in flight. What waits for the pacer is reckoned with elsewhere.
-    fn behind_flight(&self, path: &PathView) -> Micros {
+    fn behind_flight(&self, path: &PathView) -> Span {
         let at = usize::from(path.id.0);
         let bits = u128::from(path.in_flight.saturating_sub(path.waiting)) * 8_000_000;
-        let drained = bits.checked_div(u128::from(path.bandwidth)).unwrap_or(0).min(60_000_000) as Micros;
-        self.least_owd[at].min(path.owd) + drained.saturating_sub(self.least_rtt[at].min(path.srtt))
+        let drained = bits.checked_div(u128::from(path.bandwidth)).unwrap_or(0).min(60_000_000);
+        let drained = Span::from_micros(drained as u64);
+        self.least_owd[at].min(path.owd) + (drained - self.least_rtt[at].min(path.srtt))
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 
 use crate::latency::Moments;
-use squall_sched::{Context, MAX_PATHS, Micros, PathId, SchedEvent};
+use squall_sched::{Context, MAX_PATHS, PathId, SchedEvent, Span, Time};
 
 /// Measurements of a path that count at most: those that follow more closely are left out.
-const SAMPLES: Micros = 1_000;
+const SAMPLES: u64 = 1_000;
 
 /// The round trips of every path within a window of time.
 #[derive(Clone, Debug)]
 pub(super) struct Deviations {
-    window: Micros,
+    window: Span,
     /// By path id.
     paths: [Recent; MAX_PATHS],
 }
@@ -19,19 +19,19 @@ pub(super) struct Deviations {
 /// When each round trip was measured, and how long it took.
 #[derive(Clone, Debug, Default)]
 struct Recent {
-    samples: VecDeque<(Micros, Micros)>,
+    samples: VecDeque<(Time, Span)>,
     moments: Moments,
 }
 
 impl Recent {
-    fn add(&mut self, now: Micros, rtt: Micros, pause: Micros) {
-        if self.samples.back().is_none_or(|(at, _)| now >= at + pause) {
+    fn add(&mut self, now: Time, rtt: Span, pause: Span) {
+        if self.samples.back().is_none_or(|(at, _)| now >= *at + pause) {
             self.samples.push_back((now, rtt));
             self.moments.add(rtt);
         }
     }
 
-    fn forget_until(&mut self, time: Micros) {
+    fn forget_until(&mut self, time: Time) {
         while let Some(&(at, rtt)) = self.samples.front()
             && at <= time
         {
@@ -42,8 +42,8 @@ impl Recent {
 }
 
 impl Deviations {
-    /// Over a window in microseconds.
-    pub(super) fn new(window: Micros) -> Self {
+    /// Over a window of time.
+    pub(super) fn new(window: Span) -> Self {
         Self { window, paths: Default::default() }
     }
 
@@ -53,8 +53,8 @@ impl Deviations {
             SchedEvent::Acked { path, .. } => {
                 if let Some(view) = cx.path(*path) {
                     let recent = &mut self.paths[usize::from(path.0)];
-                    recent.forget_until(cx.now.saturating_sub(self.window));
-                    recent.add(cx.now, view.latest_rtt, (self.window / SAMPLES).max(1));
+                    recent.forget_until(cx.now - self.window);
+                    recent.add(cx.now, view.latest_rtt, (self.window / SAMPLES).max(Span::TICK));
                 }
             }
             SchedEvent::PathChanged(path) if cx.path(*path).is_none() => {
@@ -65,7 +65,7 @@ impl Deviations {
     }
 
     /// Drops what is older than the window.
-    pub(super) fn forget(&mut self, now: Micros) {
+    pub(super) fn forget(&mut self, now: Time) {
         let Some(time) = now.checked_sub(self.window) else { return };
         self.paths.iter_mut().for_each(|recent| recent.forget_until(time));
     }

@@ -89,8 +89,8 @@ pub use self::{
     order::Credit,
 };
 use squall_sched::{
-    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options, PathView,
-    Profile, SchedEvent, Scheduler,
+    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, Profile,
+    SchedEvent, Scheduler, Span, Time,
 };
 
 use super::dems::equal_arrival_over;
@@ -164,7 +164,7 @@ pub(super) fn build_c(options: &mut Options) -> Result<Box<dyn Scheduler>, Build
 
 pub(super) fn build_robust(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let alpha = options.take_in("alpha", 1.0, 0.0..=100.0)?;
-    let window = 1_000_000 * options.take_in("window", 2, 1..=60_u64)?;
+    let window = Span::from_secs(options.take_in("window", 2, 1..=60)?);
     with(options, Settings { alpha, window, ..Settings::default() })
 }
 
@@ -216,8 +216,8 @@ pub struct Settings {
     pub credit: Credit,
     /// Share of half the RTT's standard deviation by which deadlines are moved. Default: 0.
     pub alpha: f64,
-    /// Over which the standard deviation is taken, in microseconds. Default: 2 s.
-    pub window: Micros,
+    /// Over which the standard deviation is taken. Default: 2 s.
+    pub window: Span,
     /// What becomes of unreliable blocks. Default: they are planned.
     pub unreliable: Unreliable,
     /// What a path takes beyond sending. Default: as measured.
@@ -234,7 +234,7 @@ impl Default for Settings {
             placement: Placement::EqualSendingEnd,
             credit: Credit::Linear,
             alpha: 0.0,
-            window: 2_000_000,
+            window: Span::from_secs(2),
             unreliable: Unreliable::Plan,
             delay: Delay::Measured,
             hold: Hold(None),
@@ -302,7 +302,7 @@ impl Dams {
     }
 
     /// When to decide again: the plan is due for a review, or a queue may have become shorter.
-    fn wake(&self, cx: &Context<'_>) -> Option<Micros> {
+    fn wake(&self, cx: &Context<'_>) -> Option<Time> {
         let holds = cx.paths.iter().any(|path| path.has_room() && self.delays.holds(path));
         let held = holds && self.arrangement.delays_any();
         self.plan.review_at(cx).or_else(|| held.then_some(cx.now + MAX_AGE))

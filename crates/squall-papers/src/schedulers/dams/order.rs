@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use squall_sched::{Block, BlockId, BlockQueue, Context, Micros, PRIORITIES, PathView, capacity};
+use squall_sched::{Block, BlockId, BlockQueue, Context, PRIORITIES, PathView, Span, capacity};
 
 use crate::plan::FRONT;
 
@@ -91,7 +91,7 @@ impl Arrangement {
         cx: &Context<'_>,
         blocks: impl Iterator<Item = &'a Block>,
         credit: Credit,
-        delay: impl Fn(&PathView) -> Micros,
+        delay: impl Fn(&PathView) -> Span,
     ) {
         self.kept.clear();
         self.delayed.clear();

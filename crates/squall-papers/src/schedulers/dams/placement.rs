@@ -1,6 +1,6 @@
 //! The division of a block for an equal sending end (§III-C).
 
-use squall_sched::{Block, Context, Micros, PathView, allocation::Shares, capacity};
+use squall_sched::{Block, Context, PathView, Span, Time, allocation::Shares, capacity};
 
 use crate::plan::Plan;
 
@@ -10,17 +10,17 @@ pub(super) fn equal_sending_end(
     plan: &mut Plan,
     cx: &Context<'_>,
     block: &Block,
-    deadline: Option<Micros>,
-    delay: impl Fn(&PathView) -> Micros,
+    deadline: Option<Time>,
+    delay: impl Fn(&PathView) -> Span,
     is_closed: impl Fn(&PathView) -> bool,
 ) {
-    let mut pipes = plan.pipes(cx, |_| 0);
+    let mut pipes = plan.pipes(cx, |_| Span::ZERO);
     pipes.close(cx.paths, is_closed);
     let mut shares = Plan::divide(block, cx.paths, &pipes);
     if let Some(deadline) = deadline {
         let affordable = |path: &PathView| plan.affordable(path);
         let in_time = |path: &PathView| {
-            let time = deadline.saturating_sub(cx.now + delay(path)).saturating_sub(plan.busy(path));
+            let time = deadline - (cx.now + delay(path)) - plan.busy(path);
             capacity::on_path(path, time).min(affordable(path))
         };
         move_late(&mut shares, cx.paths, in_time);

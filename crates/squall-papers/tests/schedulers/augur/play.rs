@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*};
-use squall_sched::{BlockId, Micros, WorkKind};
+use squall_sched::{BlockId, Span, Time, WorkKind};
+use squall_units::short::ms;
 
-use super::{ALL, MS, stage};
+use super::{ALL, stage};
 use crate::stage::{CHUNK, Packet, Stage};
 
 /// A frame that takes longer is felt as a stall, in milliseconds: what the peer reports.
@@ -15,12 +16,12 @@ const FELT: u64 = 150;
 /// every 16 ms; the scheduler is asked whenever it wants to be.
 struct Play<'a> {
     stage: Stage,
-    start: Micros,
+    start: Time,
     primary: &'a [u64],
     /// Which frame a block is.
     frames: BTreeMap<BlockId, usize>,
     /// By time of arrival, then by order of sending; with the round trip.
-    flying: BTreeMap<(Micros, usize), (Packet, Micros)>,
+    flying: BTreeMap<(Time, usize), (Packet, Span)>,
     sent: Vec<Packet>,
     /// Milliseconds from handing over to delivery.
     took: Vec<u64>,
@@ -30,13 +31,13 @@ impl<'a> Play<'a> {
     fn of(scheduler: &str, primary: &'a [u64]) -> Self {
         let (frames, flying, took) = (BTreeMap::new(), BTreeMap::new(), vec![0; primary.len()]);
         let stage = stage(scheduler);
-        let mut play = Self { stage, start: 0, primary, frames, flying, sent: Vec::new(), took };
+        let mut play = Self { stage, start: Time::EPOCH, primary, frames, flying, sent: Vec::new(), took };
         while play.step() {}
         play
     }
 
-    fn born(&self, frame: usize) -> Micros {
-        self.start + frame as u64 * 16 * MS
+    fn born(&self, frame: usize) -> Time {
+        self.start + ms(16 * frame as u64)
     }
 
     /// Plays what is due and goes to the next moment at which something is; false at the end.
@@ -51,7 +52,7 @@ impl<'a> Play<'a> {
             self.arrive(&packet);
         }
         for packet in self.stage.send_all() {
-            let rtt = MS * if packet.path == 0 { self.primary[self.frames[&packet.block]] } else { 60 };
+            let rtt = ms(if packet.path == 0 { self.primary[self.frames[&packet.block]] } else { 60 });
             self.flying.insert((self.stage.now + rtt, self.sent.len()), (packet.clone(), rtt));
             self.sent.push(packet);
         }
@@ -67,7 +68,7 @@ impl<'a> Play<'a> {
         self.stage.arrive(packet);
         if self.stage.queue.get(packet.block).is_some() {
             let frame = self.frames[&packet.block];
-            self.took[frame] = (self.stage.now - self.born(frame)) / MS;
+            self.took[frame] = (self.stage.now - self.born(frame)) / ms(1);
             // The reports of every other one overtake its acknowledgement.
             let (felt, early) = (self.took[frame] > FELT, frame.is_multiple_of(2));
             if felt && early {

@@ -1,8 +1,9 @@
 //! Late frames on the backup.
 
 use squall_sched::{PathView, WorkKind};
+use squall_units::short::ms;
 
-use super::{MS, copies, run, trained};
+use super::{copies, run, trained};
 use crate::stage::{CHUNK, Stage};
 
 #[test]
@@ -14,7 +15,7 @@ fn a_frame_is_repeated_whole_when_it_reaches_the_threshold_and_only_once() {
     assert_eq!(sent.iter().map(|(_, p)| p.path).collect::<Vec<_>>(), [0, 0, 0]);
     stage.arrive(&sent[1].1);
     let late = run(&mut stage, start, 1000);
-    assert_eq!(copies(&late), [(51 * MS, 0, 1), (51 * MS, 2, 1)], "what has arrived is not repeated");
+    assert_eq!(copies(&late), [(ms(51), 0, 1), (ms(51), 2, 1)], "what has arrived is not repeated");
     assert_eq!(late.len(), 2);
 }
 
@@ -26,7 +27,7 @@ fn each_frame_has_its_own_age() {
     run(&mut stage, start, 30);
     stage.reliable(CHUNK);
     let sent = run(&mut stage, start, 500);
-    assert_eq!(copies(&sent).iter().map(|c| c.0).collect::<Vec<_>>(), [51 * MS, 81 * MS]);
+    assert_eq!(copies(&sent).iter().map(|c| c.0).collect::<Vec<_>>(), [ms(51), ms(81)]);
 }
 
 #[test]
@@ -50,17 +51,17 @@ fn a_smaller_budget_repeats_later() {
         stage.reliable(CHUNK);
         copies(&run(&mut stage, start, 500)).first().map(|c| c.0)
     };
-    assert_eq!(repeated_at("augur-retransmit(delta=8)"), Some(21 * MS), "24 frames: those of 50 ms too");
-    assert_eq!(repeated_at("augur-retransmit(delta=1.75)"), Some(51 * MS), "5.25 frames");
+    assert_eq!(repeated_at("augur-retransmit(delta=8)"), Some(ms(21)), "24 frames: those of 50 ms too");
+    assert_eq!(repeated_at("augur-retransmit(delta=1.75)"), Some(ms(51)), "5.25 frames");
     assert_eq!(repeated_at("augur-retransmit(delta=0.9)"), None, "not even all that stall");
     assert_eq!(repeated_at("augur-retransmit(stall=40, probe=5)"), None, "60 ms are too long for 40 ms");
 }
 
 #[test]
 fn what_is_older_than_the_window_is_forgotten() {
-    for (window, expected) in [(30, Some(51 * MS)), (2, None)] {
+    for (window, expected) in [(30, Some(ms(51))), (2, None)] {
         let mut stage = trained(&format!("augur-retransmit(window={window})"));
-        stage.now += 3000 * MS;
+        stage.now += ms(3000);
         let start = stage.now;
         stage.reliable(CHUNK);
         assert_eq!(copies(&run(&mut stage, start, 500)).first().map(|c| c.0), expected, "{window} s");
@@ -104,7 +105,7 @@ fn remade(name: &str) -> Vec<u64> {
         let again = run(&mut stage, start, until);
         made.extend(copies(&again).iter().map(|(at, packet, path)| {
             assert_eq!((*packet, *path), (1, 1), "the other one is under way");
-            at / MS
+            *at / ms(1)
         }));
         if again.is_empty() {
             break;
@@ -125,11 +126,11 @@ fn a_copy_that_was_lost_is_made_again() {
 #[test]
 fn a_frame_that_cannot_arrive_in_time_can_be_left_alone() {
     for (name, open_at, expected) in [
-        ("augur-retransmit", 141, vec![(141 * MS, 0), (171 * MS, 1)]),
-        ("augur-retransmit(rescue=probe)", 139, vec![(139 * MS, 0), (171 * MS, 1)]),
-        ("augur-retransmit(rescue=probe)", 141, vec![(171 * MS, 1)]),
-        ("augur-retransmit(rescue=frame)", 139, vec![(139 * MS, 0), (171 * MS, 1)]),
-        ("augur-retransmit(rescue=frame)", 141, vec![(171 * MS, 1)]),
+        ("augur-retransmit", 141, vec![(ms(141), 0), (ms(171), 1)]),
+        ("augur-retransmit(rescue=probe)", 139, vec![(ms(139), 0), (ms(171), 1)]),
+        ("augur-retransmit(rescue=probe)", 141, vec![(ms(171), 1)]),
+        ("augur-retransmit(rescue=frame)", 139, vec![(ms(139), 0), (ms(171), 1)]),
+        ("augur-retransmit(rescue=frame)", 141, vec![(ms(171), 1)]),
     ] {
         let mut stage = trained(name);
         let start = stage.now;
@@ -164,7 +165,7 @@ fn the_backup_must_have_the_bandwidth_for_the_whole_frame() {
 #[test]
 fn what_was_learned_of_one_primary_path_is_not_held_against_another() {
     let mut stage = trained("augur-retransmit");
-    stage.paths[0] = PathView::example(2, 20_000, 10_000);
+    stage.paths[0] = PathView::example(2, ms(20), 10_000);
     stage.paths.swap(0, 1);
     let start = stage.now;
     stage.reliable(CHUNK);
@@ -179,15 +180,15 @@ fn what_the_primary_never_delivers_is_a_stall_if_the_primary_is_asked() {
         let start = stage.now;
         let block = stage.reliable(CHUNK);
         let sent = run(&mut stage, start, 60);
-        assert_eq!(copies(&sent), [(51 * MS, 0, 1)]);
+        assert_eq!(copies(&sent), [(ms(51), 0, 1)]);
         stage.arrive(&sent[1].1);
         stage.remove(block);
     }
     // Only once the last of them is 200 ms old: 1.75 · 28 stalls afford the 20 frames of 50 ms as well.
-    stage.now += 200 * MS;
+    stage.now += ms(200);
     let start = stage.now;
     stage.reliable(CHUNK);
-    assert_eq!(copies(&run(&mut stage, start, 500)), [(21 * MS, 0, 1)]);
+    assert_eq!(copies(&run(&mut stage, start, 500)), [(ms(21), 0, 1)]);
 }
 
 #[test]
@@ -209,7 +210,7 @@ fn a_frame_that_never_left_does_not_age() {
     let sent = run(&mut stage, start, 40);
     stage.take_back(&sent[0].1);
     let again = run(&mut stage, start, 500);
-    assert_eq!(copies(&again), [(91 * MS, 0, 1)]);
+    assert_eq!(copies(&again), [(ms(91), 0, 1)]);
 
     let mut stage = trained("augur-retransmit");
     let start = stage.now;
@@ -242,12 +243,12 @@ fn without_room_or_budget_on_the_backup_nothing_is_repeated() {
 #[test]
 fn the_fastest_backup_with_room_takes_the_copies() {
     let mut stage = trained("augur-retransmit");
-    stage.paths.push(PathView { metered: true, ..PathView::example(2, 40_000, 1200) });
+    stage.paths.push(PathView { metered: true, ..PathView::example(2, ms(40), 1200) });
     let start = stage.now;
     stage.reliable(3 * CHUNK);
     assert_eq!(
         copies(&run(&mut stage, start, 500)),
-        [(51 * MS, 0, 2), (51 * MS, 1, 1), (51 * MS, 2, 1)],
+        [(ms(51), 0, 2), (ms(51), 1, 1), (ms(51), 2, 1)],
         "one packet fits on path 2; no byte goes on both"
     );
     assert!(stage.probed.ends_with(&[1, 1]) && stage.probed.contains(&2), "its window is full now");

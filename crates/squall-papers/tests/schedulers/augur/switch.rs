@@ -1,12 +1,13 @@
 //! The backup as primary path, and the way back.
 
-use squall_sched::{Micros, WorkKind};
+use squall_sched::{Span, Time, WorkKind};
+use squall_units::short::ms;
 
-use super::{ALL, MS, copies, run, stage, trained};
+use super::{ALL, copies, run, stage, trained};
 use crate::stage::{CHUNK, Stage, paths_of};
 
 /// A stage whose primary has just been left: the switch of `augur-switch` after a silence.
-fn switched() -> (Stage, Micros) {
+fn switched() -> (Stage, Time) {
     let mut stage = trained("augur-switch");
     let start = stage.now;
     stage.reliable(CHUNK);
@@ -19,15 +20,19 @@ fn the_switch_needs_the_age_and_a_faster_backup() {
     let left_at = |wifi: u64, cell: u64, name: &str| {
         let mut stage = trained(name);
         let start = stage.now;
-        stage.path(0).latest_rtt = wifi * MS;
-        stage.path(1).latest_rtt = cell * MS;
+        stage.path(0).latest_rtt = ms(wifi);
+        stage.path(1).latest_rtt = ms(cell);
         stage.reliable(CHUNK);
         copies(&run(&mut stage, start, 1000)).first().map(|c| c.0)
     };
-    assert_eq!(left_at(70, 60, "augur-switch"), Some(21 * MS), "the last sample was slower");
-    assert_eq!(left_at(20, 60, "augur-switch"), Some(60 * MS + 1), "nothing received for longer than 60 ms");
-    assert_eq!(left_at(20, 400, "augur-switch"), Some(400 * MS + 1));
-    assert_eq!(left_at(70, 60, "augur-switch(delta=1)"), Some(51 * MS), "90 looks: the 75 beyond 50 ms");
+    assert_eq!(left_at(70, 60, "augur-switch"), Some(ms(21)), "the last sample was slower");
+    assert_eq!(
+        left_at(20, 60, "augur-switch"),
+        Some(ms(60) + Span::TICK),
+        "nothing received for longer than 60 ms"
+    );
+    assert_eq!(left_at(20, 400, "augur-switch"), Some(ms(400) + Span::TICK));
+    assert_eq!(left_at(70, 60, "augur-switch(delta=1)"), Some(ms(51)), "90 looks: the 75 beyond 50 ms");
     assert_eq!(left_at(70, 60, "augur-switch(delta=0.5)"), None);
 }
 
@@ -38,7 +43,7 @@ fn deliveries_on_the_primary_postpone_the_switch() {
     stage.reliable(2 * CHUNK);
     let sent = run(&mut stage, start, 50);
     stage.arrive(&sent[0].1);
-    assert_eq!(copies(&run(&mut stage, start, 500)), [(110 * MS + 1, 1, 1)], "60 ms after 50 ms");
+    assert_eq!(copies(&run(&mut stage, start, 500)), [(ms(110) + Span::TICK, 1, 1)], "60 ms after 50 ms");
 }
 
 #[test]
@@ -49,7 +54,7 @@ fn every_frame_in_flight_is_repeated_at_the_switch() {
     let sent = run(&mut stage, start, 500);
     let copied: Vec<_> = sent.iter().filter(|(_, p)| p.kind == WorkKind::Copy).collect();
     assert_eq!(copied.iter().map(|(_, p)| p.block).collect::<Vec<_>>(), frames);
-    assert!(copied.iter().all(|(at, p)| (*at, p.path) == (60 * MS + 1, 1)));
+    assert!(copied.iter().all(|(at, p)| (*at, p.path) == (ms(60) + Span::TICK, 1)));
 }
 
 #[test]
@@ -92,13 +97,13 @@ fn the_primary_is_taken_back_when_its_round_trip_has_left_the_states() {
     stage.reliable(CHUNK);
     let sent = stage.send_all();
     let probe = sent.iter().find(|p| p.path == 0).expect("a probe").clone();
-    assert_eq!(stage.path(0).latest_rtt, 20 * MS, "the last good sample proves nothing");
-    stage.path(0).latest_rtt = 21 * MS;
+    assert_eq!(stage.path(0).latest_rtt, ms(20), "the last good sample proves nothing");
+    stage.path(0).latest_rtt = ms(21);
     stage.arrive(&probe);
     stage.reliable(CHUNK);
     let more = stage.send_all();
     assert_eq!(more.iter().map(|p| (p.path, p.kind)).next(), Some((1, WorkKind::Fresh)), "21 ms are in X₂");
-    stage.path(0).latest_rtt = 20 * MS;
+    stage.path(0).latest_rtt = ms(20);
     let probe = more.iter().find(|p| p.path == 0).expect("a probe").clone();
     stage.arrive(&probe);
     stage.reliable(CHUNK);
@@ -108,18 +113,18 @@ fn the_primary_is_taken_back_when_its_round_trip_has_left_the_states() {
 #[test]
 fn frames_from_before_do_not_switch_again() {
     let (mut stage, _) = switched();
-    stage.path(0).latest_rtt = 5 * MS;
+    stage.path(0).latest_rtt = ms(5);
     stage.reliable(CHUNK);
     let sent = stage.send_all();
     let probe = sent.iter().find(|p| p.path == 0).expect("a probe").clone();
     stage.arrive(&probe);
     assert_eq!(stage.send(), None);
     let start = stage.now;
-    stage.path(0).latest_rtt = 70 * MS;
+    stage.path(0).latest_rtt = ms(70);
     stage.reliable(CHUNK);
     let back = run(&mut stage, start, 10);
     assert_eq!(paths_of(&back.into_iter().map(|(_, p)| p).collect::<Vec<_>>()), [0]);
-    assert_eq!(copies(&run(&mut stage, start, 100)), [(21 * MS, 0, 1)], "but the new one does, at its age");
+    assert_eq!(copies(&run(&mut stage, start, 100)), [(ms(21), 0, 1)], "but the new one does, at its age");
 }
 
 #[test]
@@ -138,11 +143,11 @@ fn a_primary_out_of_use_is_degraded_for_those_that_switch() {
         stage.reliable(CHUNK);
         assert_eq!(paths_of(&stage.send_all()), [1], "{name}");
         stage.path(0).usable = true;
-        stage.path(0).latest_rtt = 200 * MS;
+        stage.path(0).latest_rtt = ms(200);
         stage.reliable(3 * CHUNK);
         let first = stage.send_all().first().map(|p| p.path);
         assert_eq!(first, Some(u8::from(name != "augur-retransmit")), "{name}: too slow to return to");
-        stage.path(0).latest_rtt = 199 * MS;
+        stage.path(0).latest_rtt = ms(199);
         stage.reliable(CHUNK);
         assert_eq!(paths_of(&stage.send_all()), [0], "{name}");
     }

@@ -50,8 +50,8 @@ mod rescue;
 
 use self::{arrivals::Arrivals, order::Order};
 use crate::{
-    Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options, Profile,
-    SchedEvent, Scheduler, Sharing, allocation::Shares,
+    Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, OptionSpec, Options, Profile,
+    SchedEvent, Scheduler, Sharing, Span, Time, allocation::Shares,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -80,16 +80,15 @@ pub(super) const ENTRY: Entry = Entry {
     signal: false,
 };
 
-/// What copies and metered paths are to prevent is taken for this much later than predicted, in microseconds: predictions are no
-/// more exact.
-const MARGIN: Micros = 20_000;
+/// What copies and metered paths are to prevent is taken for this much later than predicted: predictions are no more exact.
+const MARGIN: Span = Span::from_millis(20);
 
 /// Within which a block without a deadline should arrive.
 const LATENCY_MS: u64 = 100;
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
-    let price = options.take("price", Span(None))?;
-    let latency = 1_000 * options.take_in("latency", LATENCY_MS, 1..=60_000)?;
+    let price = options.take("price", Price(None))?;
+    let latency = Span::from_millis(options.take_in("latency", LATENCY_MS, 1..=60_000)?);
     #[cfg(feature = "lab")]
     let without = options.take("without", Rule::Nothing)?;
     #[cfg(not(feature = "lab"))]
@@ -99,25 +98,30 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
 
 impl Default for Squall {
     fn default() -> Self {
-        Self { price: None, latency: 1_000 * LATENCY_MS, without: Rule::Nothing, order: Order::default() }
+        Self {
+            price: None,
+            latency: Span::from_millis(LATENCY_MS),
+            without: Rule::Nothing,
+            order: Order::default(),
+        }
     }
 }
 
 /// A time in milliseconds, or none.
-struct Span(Option<Micros>);
+struct Price(Option<Span>);
 
-impl std::str::FromStr for Span {
+impl std::str::FromStr for Price {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "none" {
             return Ok(Self(None));
         }
-        let span: Micros = text.parse().map_err(|_| "must be none, or ms from 0 to 60000")?;
-        if span > 60_000 {
+        let millis = text.parse().map_err(|_| "must be none, or ms from 0 to 60000")?;
+        if millis > 60_000 {
             return Err("must be none, or ms from 0 to 60000");
         }
-        Ok(Self(Some(1_000 * span)))
+        Ok(Self(Some(Span::from_millis(millis))))
     }
 }
 
@@ -154,14 +158,14 @@ impl std::str::FromStr for Rule {
 /// What leaves now, or when to look again.
 enum Next {
     Send(Assignment),
-    Wait(Option<Micros>),
+    Wait(Option<Time>),
 }
 
 /// By value, risk and price.
 #[derive(Clone, Debug)]
 pub struct Squall {
-    price: Option<Micros>,
-    latency: Micros,
+    price: Option<Span>,
+    latency: Span,
     without: Rule,
     order: Order,
 }
@@ -211,7 +215,7 @@ impl Squall {
             return Next::Wait(None);
         }
         let waiting = self.order.kept(cx).next();
-        let waiting = waiting.map(|block| block.meta().deadline.unwrap_or(Micros::MAX));
+        let waiting = waiting.map(|block| block.meta().deadline.unwrap_or(Time::MAX));
         rescue::next(cx, arrivals, |meta| self.wanted_by(meta), waiting)
     }
 
@@ -286,7 +290,7 @@ impl Squall {
     }
 
     /// When a block should be there.
-    fn wanted_by(&self, meta: &BlockMeta) -> Micros {
+    fn wanted_by(&self, meta: &BlockMeta) -> Time {
         let by = meta.submitted + self.latency;
         meta.deadline.unwrap_or(by)
     }
@@ -299,7 +303,7 @@ impl Squall {
         index: usize,
         ahead: u32,
         block: &Block,
-    ) -> (u32, Micros) {
+    ) -> (u32, Span) {
         let bytes = to_send(block);
         let all = ahead.saturating_add(bytes);
         let shares = self.divide(cx, arrivals, all, block.meta());

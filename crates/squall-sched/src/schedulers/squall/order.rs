@@ -3,20 +3,20 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::arrivals::Arrivals;
-use crate::{Block, BlockId, Context, Micros, SchedEvent};
+use crate::{Block, BlockId, Context, SchedEvent, Span, Time};
 
 /// Blocks that take part in an order at most. The rest follows when these are on their way.
 const FRONT: usize = 64;
 
-/// Oldest order, in microseconds.
-const MAX_AGE: Micros = 10_000;
+/// Oldest order.
+const MAX_AGE: Span = Span::from_millis(10);
 
-/// What has not begun to leave has to arrive this much before its deadline, in microseconds: with 0 a steady overload
+/// What has not begun to leave has to arrive this much before its deadline: with 0 a steady overload
 /// costs 2 % of all frames, with 20 ms key frames that need most of their time are dropped too.
-const MARGIN: Micros = 10_000;
+const MARGIN: Span = Span::from_millis(10);
 
-/// After blocks had to wait, others are expected to for this long in microseconds: between two large frames all fit.
-const SCARCE: Micros = 1_000_000;
+/// After blocks had to wait, others are expected to for this long: between two large frames all fit.
+const SCARCE: Span = Span::from_millis(1_000);
 
 /// The blocks at the front of the queue.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,8 @@ pub(super) struct Order {
     /// What cannot be in time, the nearest to it first, then what needs such a block, and what is useless.
     filler: Vec<BlockId>,
     opportunity_cost: f64,
-    scarce_until: Micros,
-    made: Micros,
+    scarce_until: Time,
+    made: Time,
     is_valid: bool,
     /// What follows is memory that is used again.
     front: Vec<Front>,
@@ -77,8 +77,8 @@ impl Order {
     }
 
     /// When to decide again while something waits.
-    pub(super) fn review_at(&self, cx: &Context<'_>) -> Option<Micros> {
-        cx.queue.by_deadline().next().map(|_| (self.made + MAX_AGE).max(cx.now + 1))
+    pub(super) fn review_at(&self, cx: &Context<'_>) -> Option<Time> {
+        cx.queue.by_deadline().next().map(|_| (self.made + MAX_AGE).max(cx.now + Span::TICK))
     }
 
     /// The blocks that are sent, in order.
@@ -142,7 +142,7 @@ impl Order {
     }
 
     /// See [`Self::opportunity_cost`].
-    fn note_cost(&mut self, now: Micros, cost: u128) {
+    fn note_cost(&mut self, now: Time, cost: u128) {
         let is_known = self.front.iter().all(|block| block.needs == [None; 2]);
         let cost = if is_known { cost as f64 / 2f64.powi(32) } else { 0.0 };
         if cost > 0.0 {
@@ -164,7 +164,7 @@ impl Order {
         if let Some(block) = nearest
             && let Some(deadline) = cx.queue.get(block.id).and_then(|block| block.meta().deadline)
         {
-            block.waits = block.unsent > arrivals.within(deadline.saturating_sub(cx.now));
+            block.waits = block.unsent > arrivals.within(deadline - cx.now);
         }
     }
 
@@ -195,9 +195,8 @@ impl Order {
         self.front.extend(cx.queue.by_deadline().take(FRONT).map(|block| {
             let meta = block.meta();
             // What has begun to leave is not dropped for a guess.
-            // What has begun to leave is not dropped for a guess.
-            let margin = if block.unsent_bytes() < meta.len { 0 } else { MARGIN };
-            let left = meta.deadline.map(|deadline| deadline.saturating_sub(cx.now + margin));
+            let margin = if block.unsent_bytes() < meta.len { Span::ZERO } else { MARGIN };
+            let left = meta.deadline.map(|deadline| deadline - (cx.now + margin));
             Front {
                 id: meta.id,
                 unsent: u64::from(block.unsent_bytes()) + u64::from(block.expected_bytes()),

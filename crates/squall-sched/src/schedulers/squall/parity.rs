@@ -2,7 +2,7 @@
 
 use super::{Next, arrivals::Arrivals};
 use crate::{
-    Assignment, Block, BlockId, BlockMeta, Context, MAX_PATHS, MAX_RUN, Micros, Parity, PathView, Work,
+    Assignment, Block, BlockId, BlockMeta, Context, MAX_PATHS, MAX_RUN, Parity, PathView, Span, Time, Work,
     WorkKind, parity_symbols,
 };
 
@@ -12,8 +12,8 @@ const RESIDUE: f64 = 0.005;
 const LEAST_LOSS: f64 = 0.001;
 /// Above it loss comes in runs, which parity cannot cover at a bearable price.
 const MOST_LOSS: f64 = 0.1;
-/// Parity over a run of small blocks leaves this much before the last moment, in microseconds.
-const MARGIN: Micros = 10_000;
+/// Parity over a run of small blocks leaves this much before the last moment.
+const MARGIN: Span = Span::from_millis(10);
 
 /// Parity for the first block that has left and lacks it. A block whose loss could be repaired in time gets none. Small
 /// blocks of a channel have it in common: it waits for more of them up to the last moment. `opportunity_cost` is
@@ -22,7 +22,7 @@ pub(super) fn next(
     cx: &Context<'_>,
     arrivals: &Arrivals,
     opportunity_cost: f64,
-    wanted_by: impl Fn(&BlockMeta) -> Micros,
+    wanted_by: impl Fn(&BlockMeta) -> Time,
 ) -> Next {
     let has_loss = cx.paths.iter().any(|path| path.loss >= LEAST_LOSS);
     let Some(shortest) = arrivals.shortest().filter(|_| has_loss) else { return Next::Wait(None) };
@@ -31,7 +31,7 @@ pub(super) fn next(
     for block in cx.queue.in_flight_from(BlockId(0)) {
         let (meta, Some(parity)) = (block.meta(), block.parity()) else { continue };
         let by = wanted_by(meta);
-        let is_early = |notice: Micros| cx.now + notice + shortest < by;
+        let is_early = |notice: Span| cx.now + notice + shortest < by;
         // Most blocks are early by any path, and need no look at what they took.
         if block.unsent_bytes() > 0 || is_early(longest) || waiting.has(meta.channel) {
             continue;
@@ -59,7 +59,7 @@ pub(super) fn next(
 #[derive(Default)]
 struct Waiting {
     channels: [Option<u16>; 8],
-    until: Option<Micros>,
+    until: Option<Time>,
 }
 
 impl Waiting {
@@ -67,7 +67,7 @@ impl Waiting {
         self.channels.contains(&Some(channel))
     }
 
-    fn add(&mut self, channel: u16, until: Micros) {
+    fn add(&mut self, channel: u16, until: Time) {
         if let Some(free) = self.channels.iter_mut().find(|known| known.is_none()) {
             *free = Some(channel);
         }
@@ -83,7 +83,7 @@ fn of_block(
     block: &Block,
     parity: &Parity,
     sent: &[u32; MAX_PATHS],
-    by: Micros,
+    by: Time,
 ) -> Next {
     let cost = cost(opportunity_cost, block, parity.symbol_size());
     let lacks = wanted(parity.data_symbols(), loss(cx, sent), cost).saturating_sub(parity.sent());
@@ -94,7 +94,7 @@ fn of_block(
 }
 
 /// What the run of small blocks lacks that begins with this one.
-fn of_run(cx: &Context<'_>, arrivals: &Arrivals, opportunity_cost: f64, first: &Block, by: Micros) -> Next {
+fn of_run(cx: &Context<'_>, arrivals: &Arrivals, opportunity_cost: f64, first: &Block, by: Time) -> Next {
     let (mut sent, mut count) = ([0; MAX_PATHS], 0);
     for block in cx.queue.run_from(first.meta().id) {
         let bytes = block.sent_bytes();
@@ -109,8 +109,8 @@ fn of_run(cx: &Context<'_>, arrivals: &Arrivals, opportunity_cost: f64, first: &
     let Some(index) = path(cx, arrivals, &sent, by) else { return Next::Wait(None) };
     let work = Work { block: first.meta().id, range: 0..symbols, kind: WorkKind::RunParity };
     let parity = assignment(cx, arrivals, index, work, symbols, by);
-    let takes = parity.forecast.map_or(0, |forecast| forecast.arrives - cx.now);
-    let last_moment = by.saturating_sub(takes + MARGIN);
+    let takes = parity.forecast.map_or(Span::ZERO, |forecast| forecast.arrives - cx.now);
+    let last_moment = by - (takes + MARGIN);
     if (count as usize) < MAX_RUN && cx.now < last_moment {
         return Next::Wait(Some(last_moment));
     }
@@ -123,7 +123,7 @@ fn assignment(
     index: usize,
     work: Work,
     symbols: u32,
-    by: Micros,
+    by: Time,
 ) -> Assignment {
     let path = &cx.paths[index];
     let arrives = cx.now + arrivals.after(index, u64::from(symbols) * u64::from(path.chunk));
@@ -132,7 +132,7 @@ fn assignment(
 
 /// A path for parity of what was sent on these, in bytes by path id: rather not the one that carried most, nor a metered one
 /// that carried nothing.
-fn path(cx: &Context<'_>, arrivals: &Arrivals, sent: &[u32; MAX_PATHS], by: Micros) -> Option<usize> {
+fn path(cx: &Context<'_>, arrivals: &Arrivals, sent: &[u32; MAX_PATHS], by: Time) -> Option<usize> {
     let carried = |index: usize| sent[usize::from(cx.paths[index].id.0)];
     let most = (0..cx.paths.len()).max_by_key(|index| carried(*index));
     let in_time = arrivals.ready().filter(|index| cx.now + arrivals.at(*index) <= by);
@@ -154,9 +154,9 @@ fn cost(opportunity_cost: f64, block: &Block, symbol: u32) -> f64 {
 }
 
 /// How long it takes to notice a loss on the slowest of these paths (RFC 9002 §6.1.2).
-fn notice(cx: &Context<'_>, takes: impl Fn(&PathView) -> bool) -> Micros {
+fn notice(cx: &Context<'_>, takes: impl Fn(&PathView) -> bool) -> Span {
     let taken = cx.paths.iter().filter(|path| takes(path));
-    taken.map(|path| path.srtt * 9 / 8 + path.rtt_dev).max().unwrap_or(0)
+    taken.map(|path| path.srtt * 9 / 8 + path.rtt_dev).max().unwrap_or(Span::ZERO)
 }
 
 /// The least number of parity symbols with which this many data symbols, each symbol lost with this probability, need

@@ -2,16 +2,16 @@
 
 use super::{MARGIN, Next, arrivals::Arrivals};
 use crate::{
-    Assignment, Block, BlockId, BlockMeta, Context, Micros, PathSet, PathView, Segment, SegmentState, Work,
-    WorkKind,
+    Assignment, Block, BlockId, BlockMeta, Context, PathSet, PathView, Segment, SegmentState, Span, Time,
+    Work, WorkKind,
 };
 
 /// The first block that is in flight on silent paths alone and could be late, with a path for it.
 pub(super) fn next(
     cx: &Context<'_>,
     arrivals: &Arrivals,
-    wanted_by: impl Fn(&BlockMeta) -> Micros,
-    waiting: Option<Micros>,
+    wanted_by: impl Fn(&BlockMeta) -> Time,
+    waiting: Option<Time>,
 ) -> Next {
     let silent = (0..cx.paths.len()).filter(|index| arrivals.is_silent(*index));
     let silent: PathSet = silent.map(|index| cx.paths[index].id).collect();
@@ -21,12 +21,12 @@ pub(super) fn next(
         return Next::Wait(None);
     };
     let path = &cx.paths[index];
-    let mut wait: Option<Micros> = None;
+    let mut wait: Option<Time> = None;
     for block in cx.queue.in_flight_from(BlockId(0)) {
         let deadline = wanted_by(block.meta());
         // Not behind what is due later.
         let goes_first = waiting.is_some_and(|other| other > deadline);
-        let last_moment = |takes: Micros| deadline.saturating_sub(takes + MARGIN);
+        let last_moment = |takes: Span| deadline - (takes + MARGIN);
         // Nor earlier than what is awaited already, whatever of it is at risk.
         let earliest = last_moment(arrivals.surely_after(index, block.in_flight_bytes().into()));
         if !goes_first && cx.now < earliest && wait.is_some_and(|at| at <= earliest) {
@@ -34,7 +34,7 @@ pub(super) fn next(
         }
         let Some((first, bytes)) = at_risk(block, silent, path) else { continue };
         let takes = arrivals.surely_after(index, bytes);
-        if cx.now + takes > deadline.saturating_add(MARGIN) {
+        if cx.now + takes > deadline + MARGIN {
             continue;
         }
         let last_moment = last_moment(takes);

@@ -1,28 +1,34 @@
 //! The models by hand, and the threshold against a search of all sets of states.
 
 use proptest::{collection::vec, prelude::*};
+use squall_units::short::{at_ms, ms};
 
 use super::*;
 
-const MS: Micros = 1000;
-
 fn settings(delta: f64) -> Settings {
-    Settings { stall: 200 * MS, delta, window: 300_000 * MS, sample: 10 * MS, stalls: Stalls::Late }
+    Settings { stall: ms(200), delta, window: ms(300_000), sample: ms(10), stalls: Stalls::Late }
 }
 
 /// A frame that ended after this many milliseconds and was never the oldest.
-fn delivered(ms: u64) -> Outcome {
+fn delivered(millis: u64) -> Outcome {
     let (reported, supposed) = (false, false);
-    Outcome { first_sent: 0, ended: ms * MS, delivered: true, oldest: None, reported, supposed }
+    Outcome {
+        first_sent: Time::EPOCH,
+        ended: at_ms(millis),
+        delivered: true,
+        oldest: None,
+        reported,
+        supposed,
+    }
 }
 
 fn manager(delta: f64, ends: &[(u64, u32)], backup: &[u64]) -> StateManager {
     let mut manager = StateManager::new(settings(delta));
     for (ms, times) in ends {
-        (0..*times).for_each(|_| _ = manager.note(0, &delivered(*ms)));
+        (0..*times).for_each(|_| _ = manager.note(Time::EPOCH, &delivered(*ms)));
     }
-    backup.iter().for_each(|ms| manager.note_backup(0, Some(ms * MS)));
-    manager.solve(0);
+    backup.iter().for_each(|millis| manager.note_backup(Time::EPOCH, Some(ms(*millis))));
+    manager.solve(Time::EPOCH);
     manager
 }
 
@@ -32,26 +38,26 @@ const ENDS: [(u64, u32); 3] = [(20, 950), (80, 40), (300, 10)];
 #[test]
 fn the_threshold_by_hand() {
     // Eq. 6: P(X) ≤ 3.5 · 0.01. P(T ≥ 80 ms) = 0.05 is too much, P(T ≥ 81 ms) = 0.01 is not.
-    assert_eq!(manager(3.5, &ENDS, &[60]).retransmit_at(), Some(81 * MS));
+    assert_eq!(manager(3.5, &ENDS, &[60]).retransmit_at(), Some(ms(81)));
     // 5 · 0.01 = 0.05 affords those of 80 ms too, but not those of 20 ms.
-    assert_eq!(manager(5.0, &ENDS, &[60]).retransmit_at(), Some(21 * MS));
-    assert_eq!(manager(100.0, &ENDS, &[60]).retransmit_at(), Some(0), "1.0: everything");
+    assert_eq!(manager(5.0, &ENDS, &[60]).retransmit_at(), Some(ms(21)));
+    assert_eq!(manager(100.0, &ENDS, &[60]).retransmit_at(), Some(ms(0)), "1.0: everything");
     assert_eq!(manager(0.9, &ENDS, &[60]).retransmit_at(), None, "not even the stalls themselves");
 }
 
 #[test]
 fn the_backup_must_reach_by_hand() {
     // Eq. 8 at 81 ms: P(RTT ≤ 119 ms).
-    assert_eq!(manager(3.5, &ENDS, &[119, 300]).retransmit_at(), Some(81 * MS));
+    assert_eq!(manager(3.5, &ENDS, &[119, 300]).retransmit_at(), Some(ms(81)));
     assert_eq!(manager(3.5, &ENDS, &[120, 300]).retransmit_at(), None);
     assert_eq!(manager(3.5, &ENDS, &[]).retransmit_at(), None, "the backup has no samples");
     let mut above = manager(3.5, &ENDS, &[]);
-    above.note_backup(0, Some(119 * MS + 1));
-    above.solve(SOLVE_INTERVAL);
+    above.note_backup(Time::EPOCH, Some(ms(119) + Span::TICK));
+    above.solve(Time::EPOCH + SOLVE_INTERVAL);
     assert_eq!(above.retransmit_at(), None, "a part of a step counts as one");
     let mut unusable = manager(3.5, &ENDS, &[]);
-    unusable.note_backup(0, None);
-    unusable.solve(SOLVE_INTERVAL);
+    unusable.note_backup(Time::EPOCH, None);
+    unusable.solve(Time::EPOCH + SOLVE_INTERVAL);
     assert_eq!(unusable.retransmit_at(), None);
 }
 
@@ -64,76 +70,82 @@ fn without_a_stall_there_is_no_budget() {
 #[test]
 fn what_was_not_delivered_is_a_stall_at_the_age_it_had() {
     let mut manager = manager(3.5, &[(20, 90), (100, 9)], &[60]);
-    manager.note(0, &Outcome { delivered: false, ..delivered(120) });
-    manager.solve(SOLVE_INTERVAL);
+    manager.note(Time::EPOCH, &Outcome { delivered: false, ..delivered(120) });
+    manager.solve(Time::EPOCH + SOLVE_INTERVAL);
     // 3.5 · 0.01 affords the one of 120 ms, not the nine of 100 ms.
-    assert_eq!(manager.retransmit_at(), Some(101 * MS));
+    assert_eq!(manager.retransmit_at(), Some(ms(101)));
 }
 
 /// 1000 frames, of which the peer reports those of 90 ms as stalls, at once or once they have ended.
 fn reported(at_once: bool) -> StateManager {
     let mut manager = StateManager::new(Settings { stalls: Stalls::Reported, ..settings(3.5) });
-    manager.note_backup(0, Some(60 * MS));
+    manager.note_backup(Time::EPOCH, Some(ms(60)));
     for (ms, times) in [(20, 950), (80, 30), (90, 10), (300, 10)] {
         for _ in 0..times {
-            let outcome = Outcome { oldest: Some((0, ms * MS)), ..delivered(ms) };
+            let outcome = Outcome { oldest: Some((Time::EPOCH, at_ms(ms))), ..delivered(ms) };
             let reported = ms == 90;
-            let stalled = manager.note(0, &Outcome { reported: reported && at_once, ..outcome });
+            let stalled = manager.note(Time::EPOCH, &Outcome { reported: reported && at_once, ..outcome });
             assert_eq!(stalled, reported && at_once);
             if reported && !stalled {
-                manager.note_stall(0, &outcome);
+                manager.note_stall(Time::EPOCH, &outcome);
             }
         }
     }
-    manager.solve(0);
+    manager.solve(Time::EPOCH);
     manager
 }
 
 #[test]
 fn what_the_peer_reports_is_a_stall_in_the_state_that_it_had() {
     for mut manager in [reported(true), reported(false)] {
-        let stalled = manager.frames.stalled.counts(0);
+        let stalled = manager.frames.stalled.counts(Time::EPOCH);
         assert_eq!((stalled[90], stalled.iter().sum::<u32>()), (10, 10), "those of 300 ms are none");
-        assert_eq!(manager.frames.seen.counts(0).iter().sum::<u32>(), 1000);
-        let looks = [10, 90, 100].map(|ms| manager.oldest.stalled.counts(0)[ms]);
+        assert_eq!(manager.frames.seen.counts(Time::EPOCH).iter().sum::<u32>(), 1000);
+        let looks = [10, 90, 100].map(|ms| manager.oldest.stalled.counts(Time::EPOCH)[ms]);
         assert_eq!(looks, [10, 10, 0], "of the oldest frame as well");
         // Below T_thresh P(stall|S) is no longer 0, and P_backup neither: Eq. 7 has terms. 3.5 · 0.01 affords the
         // 20 frames of 90 ms and more, not the 30 of 80 ms.
-        assert_eq!(manager.retransmit_at(), Some(81 * MS));
+        assert_eq!(manager.retransmit_at(), Some(ms(81)));
     }
     let mut manager = StateManager::new(Settings { stalls: Stalls::Reported, ..settings(3.5) });
-    assert!(manager.note(0, &Outcome { delivered: false, ..delivered(20) }), "no viewer ever sees it");
-    assert!(manager.note(0, &Outcome { supposed: true, ..delivered(201) }), "no peer can report it");
-    assert!(!manager.note(0, &Outcome { supposed: true, ..delivered(200) }));
+    assert!(
+        manager.note(Time::EPOCH, &Outcome { delivered: false, ..delivered(20) }),
+        "no viewer ever sees it"
+    );
+    assert!(
+        manager.note(Time::EPOCH, &Outcome { supposed: true, ..delivered(201) }),
+        "no peer can report it"
+    );
+    assert!(!manager.note(Time::EPOCH, &Outcome { supposed: true, ..delivered(200) }));
 }
 
 #[test]
 fn ages_of_the_oldest_frame_are_sampled_on_a_grid() {
     let mut manager = manager(3.5, &[], &[60]);
     // Looked at when 5, 15, 25 and 35 ms old: at 10, 20, 30 and 40 ms.
-    let late = Outcome { first_sent: 5 * MS, oldest: Some((7 * MS, 44 * MS)), ..delivered(45) };
-    manager.note(0, &late);
-    let at = |manager: &mut StateManager, ms| manager.oldest.seen.counts(0)[ms];
+    let late = Outcome { first_sent: at_ms(5), oldest: Some((at_ms(7), at_ms(44))), ..delivered(45) };
+    manager.note(Time::EPOCH, &late);
+    let at = |manager: &mut StateManager, ms| manager.oldest.seen.counts(Time::EPOCH)[ms];
     assert_eq!([5, 15, 25, 35].map(|ms| at(&mut manager, ms)), [1; 4]);
-    assert_eq!(manager.oldest.seen.counts(0).iter().sum::<u32>(), 4);
+    assert_eq!(manager.oldest.seen.counts(Time::EPOCH).iter().sum::<u32>(), 4);
     // A stall of 1 s: 19 looks below 200 ms, at 10…190 ms, and 81 at 200…1000 ms, all of them stalls.
-    let stall = Outcome { ended: 1000 * MS, oldest: Some((0, 1000 * MS)), ..delivered(0) };
-    manager.note(0, &stall);
-    let stalled = manager.oldest.stalled.counts(0);
+    let stall = Outcome { ended: at_ms(1_000), oldest: Some((Time::EPOCH, at_ms(1_000))), ..delivered(0) };
+    manager.note(Time::EPOCH, &stall);
+    let stalled = manager.oldest.stalled.counts(Time::EPOCH);
     assert_eq!((stalled[..STATES].iter().sum::<u32>(), stalled[STATES]), (19, 81));
 }
 
 /// 100 frames of 25 ms, each looked at when 10 and 20 ms old, and one of 240 ms, looked at 24 times.
 fn looked_at(delta: f64, backup: u64) -> StateManager {
     let mut manager = StateManager::new(settings(delta));
-    manager.note_backup(0, Some(backup * MS));
+    manager.note_backup(Time::EPOCH, Some(ms(backup)));
     for (frame, took) in (0..100).map(|frame| (frame, 25)).chain([(100, 240)]) {
-        let start = frame * 30 * MS;
-        let ended = start + took * MS;
+        let start = at_ms(30 * frame);
+        let ended = start + ms(took);
         let oldest = Some((start, ended));
-        manager.note(0, &Outcome { first_sent: start, ended, oldest, ..delivered(0) });
+        manager.note(Time::EPOCH, &Outcome { first_sent: start, ended, oldest, ..delivered(0) });
     }
-    manager.solve(0);
+    manager.solve(Time::EPOCH);
     manager
 }
 
@@ -141,19 +153,19 @@ fn looked_at(delta: f64, backup: u64) -> StateManager {
 fn the_switch_has_a_threshold_of_its_own() {
     // δ·24 = 14.4 looks may be acted on: 14 are at 110 ms or more, 15 at 100 ms or more.
     let manager = looked_at(0.6, 60);
-    assert_eq!((manager.retransmit_at(), manager.switch_at()), (None, Some(101 * MS)));
+    assert_eq!((manager.retransmit_at(), manager.switch_at()), (None, Some(ms(101))));
     // δ·24 = 84 looks: the 22 older than 20 ms, but not the 101 of that age as well. But half of the frames
     // take 25 ms, so that this age has no meaning.
     let manager = looked_at(3.5, 60);
-    assert_eq!((manager.retransmit_at(), manager.switch_at()), (Some(26 * MS), Some(26 * MS)));
+    assert_eq!((manager.retransmit_at(), manager.switch_at()), (Some(ms(26)), Some(ms(26))));
     // A backup that reaches no further than to 23 ms.
-    assert_eq!(looked_at(3.5, 177).switch_at(), Some(23 * MS));
+    assert_eq!(looked_at(3.5, 177).switch_at(), Some(ms(23)));
 }
 
 #[test]
 fn old_samples_leave_and_the_strategy_with_them() {
     let mut manager = manager(3.5, &ENDS, &[60]);
-    let later = manager.settings().window;
+    let later = Time::EPOCH + manager.settings().window;
     manager.note(later, &delivered(20));
     manager.solve(later);
     assert_eq!(manager.retransmit_at(), None);
@@ -272,8 +284,8 @@ proptest! {
     ) {
         let frames: Vec<_> = ends.iter().map(|ms| (*ms, 1)).collect();
         let mut manager = manager(3.5, &frames, &backup);
-        let stalled = manager.frames.stalled.counts(0).to_vec();
-        let backup = manager.backup.counts(0)[..=STATES].to_vec();
+        let stalled = manager.frames.stalled.counts(Time::EPOCH).to_vec();
+        let backup = manager.backup.counts(Time::EPOCH)[..=STATES].to_vec();
         let gain = |state| u64::from(stalled[state]) * in_time(&backup, state);
         prop_assert!((0..=STATES).all(|state| gain(state) == 0));
     }
