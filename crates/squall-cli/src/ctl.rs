@@ -12,11 +12,9 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use squall_observe::status::{FlowStatus, SessionStatus, TenantStatus, WhyStatus};
 use squall_terminal::{error::usage, output, wrap};
-use squall_tunnel::{
-    config::TenantConfig,
-    status::{FlowStatus, SessionStatus, TenantStatus, WhyStatus},
-};
+use squall_tunnel::config::TenantConfig;
 
 use crate::{
     fetch,

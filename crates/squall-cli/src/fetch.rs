@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use serde::de::DeserializeOwned;
-use squall_tunnel::{Status, status::printable};
+use squall_observe::{Status, status::printable};
 
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ pub(crate) fn status(address: SocketAddr) -> anyhow::Result<Status> {
 
 /// Why blocks of a flow that the status has took their way.
 #[cfg(feature = "tunnel")]
-pub(crate) fn why(address: SocketAddr, flow: &str) -> anyhow::Result<squall_tunnel::status::WhyStatus> {
+pub(crate) fn why(address: SocketAddr, flow: &str) -> anyhow::Result<squall_observe::status::WhyStatus> {
     of_path(address, &format!("/why?flow={flow}"))
 }
 
@@ -93,7 +93,7 @@ fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use squall_tunnel::status::{EventStatus, SentStatus};
+    use squall_observe::status::{EventStatus, SentStatus};
 
     use super::*;
 
@@ -101,7 +101,7 @@ mod tests {
     fn a_server_does_not_write_to_the_terminal() {
         let mut status = Status { role: "entry\u{1b}]0;title\u{7}".to_owned(), ..Status::default() };
         status.events.push(EventStatus { words: "\u{1b}[2Jgone\n".to_owned(), ..EventStatus::default() });
-        let mut flow = squall_tunnel::status::FlowStatus::default();
+        let mut flow = squall_observe::status::FlowStatus::default();
         flow.sent.insert("\u{9b}31m".to_owned(), SentStatus::default());
         status.flows.push(flow);
         let read: Status = read(&serde_json::to_string(&status).expect("is written")).expect("is read");

@@ -1,6 +1,6 @@
 //! The tenants of an exit as a table.
 
-use squall_tunnel::{config::TenantLimits, status::TenantStatus};
+use squall_observe::status::{TenantLimits, TenantStatus};
 use squall_units::Rate;
 
 use crate::table::Table;

@@ -3,12 +3,12 @@
 use std::{fmt::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use squall_observe::status::{StepStatus, StoryStatus, WhyStatus};
 use squall_terminal::{
     error::usage,
     output,
     wrap::{self, wrap},
 };
-use squall_tunnel::status::{StepStatus, StoryStatus, WhyStatus};
 
 use crate::{
     fetch,
@@ -83,7 +83,7 @@ pub(crate) fn text(why: &WhyStatus, last: usize, width: Option<usize>) -> String
 fn shares(why: &WhyStatus) -> Table {
     let shares = &why.flow.shares;
     let sum = shares.iter().map(|share| share.bytes).sum::<u64>().max(1);
-    let row = |share: &squall_tunnel::status::ShareStatus| {
+    let row = |share: &squall_observe::status::ShareStatus| {
         vec![
             share.path.clone(),
             share.kind.clone(),
@@ -175,7 +175,7 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use squall_tunnel::status::{FlowStatus, ShareStatus};
+    use squall_observe::status::{FlowStatus, ShareStatus};
 
     use super::*;
 

@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 /// Files that read the wall clock, with the reason. Tests and examples may.
 const USES: &[(&str, &str)] = &[
     ("squall/src/quotas.rs", "a quota is one of a day, a week or a month"),
+    ("squall-observe/src/status/mod.rs", "it says when the period of a quota ends"),
     ("squall-tunnel/src/flow/socket.rs", "the kernel stamps datagrams with it"),
-    ("squall-tunnel/src/status.rs", "it says when the period of a quota ends"),
 ];
 
 /// What reads it: of the standard library, of libraries in use, and of the system.

@@ -11,11 +11,11 @@ pub use self::exit::exit;
 use crate::{
     Config, Media,
     config::FlowConfig,
-    control::Message,
-    frame::{self, FrameReader},
-    gather::Gatherer,
+    flow::gather::Gatherer,
     media::{Cut, Cutter, samples},
-    nulls,
+    wire::control::Message,
+    wire::frame::{self, FrameReader},
+    wire::nulls,
 };
 
 /// Any bytes as a message of channel 0: what is read is written the same again.

@@ -2,25 +2,25 @@
 
 use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
-#[cfg(unix)]
-use crate::rpc;
 use squall::Fingerprint;
-use tokio::sync::broadcast;
-
-use crate::{
-    config::{Config, ConnectConfig, IdentityConfig, Side, TenantConfig},
-    entry,
-    error::StartError,
-    exit::{self, Exit},
+use squall_observe::{
     journal::Kind,
-    settings::silence,
-    shared::{Bitrate, Shared},
     status::Status,
     supervise::{self, Supervised},
-    tenants::{ChangeError, remote},
+    web::{self, Source, Web},
+};
+use tokio::sync::broadcast;
+
+#[cfg(unix)]
+use crate::rpc;
+use crate::{
+    config::{Config, ConnectConfig, IdentityConfig, Side, TenantConfig},
+    entry::Entry,
+    exit::{self, tenant_list},
+    flow::tun_inlet,
+    session::silence,
+    shared::{Bitrate, ChangeError, ExitState, Shared, StartError},
     tun::Tun,
-    tun_inlet,
-    web::{self, Web},
 };
 
 /// Timeout for the close of the entry's session.
@@ -30,18 +30,39 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Tunnel {
     shared: Arc<Shared>,
+    side: Running,
     /// The configuration at the start, parts of which stay in use.
     started: Arc<Config>,
-    exit: Option<Exit>,
     web: Option<Web>,
-    /// Reads the TUN device.
-    _tun_inlet: Option<Supervised>,
-    /// Count the bytes of tenants, and request their list.
-    _tenants: Vec<Supervised>,
+    /// Beside the main one: that of the TUN device, and those that count the bytes of tenants and request their list.
+    _tasks: Vec<Supervised>,
     /// Serves the control socket.
     #[cfg(unix)]
     _control: Option<rpc::Control>,
     main: Supervised,
+}
+
+/// The side that it is.
+#[derive(Debug)]
+enum Running {
+    Entry(Arc<Entry>),
+    Exit(Arc<ExitState>),
+}
+
+impl Running {
+    fn source(&self) -> Arc<dyn Source> {
+        match self {
+            Self::Entry(entry) => entry.clone(),
+            Self::Exit(exit) => exit.clone(),
+        }
+    }
+
+    fn exit(&self) -> Option<&Arc<ExitState>> {
+        match self {
+            Self::Entry(_) => None,
+            Self::Exit(exit) => Some(exit),
+        }
+    }
 }
 
 impl Tunnel {
@@ -54,48 +75,54 @@ impl Tunnel {
     /// If a socket or a certificate cannot be opened, as a port that is in use. An unreachable exit is no error: the entry retries.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let tun = Tun::open(&config)?;
-        let shared = Arc::new(Shared::new(config, tun).map_err(ChangeError::State)?);
+        let shared = Arc::new(Shared::new(config, tun.clone()));
         let (config, journal) = (shared.config(), shared.journal.clone());
-        shared.apply(Config::clone(&config))?;
-        let tenants = tasks_of_tenants(&shared, &config);
-        let tun_inlet = shared.tun.clone().map(|tun| {
-            let (shared, name) = (shared.clone(), "the TUN device");
-            let run = move || tun_inlet::run(tun.clone(), shared.clone());
-            supervise::restarting(journal.clone(), name, run)
-        });
+        let (side, mut tasks) = match &config.side {
+            Side::Connect(connect) => (Running::Entry(Entry::new(shared.clone(), connect)?), Vec::new()),
+            Side::Listen(listen) => {
+                let exit = ExitState::new(shared.clone(), listen).map_err(ChangeError::State)?;
+                exit.apply(Config::clone(&config))?;
+                let tasks = tasks_of_tenants(&exit, &config);
+                (Running::Exit(exit), tasks)
+            }
+        };
+        if let Some(tun) = tun {
+            let registry = shared.registry.clone();
+            let run = move || tun_inlet::run(tun.clone(), registry.clone());
+            tasks.push(supervise::restarting(journal.clone(), "the TUN device", run));
+        }
         if let Some(warning) = config.warning() {
             journal.warn(Kind::Config, warning);
         }
         let web = match config.metrics {
-            Some(address) => Some(web::serve(address, shared.clone()).await?),
+            Some(address) => Some(web::serve(address, side.source(), journal.clone()).await?),
             None => None,
         };
         #[cfg(unix)]
         let control = match &config.control {
-            Some(control) => Some(rpc::serve(control, shared.clone()).await?),
+            Some(control) => {
+                let (source, exit) = (side.source(), side.exit().cloned());
+                let tunnel = rpc::Controlled { source, exit, journal: journal.clone() };
+                Some(rpc::serve(control, tunnel).await?)
+            }
             None => None,
         };
-        let (exit, main) = match &config.side {
-            Side::Connect(connect) => {
-                connect.check_files()?;
-                let shared = shared.clone();
-                (None, supervise::restarting(journal, "the entry", move || entry::run(shared.clone())))
+        let main = match &side {
+            Running::Entry(entry) => {
+                let entry = entry.clone();
+                supervise::restarting(journal, "the entry", move || entry.clone().run())
             }
-            Side::Listen(listen) => {
-                let exit = Exit::listen(listen, &shared).await?;
-                let _ = shared.endpoint.set(exit.endpoint.clone());
-                let (shared, endpoint) = (shared.clone(), exit.endpoint.clone());
-                let run = move || exit::run(shared.clone(), endpoint.clone());
-                (Some(exit), supervise::restarting(journal, "the exit", run))
+            Running::Exit(exit) => {
+                let (endpoint, exit) = (exit::listen(exit).await?, exit.clone());
+                supervise::restarting(journal, "the exit", move || exit::run(exit.clone(), endpoint.clone()))
             }
         };
         Ok(Self {
             shared,
+            side,
             started: config,
-            exit,
             web,
-            _tun_inlet: tun_inlet,
-            _tenants: tenants,
+            _tasks: tasks,
             #[cfg(unix)]
             _control: control,
             main,
@@ -120,17 +147,12 @@ impl Tunnel {
     /// If a socket cannot be opened, or a certificate cannot be used; nothing changes then.
     pub fn reload(&self, mut config: Config) -> Result<Vec<String>, StartError> {
         let before = self.shared.config();
-        if let Side::Connect(connect) = &config.side {
+        if let Some(connect) = config.connect() {
             connect.check_files()?;
         }
-        let renewal = match &config.side {
-            Side::Listen(listen) if self.exit.is_some() => exit::read(listen)?,
-            _ => None,
-        };
+        let exit = self.side.exit().zip(config.listen());
+        let renewal = exit.map(|(_, listen)| exit::read(listen)).transpose()?.flatten();
         let notes = later_changes(&self.started, &self.shared.session_configs(), &config);
-        if before.is_entry() != config.is_entry() {
-            config.side = before.side.clone();
-        }
         if config.tun.is_some() != self.shared.tun.is_some() {
             // The device appears, or goes, with the next start.
             config.tun = before.tun.clone();
@@ -147,18 +169,20 @@ impl Tunnel {
         config.tenants.url.clone_from(&before.tenants.url);
         config.tenants.state.clone_from(&before.tenants.state);
         let (warning, tun) = (config.warning(), config.tun.clone());
-        let changes = self.shared.apply(config)?;
+        let changes = match &self.side {
+            Running::Entry(entry) => entry.apply(config)?,
+            Running::Exit(exit) => exit.apply(config)?,
+        };
         if let (Some(tun), Some(config)) = (&self.shared.tun, &tun) {
             tun.set(config);
             self.shared.registry.announce();
         }
         let journal = &self.shared.journal;
         journal.info(Kind::Config, format!("the configuration was reloaded: {changes}"));
-        if let (Some(exit), Some(renewal)) = (&self.exit, &renewal)
-            && exit.renew(renewal)
-        {
+        let renewed = self.side.exit().zip(renewal.as_ref());
+        if let Some(fingerprint) = renewed.and_then(|(exit, renewal)| exit::renew(exit, renewal)) {
             let words = "new sessions get another certificate, with the fingerprint";
-            journal.info(Kind::Config, format!("{words} {}", exit.fingerprint()));
+            journal.info(Kind::Config, format!("{words} {fingerprint}"));
         }
         notes.iter().for_each(|note| journal.info(Kind::Config, note.clone()));
         if let Some(warning) = warning {
@@ -174,7 +198,7 @@ impl Tunnel {
 
     /// Its status.
     pub fn status(&self) -> Status {
-        self.shared.status()
+        self.side.source().status()
     }
 
     /// Changes of the capacity of its sessions: see [`squall::Session::capacity_changes`]. A slow reader misses the oldest
@@ -185,12 +209,12 @@ impl Tunnel {
 
     /// The address of an exit.
     pub fn listening(&self) -> Option<SocketAddr> {
-        self.exit.as_ref().map(|exit| exit.address)
+        self.side.exit()?.address()
     }
 
     /// The fingerprint of the certificate that an exit accepts new sessions with.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
-        self.exit.as_ref().map(Exit::fingerprint)
+        self.side.exit()?.fingerprint()
     }
 
     /// The address of `/metrics` and `/status`, once this machine has it.
@@ -214,14 +238,17 @@ impl Tunnel {
     ///
     /// An entry without another exit, and one of a version before this, reconnects at once.
     pub fn drain(&self) {
-        self.shared.drain();
+        if let Some(exit) = self.side.exit() {
+            exit.drain();
+        }
     }
 
     /// Waits until an exit drains, see [`Self::drain`]. Cancel safe.
     pub async fn draining(&self) {
-        let mut changes = self.shared.drain_changes();
-        if changes.wait_for(Option::is_some).await.is_err() {
-            // Unreachable: the sender lives as long as the tunnel.
+        let waits =
+            async { self.side.exit()?.drain_changes().wait_for(Option::is_some).await.ok().map(drop) };
+        if waits.await.is_none() {
+            // An entry does not drain; the sender of an exit lives as long as the tunnel.
             std::future::pending::<()>().await;
         }
     }
@@ -231,9 +258,10 @@ impl Tunnel {
     /// [`Self::stop`]. Cancel safe.
     pub async fn drained(&self) {
         self.draining().await;
-        let Some(until) = self.shared.draining() else { return };
-        let empty = self.shared.is_empty(self.started.max_sessions);
-        if tokio::time::timeout_at(until.into(), empty).await.is_err() {
+        let Some((exit, until)) = self.side.exit().and_then(|exit| Some((exit, exit.draining()?))) else {
+            return;
+        };
+        if tokio::time::timeout_at(until.into(), exit.is_empty()).await.is_err() {
             let words = "draining has taken too long: the sessions that are left are closed";
             self.shared.journal.warn(Kind::Session, words);
         }
@@ -242,35 +270,30 @@ impl Tunnel {
     /// Ends all sessions; the other end is notified.
     pub async fn stop(mut self) {
         self.shared.stopping.send_replace(true);
-        match &self.exit {
-            Some(exit) => exit.close().await,
-            None => self.shared.journal.info(Kind::Session, "the entry ends"),
+        match &self.side {
+            Running::Exit(exit) => exit::close(exit).await,
+            Running::Entry(_) => self.shared.journal.info(Kind::Session, "the entry ends"),
         }
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.main.join()).await;
-        let shared = self.shared.clone();
-        let save = move || {
-            shared.tenants.save();
-            if let Some(quotas) = shared.quotas.get() {
-                quotas.save();
-            }
+        let side = self.side;
+        let save = move || match &side {
+            Running::Entry(entry) => entry.save(),
+            Running::Exit(exit) => exit.tenants.save(),
         };
         let _ = tokio::time::timeout(STOP_TIMEOUT, tokio::task::spawn_blocking(save)).await;
     }
 }
 
 /// The tasks of an exit that are about its tenants.
-fn tasks_of_tenants(shared: &Arc<Shared>, config: &Config) -> Vec<Supervised> {
-    if config.is_entry() {
-        return Vec::new();
-    }
-    let (journal, tenants) = (shared.journal.clone(), shared.tenants.clone());
+fn tasks_of_tenants(exit: &Arc<ExitState>, config: &Config) -> Vec<Supervised> {
+    let (journal, tenants) = (exit.shared.journal.clone(), exit.tenants.clone());
     let counts =
         supervise::restarting(journal.clone(), "the count of tenants", move || tenants.clone().run());
     let list = config.tenants.url.clone().map(|url| {
-        let (mut current, shared) = (remote::use_kept(shared, &url), shared.clone());
+        let (mut current, exit) = (tenant_list::use_kept(exit, &url), exit.clone());
         supervise::restarting(journal, "the list of tenants", move || {
             // After a failure of the task, the list is requested as if there were none.
-            remote::run(shared.clone(), url.clone(), mem::take(&mut current))
+            tenant_list::run(exit.clone(), url.clone(), mem::take(&mut current))
         })
     });
     [Some(counts), list].into_iter().flatten().collect()
@@ -309,10 +332,8 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
         }
         _ => (true, "the change between [connect] and [listen]", START),
     };
-    let quotas = |config: &Config| match &config.side {
-        Side::Connect(connect) => Some((connect.quota_of_paths(), connect.quotas.clone())),
-        Side::Listen(_) => None,
-    };
+    let quotas =
+        |config: &Config| config.connect().map(|connect| (connect.quota_of_paths(), connect.quotas.clone()));
     let silences = silence(&one.all_flows()) != silence(&other.all_flows());
     let device = |config: &Config| config.tun.clone().map(|tun| (tun.device, tun.addresses, tun.mtu));
     let all = [

@@ -188,7 +188,7 @@ fn clients_are_rejected_with_a_reason() {
         let lines: Vec<_> = status.events.iter().filter(|event| event.words.contains("rejected")).collect();
         assert_eq!((lines.len(), status.sessions_failed), (1, 15), "{lines:#?}");
         let early =
-            |event: &&squall_tunnel::status::EventStatus| event.kind == "path" && event.at_s < lines[0].at_s;
+            |event: &&squall_observe::status::EventStatus| event.kind == "path" && event.at_s < lines[0].at_s;
         assert_eq!(status.events.iter().filter(early).count(), 0, "{:#?}", status.events);
         // Also from the host that guesses.
         let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();

@@ -10,12 +10,9 @@ use std::{
 
 use common::*;
 use serde_json::Value;
+use squall_observe::status::{StoryStatus, WhyStatus};
 use squall_testkit::{assert_duration, network::Network};
-use squall_tunnel::{
-    Tunnel,
-    config::Side,
-    status::{StoryStatus, WhyStatus},
-};
+use squall_tunnel::{Tunnel, config::Side};
 
 fn connect(address: SocketAddr, question: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("connects");

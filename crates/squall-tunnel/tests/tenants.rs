@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use common::{tenants::*, *};
 use squall::{Block, BlockOptions, Connect, Interfaces, Session, Trust};
-use squall_tunnel::{Config, Status, Tunnel, config::Side, status::TenantStatus};
+use squall_observe::{Status, status::TenantStatus};
+use squall_tunnel::{Config, Tunnel, config::Side};
 
 /// Bytes that each datagram counts beside its own.
 const HEADERS: u64 = 28;

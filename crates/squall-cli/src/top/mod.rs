@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::Args;
-use squall_tunnel::Status;
+use squall_observe::Status;
 
 use squall_terminal::{output, wrap};
 

@@ -1,6 +1,6 @@
 //! The status of a tunnel as tables, for a terminal or a file.
 
-use squall_tunnel::{
+use squall_observe::{
     Status,
     status::{EventStatus, FlowStatus, PathStatus},
 };
@@ -197,7 +197,7 @@ fn rate(bps: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use squall_tunnel::status::{Amount, SentStatus};
+    use squall_observe::status::{Amount, SentStatus};
 
     use super::*;
 
@@ -210,7 +210,7 @@ mod tests {
     fn the_parity_of_a_path_is_shown_as_a_share() {
         let path =
             PathStatus { name: "usb0".into(), sent_bytes: 2_000, parity_bytes: 100, ..PathStatus::default() };
-        let session = squall_tunnel::status::SessionStatus { paths: vec![path], ..Default::default() };
+        let session = squall_observe::status::SessionStatus { paths: vec![path], ..Default::default() };
         let table = paths(&Status { sessions: vec![session], ..Status::default() });
         assert_eq!((table.head.last(), table.rows[0].last()), (Some(&"parity"), Some(&"5.0 %".to_owned())));
         assert_eq!(parity(&PathStatus::default()), "–");
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_scheduler_that_runs_is_shown_and_the_next() {
-        let session = |scheduler: &str| squall_tunnel::status::SessionStatus {
+        let session = |scheduler: &str| squall_observe::status::SessionStatus {
             scheduler: scheduler.to_owned(),
             ..Default::default()
         };

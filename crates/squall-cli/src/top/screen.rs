@@ -14,8 +14,8 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Block, Paragraph, Row, Table as Grid},
 };
+use squall_observe::Status;
 use squall_terminal::{error::usage, wrap::wrap};
-use squall_tunnel::Status;
 
 use super::{INTERVAL, rows};
 use crate::{
@@ -185,7 +185,7 @@ fn draw_events(frame: &mut Frame<'_>, area: Rect, status: &Status) {
 #[cfg(test)]
 mod tests {
     use ratatui::{Terminal, backend::TestBackend};
-    use squall_tunnel::status::{EventStatus, FlowStatus, PathStatus, SessionStatus};
+    use squall_observe::status::{EventStatus, FlowStatus, PathStatus, SessionStatus};
 
     use super::*;
 

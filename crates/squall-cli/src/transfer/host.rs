@@ -9,11 +9,14 @@ use std::{
 
 use anyhow::Context as _;
 use squall::Session;
+use squall_observe::{
+    places::Places,
+    throttle::{LogAllowance, Throttle},
+};
 use squall_terminal::{
     interrupt::{Interrupted, interrupted},
     note,
 };
-use squall_tunnel::limiter::{LogAllowance, Throttle, UnauthenticatedSessions};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
 use super::{
@@ -57,7 +60,7 @@ pub(super) struct Host {
     /// Whether it ends after one transfer.
     once: bool,
     permits: Semaphore,
-    unauthenticated: UnauthenticatedSessions<Session>,
+    unauthenticated: Arc<Places<Session>>,
     rejections: Throttle,
     began: Instant,
     /// The lines that are left.
@@ -110,7 +113,7 @@ impl Host {
             bounds,
             once,
             permits: Semaphore::new(transfers),
-            unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
+            unauthenticated: Places::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
             rejections: Throttle::new(REJECTION_INTERVAL),
             began: Instant::now(),
             lines: Mutex::new(LogAllowance::new(LINES)),
@@ -152,7 +155,7 @@ impl Host {
 
     /// Waits until a sender has authorised itself. Newer sessions may displace it.
     async fn greet(&self, connection: &Connection) -> anyhow::Result<Header> {
-        let (number, displaced) = self.unauthenticated.enter(connection.remote(), connection.session.clone());
+        let (_place, displaced) = self.unauthenticated.enter(connection.remote(), connection.session.clone());
         if let Some(displaced) = displaced {
             displaced.close(FAILED, "newer senders came before this one was authorised");
         }
@@ -160,7 +163,6 @@ impl Host {
         if greeted.is_ok() {
             connection.session.trust();
         }
-        self.unauthenticated.leave(number);
         greeted
     }
 

@@ -7,7 +7,7 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use squall_tunnel::status::printable;
+use squall_observe::status::printable;
 use squall_units::format::is_hidden;
 
 /// Version of this format. A receiver refuses others.

@@ -7,8 +7,9 @@ use std::{
     path::Path,
 };
 
+use squall_observe::wait::{is_absent, problem};
+
 use super::{Config, End, IdentityConfig, Side};
-use crate::wait::{is_absent, problem};
 
 impl Config {
     /// What it names of this machine and is not there now, in words: interfaces and local addresses, which a tunnel waits for, and

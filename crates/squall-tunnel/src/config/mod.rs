@@ -41,10 +41,9 @@ pub(crate) use flow::overlap;
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use interface::PathConfig;
 pub use source::Source;
-pub(crate) use tenant::{MAX_LIST, check_tenants, read_list, without_query};
-pub use tenant::{
-    MAX_TENANT_FLOWS, MAX_TENANTS, Period, TenantConfig, TenantLimits, TenantsConfig, TenantsUrl,
-};
+pub use squall_observe::status::{Period, TenantLimits};
+pub(crate) use tenant::{MAX_LIST, check_limits, check_tenants, read_list, without_query};
+pub use tenant::{MAX_TENANT_FLOWS, MAX_TENANTS, TenantConfig, TenantsConfig, TenantsUrl};
 pub use text::ConfigError;
 pub(crate) use text::Mistake;
 pub use token::{MAX_TOKEN, MIN_TOKEN, Token, TokenHash};
@@ -59,7 +58,8 @@ use tenant::{Clash, ListUrl, TenantTable, TenantsTable};
 use text::Parsed;
 use tun::TunTable;
 
-use crate::control::MAX_REDIRECTS;
+/// Most exits that one that drains names. The length field of the message bounds each to 255 bytes.
+pub(crate) const MAX_REDIRECTS: usize = 8;
 
 /// Longest [`ListenConfig::drain_timeout`].
 const MAX_DRAIN_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -374,7 +374,7 @@ impl Config {
 
     /// A setting without effect, if there is one: metered interfaces that the scheduler does not spare.
     pub fn warning(&self) -> Option<String> {
-        let Side::Connect(ConnectConfig { metered, .. }) = &self.side else { return None };
+        let metered = &self.connect()?.metered;
         let spares =
             squall::scheduler(&self.scheduler).is_ok_and(|factory| factory().profile().spares_metered());
         if metered.is_empty() || spares {
@@ -386,23 +386,6 @@ impl Config {
         Some(format!(
             "metered has no effect with {name} ({summary}): use {name}(cap=250MB), with a cap of your own, or squall"
         ))
-    }
-
-    /// The request for a session of an entry with an exit; `None` at an exit. Without selected interfaces it uses all but its
-    /// own TUN device. See [`ConnectConfig::request`].
-    pub(crate) fn request(
-        &self,
-        host: &str,
-        pin: Option<Fingerprint>,
-    ) -> Option<Result<Connect, IdentityError>> {
-        let Side::Connect(connect) = &self.side else { return None };
-        let request = connect.request(host, pin);
-        let device =
-            self.tun.as_ref().filter(|_| connect.interfaces.is_empty()).map(|tun| tun.device.clone());
-        Some(match device {
-            Some(device) => request.map(|request| request.interfaces(Interfaces::Except(vec![device]))),
-            None => request,
-        })
     }
 
     /// All flows, those of the TUN device included.
@@ -446,7 +429,7 @@ impl Config {
 
     /// Whether an exit can listen beside these flows.
     fn check_listen(&self, flows: &[FlowConfig]) -> Result<(), (usize, String)> {
-        let Side::Listen(listen) = &self.side else { return Ok(()) };
+        let Some(listen) = self.listen() else { return Ok(()) };
         let at_its_port = |flow: &FlowConfig| matches!(flow.end, End::In(address) if flow::overlap(address, listen.address));
         let Some(index) = flows.iter().position(at_its_port) else { return Ok(()) };
         let (name, address) = (&flows[index].name, listen.address);
@@ -483,7 +466,23 @@ impl Config {
 
     /// Whether this end connects.
     pub fn is_entry(&self) -> bool {
-        matches!(self.side, Side::Connect(_))
+        self.connect().is_some()
+    }
+
+    /// How it connects; `None` at an exit.
+    pub fn connect(&self) -> Option<&ConnectConfig> {
+        match &self.side {
+            Side::Connect(connect) => Some(connect),
+            Side::Listen(_) => None,
+        }
+    }
+
+    /// How it listens; `None` at an entry.
+    pub fn listen(&self) -> Option<&ListenConfig> {
+        match &self.side {
+            Side::Connect(_) => None,
+            Side::Listen(listen) => Some(listen),
+        }
     }
 }
 

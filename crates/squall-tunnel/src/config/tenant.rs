@@ -11,7 +11,8 @@ use std::{
 };
 
 use hyper::Uri;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use squall_observe::status::TenantLimits;
 use squall_units::{Rate, Size, Span};
 
 use super::{
@@ -110,55 +111,12 @@ pub struct TenantConfig {
     pub limits: TenantLimits,
 }
 
-/// The limits of a tenant. Bytes and rates are those of the datagrams of its flows, each with 28 bytes for UDP and IPv4, without
-/// repairs. Packets of a TUN device count with their own headers alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TenantLimits {
-    /// Most sessions at a time. Default: `max_sessions` of the exit, less a place for each other tenant without a session.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_sessions: Option<usize>,
-    /// Largest rate from the tenant's entries to the exit. Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_in: Option<Rate>,
-    /// Largest rate from the exit to the tenant's entries. Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_out: Option<Rate>,
-    /// Most bytes per period, both directions together. Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<Size>,
-    /// The period. Default: a month.
-    pub period: Period,
-}
-
-/// A period of the calendar, in UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Period {
-    /// A day.
-    Day,
-    /// A month.
-    #[default]
-    Month,
-}
-
-impl Period {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Month => "month",
-        }
-    }
-}
-
-impl TenantLimits {
-    pub(crate) fn check(&self) -> Result<(), Mistake> {
-        within("max_sessions", self.max_sessions, &(1..=1024))?;
-        within("rate_in", self.rate_in, &RATES)?;
-        within("rate_out", self.rate_out, &RATES)?;
-        within("bytes", self.bytes, &BYTES)
-    }
+/// Whether the limits of a tenant are within bounds.
+pub(crate) fn check_limits(limits: &TenantLimits) -> Result<(), Mistake> {
+    within("max_sessions", limits.max_sessions, &(1..=1024))?;
+    within("rate_in", limits.rate_in, &RATES)?;
+    within("rate_out", limits.rate_out, &RATES)?;
+    within("bytes", limits.bytes, &BYTES)
 }
 
 fn within<T: PartialOrd + Display>(
@@ -201,7 +159,7 @@ pub(super) struct TenantTable {
 impl TenantTable {
     fn check(self) -> Result<TenantConfig, Mistake> {
         check_name(&self.name).map_err(|problem| Mistake::new("name", problem))?;
-        self.limits.check().map_err(|mistake| mistake.within("limits"))?;
+        check_limits(&self.limits).map_err(|mistake| mistake.within("limits"))?;
         let mut flows = Vec::new();
         for (index, table) in self.flow.into_iter().enumerate() {
             let flow = table.check().map_err(|mistake| mistake.within(&format!("flow.{index}")))?;

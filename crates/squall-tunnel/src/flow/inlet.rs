@@ -8,19 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use squall_observe::{
+    clock::{lock, micros},
+    journal::{Journal, Kind},
+};
 use tokio::time::sleep_until;
 
 use super::{
     Flow,
+    gather::Gatherer,
     live::{FlowSocket, Opened},
     socket::{Arrival, granted, receive},
 };
-use crate::{
-    clock::{lock, micros},
-    config::End,
-    gather::Gatherer,
-    journal::{Journal, Kind},
-};
+use crate::config::End;
 
 /// Datagrams that are read at once before other tasks run.
 const BATCH: usize = 64;
@@ -135,7 +135,7 @@ fn report_overflow(flow: &Flow, journal: &Journal, lost: u64, buffer: usize) {
 /// Passes a datagram on unless it waited in the socket for too long, while this process did not run for instance.
 fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: SocketAddr, age: Duration) {
     #[cfg(test)]
-    crate::supervise::trap(datagram, b"panic in the inlet");
+    crate::trap(datagram, b"panic in the inlet");
     if !is_expected(flow, from) {
         return;
     }
@@ -170,7 +170,7 @@ fn is_expected(flow: &Flow, from: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{super::tests::out, *};
-    use crate::counters::FlowCounters;
+    use crate::flow::counters::FlowCounters;
 
     #[tokio::test]
     async fn a_target_replies_and_a_group_only_where_its_members_are_named() {

@@ -11,19 +11,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{net::UdpSocket, sync::watch, task::spawn_blocking, time::sleep};
-
-use super::{
-    place::{Place, Places},
-    socket::{self, Purpose},
-};
-use crate::{
+use squall_observe::{
     clock::lock,
-    config::FlowConfig,
-    counters::FlowCounters,
     journal::{Journal, Kind},
     wait::{POLL, Waiting, is_absent, problem},
 };
+use tokio::{net::UdpSocket, sync::watch, task::spawn_blocking, time::sleep};
+
+use super::{
+    counters::FlowCounters,
+    place::{Place, Places},
+    socket::{self, Purpose},
+};
+use crate::config::FlowConfig;
 
 /// A group from which nothing has come for this long is reported, and may be moved to where the routes of the system lead now.
 const QUIET: Duration = Duration::from_secs(10);
@@ -257,7 +257,7 @@ mod tests {
         super::{Flow, Port, Registry},
         *,
     };
-    use crate::clock::Clock;
+    use squall_observe::clock::Clock;
 
     /// Longer than anything takes.
     const PATIENCE: Duration = Duration::from_secs(20);

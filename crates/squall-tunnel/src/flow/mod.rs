@@ -1,11 +1,17 @@
 //! One end of a flow: its socket, which outlives sessions, and its queue into the current session.
 
+mod counters;
+pub(crate) mod gather;
 mod inlet;
 mod live;
+mod offset;
 mod place;
 mod registry;
+pub(crate) mod reorder;
 mod socket;
+pub(crate) mod tun_inlet;
 mod uplink;
+pub(crate) mod why;
 
 use std::{
     io,
@@ -18,28 +24,36 @@ use std::{
 };
 
 use squall::{BlockOptions, Channel, Priority};
+use squall_observe::{
+    clock::{Clock, lock, micros},
+    journal::{Journal, Kind},
+    status::{FlowStatus, StoryStatus},
+    throttle::Throttle,
+};
 use squall_units::Micros;
 use tokio::sync::{Notify, watch};
 
 pub use self::registry::FlowError;
-use self::{live::FlowSocket, uplink::SendQueue};
+use self::{
+    counters::{FlowCounters, Outcome},
+    live::FlowSocket,
+    reorder::{Absence, Rule},
+    uplink::SendQueue,
+    why::Reasons,
+};
 pub(crate) use self::{
     registry::Registry,
     uplink::{SessionSender, Uplink},
 };
 use crate::{
-    clock::{Clock, lock, micros},
     config::{End, FlowConfig, MAX_THEIR_LATENCY},
-    counters::{FlowCounters, Outcome},
-    frame::Frame,
-    journal::{Journal, Kind},
-    limiter::Throttle,
     media::{Class, Media, Problem},
-    reorder::{Absence, Rule},
-    status::{FlowStatus, StoryStatus},
-    tenants::{meter::Direction, tenant::Tenant},
+    tenant::{
+        Tenant,
+        meter::{self, Direction},
+    },
     tun::{self, Written},
-    why::Reasons,
+    wire::frame::Frame,
 };
 
 /// Bytes of the headers of a datagram in UDP and IPv4.
@@ -60,6 +74,22 @@ enum Port {
 struct Problems {
     now: Option<Problem>,
     reported: Vec<Problem>,
+}
+
+/// Permission to send datagrams, which count for the tenant once they are sent.
+#[derive(Debug)]
+enum Permit<'a> {
+    Unlimited,
+    Limited(meter::Permit<'a>),
+}
+
+impl Permit<'_> {
+    /// The datagrams were sent.
+    fn commit(self) {
+        if let Self::Limited(permit) = self {
+            permit.commit();
+        }
+    }
 }
 
 /// One end of a flow.
@@ -145,19 +175,14 @@ impl Flow {
     /// Sends a datagram that leaves the tunnel here. It is dropped and counted if the system refuses it, if a reply has no
     /// sender to go to, or beyond the limits of a tenant. Returns false if the system has no room for it now.
     pub(crate) fn write(&self, datagram: &[u8]) -> bool {
-        let mut written = Written::Refused;
-        let fits = self.pass(Direction::In, datagram.len() + self.headers(1), || {
-            written = match &self.port {
-                Port::Socket(socket) => self.write_to(socket, datagram),
-                Port::Tun(port) => port.write(datagram),
-            };
-            written == Written::Yes
-        });
-        if !fits {
-            return true;
-        }
+        let Some(permit) = self.reserve(Direction::In, datagram.len() + self.headers(1)) else { return true };
+        let written = match &self.port {
+            Port::Socket(socket) => self.write_to(socket, datagram),
+            Port::Tun(port) => port.write(datagram),
+        };
         let count = match written {
             Written::Yes => {
+                permit.commit();
                 self.used();
                 &self.counters.datagrams_out
             }
@@ -205,15 +230,11 @@ impl Flow {
         }
     }
 
-    /// Sends datagrams if they fit the limits of the tenant, if the flow has one. They count if they were sent. Returns
-    /// whether they fit.
-    fn pass(&self, direction: Direction, bytes: usize, send: impl FnOnce() -> bool) -> bool {
+    /// Permission to send datagrams that fit the limits of the tenant, if the flow has one.
+    fn reserve(&self, direction: Direction, bytes: usize) -> Option<Permit<'_>> {
         match &self.tenant {
-            Some(tenant) => tenant.meter.pass(direction, bytes, self.clock.now(), send),
-            None => {
-                send();
-                true
-            }
+            Some(tenant) => tenant.meter.reserve(direction, bytes, self.clock.now()).map(Permit::Limited),
+            None => Some(Permit::Unlimited),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
+use squall_observe::wait::is_absent;
+
 use super::socket::Purpose;
-use crate::wait::is_absent;
 
 /// Interfaces that a line names at most.
 const MAX_NAMED: usize = 4;

@@ -5,17 +5,19 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use squall_observe::{
+    clock::{Clock, lock},
+    journal::Journal,
+    supervise::{self, Supervised},
+    wait::problem,
+};
 use tokio::sync::watch;
 
 use super::{Flow, Port, inlet, live::FlowSocket};
 use crate::{
-    clock::{Clock, lock},
     config::{End, FlowConfig},
-    journal::Journal,
-    supervise::{self, Supervised},
-    tenants::tenant::Tenant,
+    tenant::Tenant,
     tun::{self, Tun},
-    wait::problem,
 };
 
 /// All flows, by name.

@@ -7,9 +7,8 @@ use std::{
 };
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
+use squall_observe::wait::instead;
 use tokio::net::UdpSocket;
-
-use crate::wait::instead;
 
 /// Bytes of the kernel's buffers: the datagrams of a large key frame arrive, or leave, all at once.
 const BUFFER: usize = 4 << 20;

@@ -15,18 +15,12 @@ use squall::{
     Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, Receiver, SendError, Session,
     WriteError,
 };
+use squall_observe::clock::{lock, micros};
 use squall_units::Micros;
 use tokio::sync::Notify;
 
-use super::Flow;
-use crate::{
-    clock::{lock, micros},
-    counters::Outcome,
-    frame::Frame,
-    media::Class,
-    tenants::meter::Direction,
-    why::Recorder,
-};
+use super::{Flow, counters::Outcome, why::Recorder};
+use crate::{media::Class, tenant::meter::Direction, wire::frame::Frame};
 
 /// A flow that moves from one session to another waits this long, or a third of its latency if that is less, until its blocks
 /// have arrived over the first one: the receiver then gets them in order.
@@ -347,25 +341,21 @@ impl SendQueue {
 impl Uplink {
     /// Sends datagrams that fit the limits of the tenant, in the growing block or in a new one. Returns the block that grows
     /// afterwards.
-    fn send(&self, flow: &Arc<Flow>, mut growing: Option<Growing>, frame: Frame) -> Option<Growing> {
+    fn send(&self, flow: &Arc<Flow>, growing: Option<Growing>, frame: Frame) -> Option<Growing> {
         let frame = if self.sender.restores_nulls.load(Relaxed) { frame } else { frame.with_nulls() };
         let bytes = frame.payload + flow.headers(frame.datagrams as usize);
-        let mut frame = Some(frame);
-        flow.pass(Direction::Out, bytes, || {
-            let Some(frame) = frame.take() else { return false };
-            let deleted = frame.deleted;
-            let (grows, is_taken) = self.pass_on(flow, growing.take(), frame);
-            if is_taken {
-                flow.counters.null_bytes_deleted.fetch_add(deleted as u64, Relaxed);
-            }
-            growing = grows;
-            is_taken
-        });
-        match frame {
-            // It did not fit, and the growing block ends without it.
-            Some(frame) if frame.ends || frame.begins => self.pass_on(flow, growing, frame.emptied()).0,
-            _ => growing,
+        let Some(permit) = flow.reserve(Direction::Out, bytes) else {
+            // The growing block ends without it.
+            let goes_on = !frame.ends && !frame.begins;
+            return if goes_on { growing } else { self.pass_on(flow, growing, frame.emptied()).0 };
+        };
+        let deleted = frame.deleted;
+        let (growing, is_taken) = self.pass_on(flow, growing, frame);
+        if is_taken {
+            permit.commit();
+            flow.counters.null_bytes_deleted.fetch_add(deleted as u64, Relaxed);
         }
+        growing
     }
 
     /// Passes datagrams to the session. Returns the block that grows afterwards, and whether the session took them.

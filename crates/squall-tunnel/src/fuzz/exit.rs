@@ -16,9 +16,9 @@ use super::Input;
 use crate::{
     Config, FlowConfig, Tunnel,
     config::{IdentityConfig, ListenConfig, Side, Token, read_list},
-    control::{CHANNEL, Message, Offer, VERSION, Verdict},
-    frame::Frame,
     media::Class,
+    wire::control::{CHANNEL, Message, Offer, VERSION, Verdict},
+    wire::frame::Frame,
 };
 
 /// Tokens of the exit and of a tenant.

@@ -3,22 +3,24 @@
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::request::{Call, Failure, LimitsParams};
+use super::{
+    Controlled,
+    request::{Call, Failure, LimitsParams},
+};
 use crate::{
-    config::{TenantConfig, TenantLimits},
-    shared::Shared,
-    tenants::{ChangeError, Sources},
+    config::{TenantConfig, TenantLimits, check_limits},
+    shared::{ChangeError, Sources},
 };
 
 /// Runs a method.
-pub(super) fn run(shared: &Shared, call: Call) -> Result<Value, Failure> {
+pub(super) fn run(tunnel: &Controlled, call: Call) -> Result<Value, Failure> {
     match call {
-        Call::List => Ok(list(shared)),
-        Call::Add(tenant) => add(shared, tenant),
-        Call::Remove(params) => remove(shared, &params.name),
-        Call::Limits(params) => limits(shared, &params),
-        Call::Why(params) => shared.why(&params.flow).map(|why| json(&why)).map_err(Failure::params),
-        Call::Drain => drain(shared),
+        Call::List => Ok(list(tunnel)),
+        Call::Add(tenant) => add(tunnel, tenant),
+        Call::Remove(params) => remove(tunnel, &params.name),
+        Call::Limits(params) => limits(tunnel, &params),
+        Call::Why(params) => tunnel.source.why(&params.flow).map(|why| json(&why)).map_err(Failure::params),
+        Call::Drain => drain(tunnel),
     }
 }
 
@@ -27,20 +29,23 @@ fn json(value: &impl Serialize) -> Value {
 }
 
 /// Sessions, flows and tenants, as in the status.
-fn list(shared: &Shared) -> Value {
-    let status = shared.status();
+fn list(tunnel: &Controlled) -> Value {
+    let status = tunnel.source.status();
     json!({ "sessions": status.sessions, "flows": status.flows, "tenants": status.tenants })
 }
 
 /// Changes the tenants, if the changes can be kept.
-fn change(shared: &Shared, change: impl FnOnce(&mut Sources) -> Result<(), Failure>) -> Result<(), Failure> {
-    if shared.tenants.state.is_none() {
+fn change(
+    tunnel: &Controlled,
+    change: impl FnOnce(&mut Sources) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Some(exit) = tunnel.exit.as_ref().filter(|exit| exit.tenants.state.is_some()) else {
         return Err(Failure::failed(
             "tenants_state is missing in the configuration: the folder that keeps the change",
         ));
-    }
+    };
     let mut refused = None;
-    let changed = shared.change_tenants(|sources| {
+    let changed = exit.change_tenants(|sources| {
         change(sources).map_err(|failure| ChangeError::Conflict(refused.insert(failure).to_string()))
     });
     changed.map(drop).map_err(|error| refused.unwrap_or_else(|| Failure::failed(error)))
@@ -50,18 +55,18 @@ fn unknown(name: &str) -> Failure {
     Failure::params(format!("no tenant is named '{name}'"))
 }
 
-fn add(shared: &Shared, tenant: Value) -> Result<Value, Failure> {
+fn add(tunnel: &Controlled, tenant: Value) -> Result<Value, Failure> {
     let config = TenantConfig::from_json(&tenant).map_err(Failure::params)?;
     let name = config.name.clone();
-    change(shared, |sources| match sources.changes.added.insert(config.name, tenant) {
+    change(tunnel, |sources| match sources.changes.added.insert(config.name, tenant) {
         None => Ok(()),
         Some(_) => Err(Failure::failed(format!("there is a tenant '{name}' already"))),
     })?;
     Ok(json!({ "added": name }))
 }
 
-fn remove(shared: &Shared, name: &str) -> Result<Value, Failure> {
-    change(shared, |sources| {
+fn remove(tunnel: &Controlled, name: &str) -> Result<Value, Failure> {
+    change(tunnel, |sources| {
         let is_it = |tenant: &TenantConfig| tenant.name == name;
         let elsewhere = |place: &str| {
             Err(Failure::failed(format!("tenant '{name}' is listed in {place}: remove it there")))
@@ -80,24 +85,30 @@ fn remove(shared: &Shared, name: &str) -> Result<Value, Failure> {
 }
 
 /// Lets the sessions move to other exits; the exit ends then.
-fn drain(shared: &Shared) -> Result<Value, Failure> {
-    let left = shared.drain().ok_or_else(|| Failure::failed("an entry has no sessions of others to move"))?;
-    Ok(json!({ "sessions": shared.status().sessions.len(), "left_s": left.as_secs_f64() }))
+fn drain(tunnel: &Controlled) -> Result<Value, Failure> {
+    let exit = tunnel.exit.as_ref();
+    let exit = exit.ok_or_else(|| Failure::failed("an entry has no sessions of others to move"))?;
+    let left = exit.drain();
+    Ok(json!({ "sessions": exit.shared.session_count(), "left_s": left.as_secs_f64() }))
 }
 
 /// Reads the limits of a tenant, or changes them first.
-fn limits(shared: &Shared, params: &LimitsParams) -> Result<Value, Failure> {
+fn limits(tunnel: &Controlled, params: &LimitsParams) -> Result<Value, Failure> {
     let LimitsParams { name, set, reset } = params;
-    let status = || shared.tenants.get(name).and_then(|tenant| tenant.status()).ok_or_else(|| unknown(name));
+    let tenants = tunnel.exit.as_ref().map(|exit| &exit.tenants);
+    let status = || {
+        let tenant = tenants.and_then(|tenants| tenants.get(name)?.status());
+        tenant.ok_or_else(|| unknown(name))
+    };
     let current = match status() {
-        Err(_) if *reset && set.is_empty() => return forget(shared, name),
+        Err(_) if *reset && set.is_empty() => return forget(tunnel, name),
         current => current?,
     };
     if set.is_empty() && !reset {
         return Ok(json(&current));
     }
     merged(current.limits, set)?;
-    change(shared, |sources| {
+    change(tunnel, |sources| {
         let before = sources.changes.limits.remove(name).filter(|_| !reset);
         if set.is_empty() {
             return Ok(());
@@ -110,8 +121,8 @@ fn limits(shared: &Shared, params: &LimitsParams) -> Result<Value, Failure> {
 }
 
 /// Removes the limits of a tenant that no source lists any more.
-fn forget(shared: &Shared, name: &str) -> Result<Value, Failure> {
-    change(shared, |sources| sources.changes.limits.remove(name).map(drop).ok_or_else(|| unknown(name)))?;
+fn forget(tunnel: &Controlled, name: &str) -> Result<Value, Failure> {
+    change(tunnel, |sources| sources.changes.limits.remove(name).map(drop).ok_or_else(|| unknown(name)))?;
     Ok(Value::Null)
 }
 
@@ -127,6 +138,6 @@ fn merged(limits: TenantLimits, set: &Map<String, Value>) -> Result<TenantLimits
         limits = TenantLimits::deserialize(Value::Object(all.clone()))
             .map_err(|error| Failure::params(format!("{key}: {error}")))?;
     }
-    limits.check().map_err(Failure::params)?;
+    check_limits(&limits).map_err(Failure::params)?;
     Ok(limits)
 }

@@ -27,6 +27,12 @@ use rustix::{
     io::Errno,
 };
 use serde_json::Value;
+use squall_observe::{
+    journal::Journal,
+    places::Places,
+    supervise::{self, Supervised},
+    web::Source,
+};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink},
     net::{UnixListener, UnixStream},
@@ -38,9 +44,7 @@ use tokio::{
 use self::request::{Call, Failure, MAX_REQUEST, Request, answer, code, parse};
 use crate::{
     config::ControlConfig,
-    limiter::Places,
-    shared::Shared,
-    supervise::{self, Supervised},
+    shared::{ControlError, ExitState},
 };
 
 /// Connections at a time whose client is waited for: the newest one displaces the one that has been silent for longest. As many
@@ -58,14 +62,6 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Bytes of a request that is too long that are read before the connection is closed.
 const MAX_DISCARDED: u64 = 1 << 20;
-
-/// A control socket that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("control socket {}: {source}", path.display())]
-pub struct ControlError {
-    path: PathBuf,
-    source: io::Error,
-}
 
 /// The server. When it is dropped, its socket is removed.
 #[derive(Debug)]
@@ -85,15 +81,24 @@ impl Drop for Control {
     }
 }
 
+/// The tunnel that is controlled.
+#[derive(Clone)]
+pub(crate) struct Controlled {
+    pub(crate) source: Arc<dyn Source>,
+    /// The exit, unless it is an entry.
+    pub(crate) exit: Option<Arc<ExitState>>,
+    pub(crate) journal: Arc<Journal>,
+}
+
 /// Serves the control socket.
-pub(crate) async fn serve(config: &ControlConfig, shared: Arc<Shared>) -> Result<Control, ControlError> {
+pub(crate) async fn serve(config: &ControlConfig, tunnel: Controlled) -> Result<Control, ControlError> {
     let path = config.path.clone();
     let failed = |source| ControlError { path: path.clone(), source };
     let listener = listen(&path, config.mode.bits()).await.map_err(failed)?;
     let inode = fs::symlink_metadata(&path).map_err(failed)?.ino();
     let listener = Arc::new(UnixListener::from_std(listener).map_err(failed)?);
-    let (journal, is_private) = (shared.journal.clone(), config.mode.is_private());
-    let run = move || accept(listener.clone(), shared.clone(), is_private);
+    let (journal, is_private) = (tunnel.journal.clone(), config.mode.is_private());
+    let run = move || accept(listener.clone(), tunnel.clone(), is_private);
     let task = supervise::restarting(journal, "the control socket", run);
     Ok(Control { path, inode, _task: task })
 }
@@ -192,9 +197,9 @@ async fn check_gone(path: &Path) -> io::Result<()> {
     }
 }
 
-async fn accept(listener: Arc<UnixListener>, shared: Arc<Shared>, is_private: bool) -> Result<(), String> {
+async fn accept(listener: Arc<UnixListener>, tunnel: Controlled, is_private: bool) -> Result<(), String> {
     let permits = Arc::new(Semaphore::new(2 * CONNECTIONS));
-    let places = Arc::new(Places::new(CONNECTIONS));
+    let places = Places::new(CONNECTIONS, CONNECTIONS);
     loop {
         let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
         let Ok((stream, _)) = listener.accept().await else {
@@ -205,12 +210,12 @@ async fn accept(listener: Arc<UnixListener>, shared: Arc<Shared>, is_private: bo
         if is_private && !is_own(&stream) {
             continue;
         }
-        let (shared, journal, places) = (shared.clone(), shared.journal.clone(), places.clone());
-        supervise::spawn(journal, "a connection to the control socket", async move {
+        let (tunnel, places) = (tunnel.clone(), places.clone());
+        supervise::spawn(tunnel.journal.clone(), "a connection to the control socket", async move {
             let displaced = Arc::new(Notify::new());
             tokio::select! {
                 // A client that disconnects gets no answer.
-                _ = serve_connection(stream, &shared, &places, &displaced) => {}
+                _ = serve_connection(stream, &tunnel, &places, &displaced) => {}
                 () = displaced.notified() => {}
             }
             drop(permit);
@@ -226,14 +231,14 @@ fn is_own(stream: &UnixStream) -> bool {
 
 async fn serve_connection(
     stream: UnixStream,
-    shared: &Arc<Shared>,
-    places: &Places,
+    tunnel: &Controlled,
+    places: &Arc<Places<Arc<Notify>>>,
     displaced: &Arc<Notify>,
 ) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
-    let mut place = places.enter(displaced);
+    let mut place = places.take(displaced);
     loop {
         line.clear();
         let mut bounded = (&mut reader).take(MAX_REQUEST as u64 + 1);
@@ -246,10 +251,10 @@ async fn serve_connection(
             (Some(too_long()), None)
         } else {
             // A change waits for the disk, and media are on the threads of tasks.
-            let (shared, line) = (shared.clone(), mem::take(&mut line));
+            let (tunnel, line) = (tunnel.clone(), mem::take(&mut line));
             drop(place);
-            let answered = spawn_blocking(move || respond(&shared, &line)).await.map_err(io::Error::other)?;
-            place = places.enter(displaced);
+            let answered = spawn_blocking(move || respond(&tunnel, &line)).await.map_err(io::Error::other)?;
+            place = places.take(displaced);
             answered
         };
         if let Some(answer) = answer {
@@ -274,11 +279,12 @@ fn too_long() -> String {
 
 /// The answer to a request, if it has one. An exit that drains does not end before the permit is dropped, so that the answer
 /// leaves.
-fn respond(shared: &Shared, line: &[u8]) -> (Option<String>, Option<OwnedSemaphorePermit>) {
+fn respond(tunnel: &Controlled, line: &[u8]) -> (Option<String>, Option<OwnedSemaphorePermit>) {
     match parse(line) {
         Ok(Request { id, call }) => {
-            let held = if call == Call::Drain { shared.any_permit() } else { None };
-            let result = methods::run(shared, call);
+            let exit = tunnel.exit.as_ref().filter(|_| call == Call::Drain);
+            let held = exit.and_then(|exit| exit.any_permit());
+            let result = methods::run(tunnel, call);
             (id.map(|id| answer(&id, result)), held)
         }
         Err((id, failure)) => (id.map(|id| answer(&id, Err(failure))), None),

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-
-use crate::status::printable;
+use squall_observe::status::printable;
 
 /// Longest request in bytes.
 pub(crate) const MAX_REQUEST: usize = 64 << 10;

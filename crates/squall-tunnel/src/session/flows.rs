@@ -7,17 +7,23 @@ use std::{
 };
 
 use squall::sched::BlockId;
+use squall_observe::{
+    clock::micros,
+    journal::{Kind, PeerJournal},
+};
 use squall_units::Micros;
 
 use crate::{
-    clock::micros,
     config::{Config, FlowConfig, MAX_FLOWS, MAX_LATENCY},
-    control::{Message, Offer, Verdict},
-    flow::{Flow, SessionSender, Uplink},
-    frame::{self, FrameError, Record},
-    journal::{Kind, PeerJournal},
-    reorder::{Part, Ready, ReorderBuffer},
+    flow::{
+        Flow, SessionSender, Uplink,
+        reorder::{Part, Ready, ReorderBuffer},
+    },
     shared::{Identity, Shared},
+    wire::{
+        control::{Message, Offer, Verdict},
+        frame::{self, FrameError, Record},
+    },
 };
 
 /// How long a datagram is retried if the system has no room for it: it may belong to a large key frame.

@@ -2,10 +2,12 @@
 
 mod flows;
 mod paths;
+mod settings;
 
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
+    net::IpAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -15,22 +17,25 @@ use squall::{
     Receiver, SendError, Session,
     sched::{BlockId, PathState},
 };
+use squall_observe::{
+    journal::{Kind, PeerJournal},
+    places::Place,
+    supervise,
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     time::{MissedTickBehavior, sleep_until},
 };
 
+pub(crate) use self::settings::{session_config, silence};
 use self::{flows::SessionFlows, paths::Paths};
 use crate::{
-    config::{PathConfig, Side, Token, TokenHash},
-    control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, NULLS, VERSION, code},
-    flow::SessionSender,
-    journal::{Kind, PeerJournal},
-    reorder::Part,
-    shared::{Bitrate, Identity, Registered, Shared, UnauthenticatedSession},
-    supervise,
-    tenants::tenant::{Membership, Refusal},
-    why::Recorder,
+    code,
+    config::{PathConfig, Token, TokenHash},
+    flow::{SessionSender, reorder::Part, why::Recorder},
+    shared::{Bitrate, ExitState, Identity, Registered, Shared},
+    tenant::{Membership, Refusal},
+    wire::control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, NULLS, VERSION},
 };
 
 /// Interval at which paths and counters are read.
@@ -107,8 +112,11 @@ pub(crate) enum Role {
     },
     /// The side that listens.
     Exit {
+        exit: Arc<ExitState>,
+        /// Address of the peer.
+        address: IpAddr,
         /// Until the peer has presented the token.
-        unauthenticated: Option<UnauthenticatedSession>,
+        place: Option<Place<Session>>,
         /// Once the peer has presented the token.
         permit: Option<OwnedSemaphorePermit>,
     },
@@ -165,6 +173,16 @@ struct TunnelSession {
     last_arrival: Instant,
 }
 
+/// Waits until an exit drains. Cancel safe.
+async fn begins(drain: &mut Option<watch::Receiver<Option<Instant>>>) {
+    if let Some(drain) = drain
+        && drain.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}
+
 /// Waits until the place among the sessions of a tenant has to be checked. Cancel safe.
 async fn changed(membership: &mut Option<Membership>) {
     match membership {
@@ -216,7 +234,10 @@ impl TunnelSession {
             let token = token.as_ref().map_or_else(Vec::new, |token| token.reveal().as_bytes().to_vec());
             self.send(&Message::Hello { version: VERSION, token, features: GOAWAY | NULLS });
         }
-        let mut drain = self.shared.drain_changes();
+        let mut drain = match &self.role {
+            Role::Exit { exit, .. } => Some(exit.drain_changes()),
+            Role::Entry { .. } => None,
+        };
         let mut sample = tokio::time::interval(SAMPLE_INTERVAL);
         sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let reason = loop {
@@ -248,7 +269,7 @@ impl TunnelSession {
                     }
                 }
                 () = self.flows.displaced() => self.offer_flows(),
-                Ok(()) = drain.changed() => self.announce_drain(),
+                () = begins(&mut drain) => self.announce_drain(),
                 _ = sample.tick() => {
                     self.sample();
                     self.send_unsent();
@@ -343,18 +364,16 @@ impl TunnelSession {
 
     /// Asks the entry to use another exit. An entry that does not understand that reconnects.
     fn announce_drain(&mut self) {
-        let config = self.shared.config();
-        let (Some(until), Side::Listen(listen), true) = (self.shared.draining(), &config.side, self.agreed)
-        else {
-            return;
-        };
+        let Role::Exit { exit, .. } = &self.role else { return };
+        let Some(until) = exit.draining().filter(|_| self.agreed) else { return };
+        let exits = exit.listen().redirect.clone();
         if !self.understands_goaway {
             return self.close(0, "the exit ends");
         }
         let left_ms = until.saturating_duration_since(Instant::now()).as_millis();
         let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
         self.shared.redirects.fetch_add(1, Relaxed);
-        self.send(&Message::Goaway { left_ms, exits: listen.redirect.clone() });
+        self.send(&Message::Goaway { left_ms, exits });
     }
 
     /// Closes a session that another one took over from, once everything has arrived: what was sent, and what the exit may
@@ -387,7 +406,7 @@ impl TunnelSession {
             return;
         }
         #[cfg(test)]
-        supervise::trap(&part.data, b"panic in the session");
+        crate::trap(&part.data, b"panic in the session");
         self.last_arrival = Instant::now();
         let squall::Part { id: BlockId(block_id), channel, offset, data, is_last, .. } = part;
         let part = Part { block_id, offset, data, is_last };
@@ -412,7 +431,9 @@ impl TunnelSession {
         }
         self.agreed = true;
         if let Role::Entry { state, .. } = &self.role {
-            self.shared.set_exit(Some(self.session.remote_address()));
+            if let Some(tun) = &self.shared.tun {
+                tun.set_exit(self.session.remote_address());
+            }
             state.send_modify(|state| state.agreed = true);
         }
         let capacity = self.session.capacity();
@@ -427,28 +448,27 @@ impl TunnelSession {
 
     /// Accepts the token of an entry, unless it is wrong, or there is no room for another session.
     fn authorise(&mut self, token: &[u8]) -> Result<(), Refusal> {
-        let Role::Exit { unauthenticated, permit } = &mut self.role else { return Ok(()) };
+        let Role::Exit { exit, address, place, permit } = &mut self.role else { return Ok(()) };
         let refused = |code, reason: &str| Err(Refusal { code, reason: reason.to_owned() });
-        let Some(identity) = self.shared.identify(token) else {
+        let Some(identity) = exit.identify(token) else {
             // Only wrong tokens count against a host: the right one is always accepted.
-            let may_retry = unauthenticated.as_ref().is_none_or(UnauthenticatedSession::wrong_token);
-            return match may_retry {
+            return match exit.wrong_token(*address) {
                 true => refused(code::TOKEN, "wrong token (both ends need the same one)"),
                 false => refused(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
             };
         };
-        if self.shared.draining().is_some() {
+        if exit.draining().is_some() {
             return refused(code::DRAINING, "the exit drains: use another one");
         }
         if let Identity::Tenant(tenant) = &identity {
             self.membership = Some(tenant.enter(TokenHash::of(token))?);
             self.registered.update(|status| status.tenant = Some(tenant.name.clone()));
         }
-        *permit = self.shared.permit(&identity);
+        *permit = exit.permit(&identity);
         if permit.is_none() {
             return refused(code::FULL, "the exit carries as many tunnels as max_sessions allows");
         }
-        *unauthenticated = None;
+        *place = None;
         self.flows.restrict(&identity);
         self.journal = self.shared.journal.of_peer(identity.name());
         self.flows.set_journal(self.journal.clone());

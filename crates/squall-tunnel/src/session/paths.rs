@@ -9,8 +9,7 @@ use squall::{
     Capacity, PathChange, PathInfo, PathStats, Session,
     sched::{PathId, PathState},
 };
-
-use crate::{
+use squall_observe::{
     journal::{Kind, PeerJournal},
     status::{CapacityStatus, PathStatus},
     totals,

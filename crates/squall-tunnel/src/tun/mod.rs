@@ -10,27 +10,28 @@ mod table;
 
 use std::{
     fmt, io,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
+use squall_observe::{clock::lock, status::TunStatus};
+
 use self::device::Io;
 pub use self::device::TunError;
 pub(crate) use self::{packet::Packet, table::Table};
-use crate::{
-    clock::lock,
-    config::{Config, TunConfig},
-    status::TunStatus,
-};
+use crate::config::{Config, TunConfig};
 
 /// A TUN device, and the flows of its packets.
 pub(crate) struct Tun {
     io: Io,
-    pub(crate) is_entry: bool,
+    is_entry: bool,
     config: TunConfig,
     table: Mutex<Arc<Table>>,
+    /// The address of the exit that the current session has, at an entry.
+    exit: Mutex<Option<SocketAddr>>,
     /// Packets for addresses that no entry owns.
     pub(crate) unrouted: AtomicU64,
     /// Packets of the tunnel itself, which a route sent into the device.
@@ -99,11 +100,23 @@ impl Tun {
                 is_entry,
                 config: tun.clone(),
                 table: Mutex::new(Arc::new(Table::new(tun, is_entry))),
+                exit: Mutex::default(),
                 unrouted: AtomicU64::new(0),
                 looped: AtomicU64::new(0),
             }))
         };
         config.tun.as_ref().map(open).transpose()
+    }
+
+    /// Sets the address of the exit that the current session has.
+    pub(crate) fn set_exit(&self, address: SocketAddr) {
+        *lock(&self.exit) = Some(address);
+    }
+
+    /// Whether packets to this address and port are those of the tunnel itself.
+    pub(crate) fn is_exit(&self, address: IpAddr, port: Option<u16>) -> bool {
+        lock(&self.exit)
+            .is_some_and(|exit| exit.ip() == address && port.is_none_or(|port| port == exit.port()))
     }
 
     /// Takes over peers, networks behind, rules and traffic classes. Device, addresses and MTU stay.

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::{super::samples::*, *};
 use crate::{
     config::{End, FlowConfig},
-    frame::{Frame, FrameReader, tests::restored},
-    gather::Gatherer,
+    flow::gather::Gatherer,
     media::{Cutter, Media},
+    wire::frame::{Frame, FrameReader, tests::restored},
 };
 
 const MAP: u16 = 0x1000;

@@ -1,0 +1,94 @@
+//! Bounds on the lines of a log that others can cause.
+
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use squall_units::Micros;
+
+use crate::clock::lock;
+
+/// Bounds the number of reports about clients without a token.
+#[derive(Debug)]
+pub struct Throttle {
+    interval: Duration,
+    /// When something was reported last, and occurrences since.
+    state: Mutex<(Option<Instant>, u64)>,
+}
+
+impl Throttle {
+    /// At most one report per interval.
+    pub fn new(interval: Duration) -> Self {
+        Self { interval, state: Mutex::default() }
+    }
+
+    /// Counts an occurrence. If it is to be reported, returns how many were not before it.
+    pub fn count(&self) -> Option<u64> {
+        let (last, unreported) = &mut *lock(&self.state);
+        if last.is_some_and(|last| last.elapsed() < self.interval) {
+            *unreported += 1;
+            return None;
+        }
+        *last = Some(Instant::now());
+        Some(std::mem::take(unreported))
+    }
+}
+
+/// Bounds how many lines a peer with the token can have logged: a number at once, then one per second.
+#[derive(Debug)]
+pub struct LogAllowance {
+    most: u64,
+    left: u64,
+    /// When the last line was added to those that are left.
+    refilled: Micros,
+    /// Lines that there was no room for, since the last that there was.
+    left_out: u64,
+}
+
+impl LogAllowance {
+    /// With that number at once.
+    pub fn new(most: u64) -> Self {
+        Self { most, left: most, refilled: 0, left_out: 0 }
+    }
+
+    /// If there may be another line, how many were left out before it.
+    pub fn take(&mut self, now: Micros) -> Option<u64> {
+        let seconds = now.saturating_sub(self.refilled) / 1_000_000;
+        self.refilled += seconds * 1_000_000;
+        self.left = self.most.min(self.left.saturating_add(seconds));
+        if self.left == 0 {
+            self.left_out += 1;
+            return None;
+        }
+        self.left -= 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_has_a_number_of_lines_and_then_one_per_second() {
+        let mut allowance = LogAllowance::new(4);
+        let taken =
+            |allowance: &mut LogAllowance, now| (0..100).filter(|_| allowance.take(now).is_some()).count();
+        assert_eq!(taken(&mut allowance, 900_000), 4);
+        assert_eq!(taken(&mut allowance, 1_000_000), 1);
+        assert_eq!(taken(&mut allowance, 3_500_000), 2);
+        assert_eq!(taken(&mut allowance, 4_000_000), 1, "a part of a second is not lost");
+        assert_eq!(taken(&mut allowance, 100_000_000), 4);
+        assert_eq!(allowance.take(101_000_000), Some(96));
+    }
+
+    #[test]
+    fn a_report_counts_the_occurrences_before_it() {
+        let throttle = Throttle::new(Duration::from_secs(3600));
+        assert_eq!(throttle.count(), Some(0));
+        assert!((0..999).all(|_| throttle.count().is_none()));
+        lock(&throttle.state).0 = None;
+        assert_eq!(throttle.count(), Some(999));
+    }
+}

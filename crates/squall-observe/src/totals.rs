@@ -1,0 +1,149 @@
+//! Counters of paths over all sessions, for series that outlast a session.
+//!
+//! A session has a slot, the lowest number that no other session has. It and the label of a path take few values, however often
+//! an entry reconnects.
+
+use std::{collections::BTreeMap, sync::Mutex};
+
+use crate::{
+    clock::lock,
+    metrics::PATH_COUNTERS,
+    status::{PathCounts, PathStatus, SessionStatus, Sums},
+};
+
+/// The sums, and what the current sessions have added to them.
+#[derive(Debug, Default)]
+pub struct Totals(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    sums: Sums,
+    /// By the number of the session.
+    sessions: BTreeMap<u64, Counted>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    slot: u64,
+    /// By the label of the path.
+    paths: BTreeMap<String, PathCounts>,
+    switches: u64,
+}
+
+impl Totals {
+    /// Adds what is new of a session that both ends have agreed on, and gives it a slot.
+    pub fn count(&self, session: &mut SessionStatus) {
+        if !session.agreed {
+            return;
+        }
+        let Inner { sums, sessions } = &mut *lock(&self.0);
+        if !sessions.contains_key(&session.id) {
+            let is_free = |slot: &u64| sessions.values().all(|other| other.slot != *slot);
+            // There is always one.
+            let slot = (1..).find(is_free).unwrap_or(u64::MAX);
+            sessions.insert(session.id, Counted { slot, ..Counted::default() });
+        }
+        let Some(counted) = sessions.get_mut(&session.id) else { return };
+        session.slot = Some(counted.slot);
+        let mut paths = BTreeMap::new();
+        for path in &session.paths {
+            let now = PATH_COUNTERS.map(|(.., value)| value(path));
+            let before = counted.paths.get(&path.label).filter(|before| is_same(before, &now));
+            let sum = sums.paths.entry((counted.slot, path.label.clone())).or_default();
+            for (index, value) in now.iter().enumerate() {
+                sum[index] += value - before.map_or(0, |before| before[index]);
+            }
+            paths.insert(path.label.clone(), now);
+        }
+        counted.paths = paths;
+        *sums.switches.entry(counted.slot).or_default() += session.switches - counted.switches;
+        counted.switches = session.switches;
+    }
+
+    /// A session is over: its slot is free.
+    pub fn leave(&self, session: u64) {
+        lock(&self.0).sessions.remove(&session);
+    }
+
+    /// The sums so far.
+    pub fn sums(&self) -> Sums {
+        lock(&self.0).sums.clone()
+    }
+}
+
+/// Whether both are of one path. A later one of the same label has begun at 0.
+fn is_same(before: &PathCounts, now: &PathCounts) -> bool {
+    before.iter().zip(now).all(|(before, now)| before <= now)
+}
+
+/// The label of a path in metrics: at an entry the name of its interface, at an exit, where names have ports, the id that later paths
+/// use again.
+pub fn label(is_entry: bool, name: &str, id: u8, others: &[PathStatus]) -> String {
+    match is_entry {
+        false => id.to_string(),
+        // No interface has a name with a slash.
+        true if others.iter().any(|other| other.label == name) => format!("{name}/{id}"),
+        true => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(id: u64, paths: &[(&str, u64)]) -> SessionStatus {
+        let path = |(label, sent_bytes): &(&str, u64)| PathStatus {
+            label: (*label).to_owned(),
+            sent_bytes: *sent_bytes,
+            ..PathStatus::default()
+        };
+        SessionStatus {
+            id,
+            agreed: true,
+            paths: paths.iter().map(path).collect(),
+            ..SessionStatus::default()
+        }
+    }
+
+    fn sent(totals: &Totals) -> Vec<(u64, String, u64)> {
+        let index =
+            PATH_COUNTERS.iter().position(|(name, ..)| *name == "path_sent_bytes_total").expect("is there");
+        totals.sums().paths.into_iter().map(|((slot, label), counts)| (slot, label, counts[index])).collect()
+    }
+
+    #[test]
+    fn sums_outlast_sessions_and_slots_are_used_again() {
+        let totals = Totals::default();
+        for id in 1..=100 {
+            totals.count(&mut session(id, &[("wwan0", 50)]));
+            totals.count(&mut session(id, &[("wwan0", 80), ("wlan0", 5)]));
+            // A path that was opened again.
+            totals.count(&mut session(id, &[("wwan0", 20)]));
+            totals.leave(id);
+        }
+        assert_eq!(sent(&totals), [(1, "wlan0".to_owned(), 500), (1, "wwan0".to_owned(), 10_000)]);
+
+        let mut all = [101, 102, 103].map(|id| session(id, &[("wwan0", 1)]));
+        all.iter_mut().for_each(|one| totals.count(one));
+        assert_eq!(all.map(|one| one.slot), [Some(1), Some(2), Some(3)]);
+        totals.leave(102);
+        let mut next = session(104, &[]);
+        totals.count(&mut next);
+        assert_eq!(next.slot, Some(2));
+        let mut stranger = SessionStatus { agreed: false, ..session(105, &[("wwan0", 9)]) };
+        totals.count(&mut stranger);
+        assert_eq!((stranger.slot, sent(&totals).len()), (None, 4));
+    }
+
+    #[test]
+    fn labels_of_paths_differ_within_a_session() {
+        let mut paths: Vec<PathStatus> = Vec::new();
+        for (name, id) in [("wwan0", 0), ("wwan0", 1), ("wlan0", 2)] {
+            let label = label(true, name, id, &paths);
+            paths.push(PathStatus { label, ..PathStatus::default() });
+        }
+        let labels: Vec<_> = paths.iter().map(|path| &*path.label).collect();
+        assert_eq!(labels, ["wwan0", "wwan0/1", "wlan0"]);
+        assert_eq!(label(false, "192.0.2.1:40000", 3, &[]), "3");
+    }
+}

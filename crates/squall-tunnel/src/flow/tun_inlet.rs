@@ -1,0 +1,94 @@
+//! Reads the packets of a TUN device, and sends each by the flow of its entry and its traffic class.
+
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use super::{Flow, Registry};
+use crate::{
+    config::{TrafficClass, flow_name},
+    media::Class,
+    tun::{Packet, Table, Tun},
+    wire::frame::Frame,
+};
+
+/// Packets that are read at once before other tasks run.
+const BATCH: usize = 64;
+
+/// Largest packet.
+const MAX_PACKET: usize = 65_536;
+
+/// The flows of the entries.
+struct ClassFlows {
+    table: Arc<Table>,
+    /// By entry and traffic class.
+    flows: Vec<[Option<Arc<Flow>>; TrafficClass::ALL.len()]>,
+}
+
+/// Runs until it is aborted, or the device cannot be read.
+pub(crate) async fn run(tun: Arc<Tun>, registry: Arc<Registry>) -> Result<(), String> {
+    let mut changed = registry.subscribe();
+    let mut buffer = vec![0; MAX_PACKET];
+    loop {
+        changed.borrow_and_update();
+        let classes = ClassFlows::new(tun.table(), &registry);
+        while !changed.has_changed().unwrap_or(false) {
+            tokio::select! {
+                biased;
+                _ = changed.changed() => break,
+                ready = tun.readable() => {
+                    ready.map_err(|error| format!("the device cannot be read: {error}"))?;
+                    read_batch(&tun, &classes, &mut buffer)?;
+                }
+            }
+        }
+    }
+}
+
+fn read_batch(tun: &Tun, classes: &ClassFlows, buffer: &mut [u8]) -> Result<(), String> {
+    for _ in 0..BATCH {
+        match tun.read(buffer) {
+            Ok(length) => send(tun, classes, &buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(format!("the device cannot be read: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Sends a packet of this machine to the other end.
+fn send(tun: &Tun, classes: &ClassFlows, bytes: &[u8]) {
+    let Some(packet) = Packet::parse(bytes).filter(|packet| !classes.table.is_of_the_link(packet)) else {
+        return;
+    };
+    if tun.is_exit(packet.destination, packet.ports.map(|(_, port)| port)) {
+        tun.looped.fetch_add(1, Relaxed);
+        return;
+    }
+    let Some(flow) = classes.flow(&packet) else {
+        tun.unrouted.fetch_add(1, Relaxed);
+        return;
+    };
+    let now = flow.clock.now();
+    let mut frame = Frame::new(now, 0);
+    frame.push(now, bytes);
+    (frame.class, frame.ends) = (Class::Data, true);
+    flow.enters();
+    flow.dispatch(frame);
+}
+
+impl ClassFlows {
+    fn new(table: Arc<Table>, registry: &Registry) -> Self {
+        let flow = |name: &str, class| registry.get(&flow_name(name, class));
+        let flows =
+            table.peers().iter().map(|peer| TrafficClass::ALL.map(|class| flow(&peer.name, class))).collect();
+        Self { table, flows }
+    }
+
+    /// The flow of a packet, if an entry owns its destination.
+    fn flow(&self, packet: &Packet) -> Option<&Arc<Flow>> {
+        let owner = self.table.owner(packet.destination)?;
+        self.flows[owner][self.table.class(packet) as usize].as_ref()
+    }
+}

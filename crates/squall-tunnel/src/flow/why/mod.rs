@@ -1,0 +1,248 @@
+//! Why data took its way, and what became of blocks that were late or lost.
+//!
+//! [`Recorder`] joins the decisions and losses of a session with the blocks of flows. What is kept of a flow, [`Reasons`],
+//! outlives sessions: [`shares`] has bytes by path and reason, [`story`] what happened to single blocks. Nothing is recorded
+//! without an address where it can be read.
+
+mod shares;
+mod story;
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use squall::{
+    DecisionLog, LossLog, PacketFate,
+    sched::{Decision, PathId, WorkKind},
+};
+use squall_observe::{
+    clock::{Clock, lock},
+    status::{ShareStatus, StoryStatus},
+};
+use squall_units::Micros;
+
+use self::{
+    shares::Shares,
+    story::{Step, Stories, Story, What},
+};
+use super::{counters::Outcome, reorder::Absence};
+use crate::media::Class;
+
+/// Most blocks of a session whose story is recorded at a time.
+const MAX_OPEN: usize = 8192;
+
+/// What is known of a flow.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    shares: Shares,
+    stories: Stories,
+}
+
+impl Reasons {
+    /// A block ended before a session took it.
+    pub(crate) fn not_taken(
+        &self,
+        (class, stamp, latency): (Class, Micros, Micros),
+        outcome: Outcome,
+        bytes: usize,
+        now: Micros,
+    ) {
+        let story = Story::new(class, stamp, latency, 0, None);
+        lock(&self.0).stories.end(story, outcome.name(), bytes as u64, now);
+    }
+
+    /// Blocks of the other end did not leave here.
+    pub(crate) fn absent(&self, now: Micros, session: u64, latency: Micros, absence: Absence) {
+        lock(&self.0).stories.absent(now, session, latency, absence);
+    }
+
+    /// Bytes by path and reason, and the number of stories so far.
+    pub(crate) fn shares(&self, now: Micros) -> (Vec<ShareStatus>, u64) {
+        let known = &mut *lock(&self.0);
+        (known.shares.status(now), known.stories.count())
+    }
+
+    /// The kept stories, oldest first.
+    pub(crate) fn stories(&self) -> Vec<StoryStatus> {
+        lock(&self.0).stories.status()
+    }
+}
+
+/// Records the blocks of a session.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    clock: Clock,
+    session: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Blocks whose story has not ended, by id.
+    open: HashMap<u64, (Arc<Reasons>, Story)>,
+    /// Blocks that have ended since the last call of [`Recorder::digest`], which may have decisions about them.
+    ended: Vec<Ended>,
+    /// Decisions about blocks that are not open. The block may be registered a moment later.
+    early: Vec<DecisionLog>,
+    /// Names of the paths, by id.
+    names: HashMap<PathId, Arc<str>>,
+    /// Half of the smallest round trip: how long an acknowledgement is on its way at least.
+    one_way: Micros,
+    /// The session is over: there are no further decisions.
+    is_closed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    block: u64,
+    outcome: Outcome,
+    at: Micros,
+    bytes: usize,
+}
+
+impl Recorder {
+    pub(crate) fn new(clock: Clock, session: u64) -> Self {
+        Self { clock, session, state: Mutex::default() }
+    }
+
+    /// The session has accepted a block: `number` in its flow, with this id in the session.
+    pub(crate) fn begin(
+        &self,
+        reasons: &Arc<Reasons>,
+        (class, stamp, latency): (Class, Micros, Micros),
+        number: u64,
+        block: u64,
+    ) {
+        let state = &mut *lock(&self.state);
+        if state.open.len() < MAX_OPEN && !state.is_closed {
+            let story = Story::new(class, stamp, latency, self.session, Some(number));
+            state.open.insert(block, (reasons.clone(), story));
+        }
+    }
+
+    /// A block has ended.
+    pub(crate) fn end(&self, block: u64, outcome: Outcome, at: Option<Instant>, bytes: usize) {
+        let at = at.map_or_else(|| self.clock.now(), |at| self.clock.at(at));
+        let state = &mut *lock(&self.state);
+        if !state.open.contains_key(&block) {
+            return;
+        }
+        let ended = Ended { block, outcome, at, bytes };
+        if state.is_closed { state.finish(ended) } else { state.ended.push(ended) }
+    }
+
+    /// Takes what the session has logged since the last call. `names` are those of its paths, `one_way` is their
+    /// smallest delay.
+    pub(crate) fn digest(
+        &self,
+        session: &squall::Session,
+        names: impl Iterator<Item = (PathId, String)>,
+        one_way: Micros,
+    ) {
+        // Blocks that have ended by now have all their decisions in what is taken next.
+        let ended = mem::take(&mut lock(&self.state).ended);
+        let taken = session.take_reasons();
+        let state = &mut *lock(&self.state);
+        state.one_way = one_way;
+        for (id, name) in names {
+            if state.names.get(&id).is_none_or(|known| **known != *name) {
+                state.names.insert(id, name.into());
+            }
+        }
+        if let Some(squall::Reasons { epoch, decisions, losses }) = taken {
+            state.add(self.clock.at(epoch), decisions, losses);
+        } else {
+            state.is_closed = true;
+        }
+        ended.into_iter().for_each(|ended| state.finish(ended));
+    }
+
+    /// The session is over.
+    pub(crate) fn close(&self) {
+        let state = &mut *lock(&self.state);
+        state.is_closed = true;
+        mem::take(&mut state.ended).into_iter().for_each(|ended| state.finish(ended));
+    }
+}
+
+impl State {
+    /// Adds decisions and losses, whose times count from `epoch`.
+    fn add(&mut self, epoch: Micros, decisions: Vec<DecisionLog>, losses: Vec<LossLog>) {
+        let mut losses = losses.into_iter().peekable();
+        let early = mem::take(&mut self.early).into_iter().map(|entry| (entry, true));
+        for (entry, is_second) in early.chain(decisions.into_iter().map(|entry| (entry, false))) {
+            while let Some(loss) = losses.next_if(|loss| loss.at <= entry.at) {
+                self.add_loss(epoch, &loss);
+            }
+            if !self.add_decision(epoch, &entry) && !is_second && self.early.len() < MAX_OPEN {
+                self.early.push(entry);
+            }
+        }
+        losses.for_each(|loss| self.add_loss(epoch, &loss));
+    }
+
+    fn name(&self, path: PathId) -> Arc<str> {
+        self.names.get(&path).cloned().unwrap_or_else(|| format!("path {}", path.0).into())
+    }
+
+    /// Whether the block is known.
+    fn add_decision(&mut self, epoch: Micros, entry: &DecisionLog) -> bool {
+        let (block, what, path, reason, expected) = match &entry.decision {
+            Decision::Send(one) => {
+                (one.block, what(one.kind), Some(one.path), one.reason, one.forecast.map(|one| one.arrives))
+            }
+            Decision::Cancel { block, reason } => (*block, What::Cancel, None, *reason, None),
+            Decision::Probe(_) | Decision::Idle { .. } => return true,
+        };
+        let path = path.map(|path| self.name(path));
+        let Some((reasons, story)) = self.open.get_mut(&block.0) else { return false };
+        let at = epoch + entry.at;
+        if let Some(path) = path.as_ref().filter(|_| entry.taken > 0) {
+            lock(&reasons.0).shares.add(at, path, what.name(), reason, entry.taken);
+        }
+        if entry.taken > 0 || path.is_none() {
+            let expected = expected.map(|at| epoch + at.micros());
+            story.add(Step { at, until: at, what, path, bytes: entry.taken, reason, expected });
+        }
+        true
+    }
+
+    fn add_loss(&mut self, epoch: Micros, loss: &LossLog) {
+        let path = Some(self.name(loss.path));
+        let Some((_, story)) = self.open.get_mut(&loss.block.0) else { return };
+        let what = if loss.fate == PacketFate::Lost { What::Lost } else { What::Unknown };
+        let (at, bytes) = (epoch + loss.at, u64::from(loss.range.end.saturating_sub(loss.range.start)));
+        story.add(Step { at, until: at, what, path, bytes, reason: "", expected: None });
+    }
+
+    /// Keeps the story of a block unless it was delivered quickly.
+    fn finish(&mut self, Ended { block, outcome, at, bytes }: Ended) {
+        let Some((reasons, story)) = self.open.remove(&block) else { return };
+        let took = at.saturating_sub(story.stamp).saturating_sub(self.one_way);
+        let outcome = match outcome {
+            Outcome::Delivered if took > story.latency => "late",
+            Outcome::Delivered if took > story.latency / 2 => "slow",
+            Outcome::Delivered => return,
+            other => other.name(),
+        };
+        lock(&reasons.0).stories.end(story, outcome, bytes as u64, at);
+    }
+}
+
+fn what(kind: WorkKind) -> What {
+    match kind {
+        WorkKind::Fresh => What::Fresh,
+        WorkKind::Repair => What::Repair,
+        WorkKind::Copy => What::Copy,
+        WorkKind::Parity | WorkKind::RunParity => What::Parity,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! The state of an exit: its tenants, the sessions that it may accept, and whether it drains.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, OnceLock},
+    time::{Duration, Instant},
+};
+
+use squall::{AdmissionStats, Endpoint, Fingerprint, Session};
+use squall_observe::{
+    Status,
+    clock::lock,
+    journal::Kind,
+    places::{Place, Places},
+    status::{StrangersStatus, WhyStatus},
+    web::Source,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::{
+    Shared,
+    tenants::{ChangeError, Sources, Tenants},
+    token_failures::TokenFailures,
+};
+use crate::{
+    code,
+    config::{Config, ListenConfig, Side, TokenHash},
+    tenant::{Tenant, state::StateError},
+};
+
+/// Sessions of all hosts whose peer has not presented the token yet.
+pub(crate) const MAX_UNAUTHENTICATED: usize = 16;
+
+/// Of these, sessions of one host.
+const MAX_UNAUTHENTICATED_OF_HOST: usize = 8;
+
+/// The state of an exit.
+#[derive(Debug)]
+pub(crate) struct ExitState {
+    pub(crate) shared: Arc<Shared>,
+    listen: Mutex<Arc<ListenConfig>>,
+    /// Held while the flows are changed.
+    changing: Mutex<()>,
+    pub(crate) tenants: Arc<Tenants>,
+    unauthenticated: Arc<Places<Session>>,
+    token_failures: TokenFailures,
+    /// One permit for each tunnel that it accepts.
+    permits: Arc<Semaphore>,
+    /// Number of these permits.
+    max_sessions: usize,
+    /// Once it listens.
+    endpoint: OnceLock<Endpoint>,
+    /// That of the certificate that new sessions are accepted with, once it listens.
+    fingerprint: Mutex<Option<Fingerprint>>,
+    /// When it closes the sessions that are left, if it drains.
+    draining: watch::Sender<Option<Instant>>,
+}
+
+/// The owner of a token.
+#[derive(Debug)]
+pub(crate) enum Identity {
+    /// Every entry.
+    Exit,
+    /// A peer of the TUN device that has its own.
+    Peer(String),
+    /// A tenant.
+    Tenant(Arc<Tenant>),
+}
+
+impl Identity {
+    /// Its name in the configuration; empty for entries without one.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Exit => "",
+            Self::Peer(name) => name,
+            Self::Tenant(tenant) => &tenant.name,
+        }
+    }
+}
+
+impl ExitState {
+    /// Reads what is kept about tenants.
+    pub(crate) fn new(shared: Arc<Shared>, listen: &ListenConfig) -> Result<Arc<Self>, StateError> {
+        let config = shared.config();
+        Ok(Arc::new(Self {
+            listen: Mutex::new(Arc::new(listen.clone())),
+            changing: Mutex::default(),
+            tenants: Arc::new(Tenants::open(&config, shared.journal.clone())?),
+            unauthenticated: Places::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
+            token_failures: TokenFailures::default(),
+            permits: Arc::new(Semaphore::new(config.max_sessions)),
+            max_sessions: config.max_sessions,
+            endpoint: OnceLock::new(),
+            fingerprint: Mutex::default(),
+            draining: watch::Sender::new(None),
+            shared,
+        }))
+    }
+
+    /// Listens from now on.
+    pub(crate) fn listens(&self, endpoint: &Endpoint, fingerprint: Fingerprint) {
+        let _ = self.endpoint.set(endpoint.clone());
+        self.set_fingerprint(fingerprint);
+    }
+
+    /// The endpoint, once it listens.
+    pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
+        self.endpoint.get()
+    }
+
+    /// The address, once it listens.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.endpoint()?.local_addrs().first().copied()
+    }
+
+    /// Fingerprint of the certificate that new sessions are accepted with, once it listens.
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        *lock(&self.fingerprint)
+    }
+
+    /// Sets it. Returns whether it is another one.
+    pub(crate) fn set_fingerprint(&self, fingerprint: Fingerprint) -> bool {
+        lock(&self.fingerprint).replace(fingerprint) != Some(fingerprint)
+    }
+
+    /// How it listens.
+    pub(crate) fn listen(&self) -> Arc<ListenConfig> {
+        lock(&self.listen).clone()
+    }
+
+    /// Applies the flows and tenants of a configuration, and makes it the current one. Returns a description of the changes. A
+    /// configuration of an entry changes the side with the next start only.
+    pub(crate) fn apply(&self, mut config: Config) -> Result<String, ChangeError> {
+        let _changing = lock(&self.changing);
+        let listen = match &config.side {
+            Side::Listen(listen) => Arc::new(listen.clone()),
+            Side::Connect(_) => self.listen(),
+        };
+        config.side = Side::Listen(ListenConfig::clone(&listen));
+        let words = self.tenants.change(&config, &self.shared.registry, |sources| {
+            sources.configured.clone_from(&config.tenants.list);
+            Ok(())
+        })?;
+        *lock(&self.listen) = listen;
+        self.shared.set_config(config);
+        Ok(words)
+    }
+
+    /// Changes the tenants of other sources than the configuration.
+    pub(crate) fn change_tenants(
+        &self,
+        change: impl FnOnce(&mut Sources) -> Result<(), ChangeError>,
+    ) -> Result<String, ChangeError> {
+        let _changing = lock(&self.changing);
+        self.tenants.change(&self.shared.config(), &self.shared.registry, change)
+    }
+
+    /// The owner of a token. `None` if it is wrong.
+    pub(crate) fn identify(&self, token: &[u8]) -> Option<Identity> {
+        match self.tenants.identify(&TokenHash::of(token)) {
+            Some(tenant) => Some(Identity::Tenant(tenant)),
+            None => {
+                self.shared.config().identify(token).map(|peer| peer.map_or(Identity::Exit, Identity::Peer))
+            }
+        }
+    }
+
+    /// Adds a session whose peer has not presented the token yet. It may displace another one.
+    pub(crate) fn admit(&self, address: IpAddr, session: &Session) -> Place<Session> {
+        let (place, displaced) = self.unauthenticated.enter(address, session.clone());
+        if let Some(displaced) = displaced {
+            displaced.close(code::FULL, "too many connections without a token");
+        }
+        place
+    }
+
+    /// A peer presented a wrong token. Returns whether its host may present another one now.
+    pub(crate) fn wrong_token(&self, address: IpAddr) -> bool {
+        self.token_failures.count(address, self.shared.clock.now())
+    }
+
+    /// Drains, once. Returns the time that is left for it.
+    pub(crate) fn drain(&self) -> Duration {
+        let (now, timeout) = (Instant::now(), self.listen().drain_timeout);
+        let begins =
+            |before: &mut Option<Instant>| before.is_none() && before.replace(now + timeout).is_none();
+        if self.draining.send_if_modified(begins) {
+            let words = match self.shared.session_count() {
+                0 => "draining: there is no session to move".to_owned(),
+                _ => format!("draining: sessions move to other exits, within {timeout:?}"),
+            };
+            self.shared.journal.info(Kind::Session, words);
+        }
+        self.draining().map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// When it closes the sessions that are left, if it drains.
+    pub(crate) fn draining(&self) -> Option<Instant> {
+        *self.draining.borrow()
+    }
+
+    /// Changes when it begins to drain.
+    pub(crate) fn drain_changes(&self) -> watch::Receiver<Option<Instant>> {
+        self.draining.subscribe()
+    }
+
+    /// Waits until no session is left, and all that arrived has left, too.
+    pub(crate) async fn is_empty(&self) {
+        let all = u32::try_from(self.max_sessions).unwrap_or(u32::MAX);
+        // Fails if the semaphore is closed, which it never is.
+        let _ = self.permits.acquire_many(all).await;
+    }
+
+    /// Permission to carry another tunnel of an entry, unless `max_sessions` are carried. One that has sessions already leaves a place to
+    /// each tenant that has none, and to the entries with the token of the exit, but not more than half of all.
+    pub(crate) fn permit(&self, identity: &Identity) -> Option<OwnedSemaphorePermit> {
+        let has_unnamed = self.shared.has_unnamed_session();
+        let (has_others, waits) = match identity {
+            Identity::Tenant(tenant) => {
+                (tenant.session_count() > 1, self.shared.config().token.is_some() && !has_unnamed)
+            }
+            Identity::Exit | Identity::Peer(_) => (has_unnamed, false),
+        };
+        let reserved = match has_others {
+            true => (self.tenants.without_sessions() + usize::from(waits)).min(self.max_sessions / 2),
+            false => 0,
+        };
+        (self.permits.available_permits() > reserved).then(|| self.any_permit()).flatten()
+    }
+
+    /// The same, without a reserve.
+    pub(crate) fn any_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.permits.clone().try_acquire_owned().ok()
+    }
+}
+
+impl Source for ExitState {
+    fn status(&self) -> Status {
+        let strangers = self.endpoint().map_or_else(StrangersStatus::default, |endpoint| {
+            let AdmissionStats { pending, retried, displaced, expired, refused } = endpoint.admission();
+            StrangersStatus { pending: pending as u64, retried, displaced, expired, refused }
+        });
+        Status {
+            role: "exit".to_owned(),
+            address: self.address().unwrap_or_else(|| self.listen().address).to_string(),
+            strangers,
+            draining: self.draining().is_some(),
+            tenants: self.tenants.status(),
+            ..self.shared.status()
+        }
+    }
+
+    fn why(&self, flow: &str) -> Result<WhyStatus, String> {
+        self.shared.why(flow)
+    }
+}

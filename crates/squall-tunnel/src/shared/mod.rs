@@ -1,0 +1,226 @@
+//! The state that all parts of a running tunnel share; [`exit`] has that of an exit alone.
+
+mod error;
+mod exit;
+mod tenants;
+mod token_failures;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use squall::Limit;
+use squall_observe::{
+    Status,
+    clock::{Clock, lock},
+    journal::Journal,
+    machine::resident_memory,
+    status::{SessionStatus, WhyStatus, printable},
+    totals::Totals,
+};
+use tokio::sync::{broadcast, watch};
+
+#[cfg(unix)]
+pub(crate) use self::error::ControlError;
+pub use self::error::StartError;
+pub(crate) use self::{
+    exit::{ExitState, Identity, MAX_UNAUTHENTICATED},
+    tenants::{ChangeError, Sources},
+};
+use crate::{config::Config, flow::Registry, tun::Tun};
+
+/// Characters of an unknown name that an error repeats.
+const MAX_SHOWN: usize = 128;
+
+/// Capacity changes that wait for a reader; older ones are dropped.
+const BITRATES: usize = 256;
+
+/// The state of a running tunnel.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: Mutex<Arc<Config>>,
+    pub(crate) clock: Clock,
+    pub(crate) registry: Arc<Registry>,
+    /// The TUN device, if there is one.
+    pub(crate) tun: Option<Arc<Tun>>,
+    pub(crate) journal: Arc<Journal>,
+    /// Whether the reasons of what became of blocks are kept: if they can be read.
+    pub(crate) explains: bool,
+    sessions: Mutex<Vec<Arc<LiveStatus>>>,
+    /// Counters over all sessions.
+    pub(crate) totals: Totals,
+    last_session: AtomicU64,
+    pub(crate) opened: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// Whether the tunnel is stopping.
+    pub(crate) stopping: watch::Sender<bool>,
+    /// Why the tunnel cannot continue, if so.
+    pub(crate) failure: watch::Sender<Option<String>>,
+    /// Changes of the capacity of sessions.
+    pub(crate) bitrates: broadcast::Sender<Bitrate>,
+    /// Redirects that this exit sent, or that this entry followed.
+    pub(crate) redirects: AtomicU64,
+}
+
+/// The capacity of a session of a tunnel, for an encoder to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bitrate {
+    /// Number of the session, from 1.
+    pub session: u64,
+    /// Bits per second for all flows that enter at this end together: [`squall::Capacity::safe`]. 0 when the session is
+    /// over.
+    pub safe_bps: u64,
+    /// What limits it.
+    pub limit: Limit,
+}
+
+impl Shared {
+    /// The state of a tunnel with this TUN device.
+    pub(crate) fn new(config: Config, tun: Option<Arc<Tun>>) -> Self {
+        let clock = Clock::start();
+        let journal = Arc::new(Journal::new(clock));
+        let explains = config.metrics.is_some() || config.control.is_some();
+        Self {
+            clock,
+            registry: Arc::new(Registry::new(clock, journal.clone(), explains, tun.clone())),
+            tun,
+            journal,
+            explains,
+            sessions: Mutex::default(),
+            totals: Totals::default(),
+            last_session: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            stopping: watch::Sender::new(false),
+            failure: watch::Sender::new(None),
+            bitrates: broadcast::Sender::new(BITRATES),
+            redirects: AtomicU64::new(0),
+            config: Mutex::new(Arc::new(config)),
+        }
+    }
+
+    /// The current configuration.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        lock(&self.config).clone()
+    }
+
+    pub(crate) fn set_config(&self, config: Config) {
+        *lock(&self.config) = Arc::new(config);
+    }
+
+    /// The number of sessions.
+    pub(crate) fn session_count(&self) -> usize {
+        lock(&self.sessions).len()
+    }
+
+    /// Whether an entry without a tenant has a session.
+    pub(crate) fn has_unnamed_session(&self) -> bool {
+        lock(&self.sessions).iter().any(|session| session.is_unnamed())
+    }
+
+    /// The configurations with which the current sessions began.
+    pub(crate) fn session_configs(&self) -> Vec<Arc<Config>> {
+        lock(&self.sessions).iter().map(|session| session.config.clone()).collect()
+    }
+
+    /// Marks the tunnel as unable to continue.
+    pub(crate) fn fail(&self, why: &str) {
+        self.journal.task_failed("the tunnel", why);
+        self.failure.send_replace(Some(why.to_owned()));
+    }
+
+    /// The stories of a flow.
+    pub(crate) fn why(&self, name: &str) -> Result<WhyStatus, String> {
+        let flows = self.registry.all();
+        let flow = flows.iter().find(|flow| flow.config().name == name).ok_or_else(|| {
+            let names: Vec<String> = flows.iter().map(|flow| flow.config().name.clone()).collect();
+            let name = printable(name.chars().take(MAX_SHOWN).collect());
+            let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+            format!("no flow is named '{name}': {names}")
+        })?;
+        let uptime_s = self.clock.now() as f64 / 1e6;
+        Ok(WhyStatus { uptime_s, flow: flow.status(), stories: flow.stories() })
+    }
+
+    /// The status that both sides have.
+    pub(crate) fn status(&self) -> Status {
+        let sessions = lock(&self.sessions).clone();
+        Status {
+            scheduler: self.config().scheduler.clone(),
+            uptime_s: self.clock.now() as f64 / 1e6,
+            memory_bytes: resident_memory().unwrap_or(0),
+            sessions_opened: self.opened.load(Relaxed),
+            sessions_failed: self.failed.load(Relaxed),
+            task_failures: self.journal.task_failures(),
+            redirects: self.redirects.load(Relaxed),
+            sessions: sessions.iter().map(|session| session.status()).collect(),
+            flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
+            tun: self.tun.as_ref().map(|tun| tun.status()),
+            events: self.journal.events(),
+            totals: self.totals.sums(),
+            ..Status::default()
+        }
+    }
+}
+
+/// The status of a session, updated while it runs.
+#[derive(Debug)]
+pub(crate) struct LiveStatus {
+    since: Instant,
+    /// The configuration at its begin.
+    config: Arc<Config>,
+    status: Mutex<SessionStatus>,
+}
+
+impl LiveStatus {
+    /// Whether it is that of an entry without a tenant.
+    fn is_unnamed(&self) -> bool {
+        let status = lock(&self.status);
+        status.agreed && status.tenant.is_none()
+    }
+
+    fn status(&self) -> SessionStatus {
+        SessionStatus { age_s: self.since.elapsed().as_secs_f64(), ..lock(&self.status).clone() }
+    }
+}
+
+/// A session in the list of sessions. When it is dropped, the session leaves the list, and its flows are detached.
+pub(crate) struct Registered {
+    shared: Arc<Shared>,
+    pub(crate) id: u64,
+    live: Arc<LiveStatus>,
+}
+
+impl Registered {
+    /// Numbers a session with this peer, at an entry an exit of that name, and adds it to the list.
+    pub(crate) fn new(shared: &Arc<Shared>, peer: Option<SocketAddr>, exit: Option<String>) -> Self {
+        let id = shared.last_session.fetch_add(1, Relaxed) + 1;
+        let peer = peer.map_or_else(|| "?".to_owned(), |peer| peer.to_string());
+        let config = shared.config();
+        let scheduler = config.scheduler.clone();
+        let status = Mutex::new(SessionStatus { id, peer, exit, scheduler, ..SessionStatus::default() });
+        let live = Arc::new(LiveStatus { since: Instant::now(), config, status });
+        lock(&shared.sessions).push(live.clone());
+        Self { shared: shared.clone(), id, live }
+    }
+
+    /// Changes the status of the session.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut SessionStatus)) {
+        let status = &mut *lock(&self.live.status);
+        change(status);
+        self.shared.totals.count(status);
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        lock(&self.shared.sessions).retain(|other| !Arc::ptr_eq(other, &self.live));
+        self.shared.totals.leave(self.id);
+        self.shared.registry.release(self.id);
+    }
+}

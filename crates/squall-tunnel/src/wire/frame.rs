@@ -1,0 +1,464 @@
+//! A block of a flow on the wire: datagrams, and a header from which the far end restores their order and timing. It can
+//! be sent, and read, while it grows.
+//!
+//! ```text
+//! flag and class (1)  number (6)  stamp (6)  before (4)  held (4)  { length (2)  offset (2)  datagram }…
+//! ```
+//!
+//! All numbers are big-endian. `docs/tunnel.md` describes the fields.
+
+use std::{mem, ops::Range};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use squall::Depends;
+use squall_units::Micros;
+
+use crate::{media::Class, wire::nulls};
+
+/// Bytes before the first datagram.
+pub(crate) const HEADER: usize = 21;
+
+/// Bytes before each datagram.
+pub(crate) const RECORD: usize = 4;
+
+/// Offsets of datagrams are in steps of this many microseconds, up to a second.
+const STEP: Micros = 16;
+
+/// Largest number or stamp.
+const MAX_48: u64 = (1 << 48) - 1;
+
+/// Flag beside the class: the datagrams are written by [`nulls::delete`].
+const WITHOUT_NULLS: u8 = 0x80;
+
+/// The datagrams of a block, or the next ones of a block that has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) class: Class,
+    /// What the block is useless without.
+    pub(crate) depends: Depends,
+    /// Arrival of the first datagram of the block.
+    pub(crate) stamp: Micros,
+    pub(crate) datagrams: u32,
+    /// Whether they are written without null packets.
+    without_nulls: bool,
+    /// Bytes of these null packets.
+    pub(crate) deleted: usize,
+    /// Bytes of the datagrams, null packets included.
+    pub(crate) payload: usize,
+    /// Whether the block begins with it, and whether it ends.
+    pub(crate) begins: bool,
+    pub(crate) ends: bool,
+    /// Expected size of the whole block.
+    pub(crate) expected: usize,
+    wire: Vec<u8>,
+}
+
+impl Frame {
+    /// The beginning of a block, without datagrams.
+    pub(crate) fn new(stamp: Micros, expected: usize) -> Self {
+        let wire = vec![0; HEADER];
+        Self {
+            class: Class::Reference,
+            depends: Depends::Nothing,
+            stamp,
+            datagrams: 0,
+            without_nulls: false,
+            deleted: 0,
+            payload: 0,
+            begins: true,
+            ends: false,
+            expected,
+            wire,
+        }
+    }
+
+    /// The same, whose datagrams are to be written without null packets or with them.
+    pub(crate) fn without_nulls(self, without_nulls: bool) -> Self {
+        Self { without_nulls, ..self }
+    }
+
+    /// The next part of the same block, without datagrams.
+    pub(crate) fn next(&self) -> Self {
+        Self {
+            class: self.class,
+            depends: self.depends,
+            without_nulls: self.without_nulls,
+            begins: false,
+            ..Self::new(self.stamp, self.expected)
+        }
+    }
+
+    /// The beginning of a block, if its real beginning was dropped.
+    pub(crate) fn beginning(self) -> Self {
+        Self { begins: true, ..self }
+    }
+
+    /// Whether it has no datagrams, and only ends the block.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.datagrams == 0
+    }
+
+    /// Adds a datagram of less than 65,535 bytes that arrived at `now`.
+    pub(crate) fn push(&mut self, now: Micros, datagram: &[u8]) {
+        debug_assert!(datagram.len() < usize::from(u16::MAX));
+        let offset = u16::try_from(now.saturating_sub(self.stamp) / STEP).unwrap_or(u16::MAX);
+        self.append(offset, datagram);
+    }
+
+    fn append(&mut self, offset: u16, datagram: &[u8]) {
+        let at = self.wire.len();
+        self.wire.extend_from_slice(&[0; 2]);
+        self.wire.extend_from_slice(&offset.to_be_bytes());
+        if self.without_nulls {
+            self.deleted += nulls::delete(datagram, &mut self.wire);
+        } else {
+            self.wire.extend_from_slice(datagram);
+        }
+        let length = self.wire.len() - at - RECORD;
+        self.wire[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
+        self.datagrams += 1;
+        self.payload += datagram.len();
+    }
+
+    /// Adds the next part of the same block.
+    pub(crate) fn extend(&mut self, next: &Self) {
+        self.wire.extend_from_slice(&next.wire[HEADER..]);
+        self.datagrams += next.datagrams;
+        self.deleted += next.deleted;
+        self.payload += next.payload;
+        self.ends = next.ends;
+    }
+
+    /// The same with all null packets, for an end that does not restore them.
+    pub(crate) fn with_nulls(self) -> Self {
+        if !self.without_nulls {
+            return self;
+        }
+        let mut whole = Self { without_nulls: false, begins: self.begins, ends: self.ends, ..self.next() };
+        let (mut rest, mut buffer) = (&self.wire[HEADER..], Vec::new());
+        while let Some((offset, datagram, after)) = record(rest) {
+            buffer.clear();
+            // Its own writing can be read.
+            let _ = nulls::restore(datagram, &mut buffer);
+            whole.append(offset, &buffer);
+            rest = after;
+        }
+        whole
+    }
+
+    /// The same part of the block without its datagrams.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { begins: self.begins, ends: self.ends, ..self.next() }
+    }
+
+    /// Bytes on the wire.
+    pub(crate) fn len(&self) -> usize {
+        if self.begins { self.wire.len() } else { self.wire.len() - HEADER }
+    }
+
+    /// The first bytes of a block that is sent at `now`: the `number`th of its flow in its session, `before` microseconds
+    /// after the previous one.
+    pub(crate) fn seal(mut self, now: Micros, number: u64, before: Micros) -> Bytes {
+        let in_32 = |span: Micros| u32::try_from(span).unwrap_or(u32::MAX).to_be_bytes();
+        self.wire[0] = self.class as u8 | if self.without_nulls { WITHOUT_NULLS } else { 0 };
+        self.wire[1..7].copy_from_slice(&number.to_be_bytes()[2..]);
+        self.wire[7..13].copy_from_slice(&(self.stamp & MAX_48).to_be_bytes()[2..]);
+        self.wire[13..17].copy_from_slice(&in_32(before));
+        self.wire[17..21].copy_from_slice(&in_32(now.saturating_sub(self.stamp)));
+        self.wire.into()
+    }
+
+    /// The next bytes of a block that has begun.
+    pub(crate) fn into_rest(self) -> Bytes {
+        Bytes::from(self.wire).slice(HEADER..)
+    }
+}
+
+/// Why a block cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error("a block ends within its header")]
+    Short,
+    #[error("unknown class {0}")]
+    Class(u8),
+    #[error("a block ends within a datagram")]
+    Cut,
+    #[error("a block without datagrams")]
+    Empty,
+    #[error("a datagram whose null packets cannot be restored")]
+    Nulls,
+}
+
+/// The header of a received block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) class: Class,
+    /// Whether the datagrams are written without null packets.
+    without_nulls: bool,
+    pub(crate) number: u64,
+    /// Arrival of the first datagram, by the sender's clock.
+    pub(crate) stamp: Micros,
+    /// From the stamp of the previous block to this one.
+    pub(crate) before: Micros,
+    /// From the stamp to the departure.
+    pub(crate) held: Micros,
+}
+
+impl Header {
+    fn read(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
+        let number =
+            |range: Range<usize>| bytes[range].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let class = Class::from_number(bytes[0] & !WITHOUT_NULLS).ok_or(FrameError::Class(bytes[0]))?;
+        let without_nulls = bytes[0] & WITHOUT_NULLS != 0;
+        let (stamp, before, held) = (number(7..13), number(13..17), number(17..21));
+        Ok(Self { class, without_nulls, number: number(1..7), stamp, before, held })
+    }
+
+    /// A datagram of the block as it entered at the other end.
+    pub(crate) fn whole<'a>(&self, datagram: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+        if !self.without_nulls {
+            return datagram;
+        }
+        buffer.clear();
+        // The reader has checked it.
+        let _ = nulls::restore(datagram, buffer);
+        buffer
+    }
+}
+
+/// Reads a block as it grows. Stores the header, and at most one incomplete datagram.
+#[derive(Debug, Default)]
+pub(crate) struct FrameReader {
+    header: Option<Header>,
+    /// Bytes of an incomplete header or datagram.
+    rest: BytesMut,
+    has_datagrams: bool,
+}
+
+impl FrameReader {
+    /// The header, once it is complete.
+    pub(crate) fn header(&self) -> Option<Header> {
+        self.header
+    }
+
+    /// Takes the next bytes of the block. Returns the datagrams that are complete with them, for [`datagram`].
+    ///
+    /// # Errors
+    /// If they are malformed, or the last ones and end within a datagram.
+    pub(crate) fn read(&mut self, part: Bytes, is_last: bool) -> Result<Bytes, FrameError> {
+        let mut bytes = part;
+        if !self.rest.is_empty() {
+            self.rest.extend_from_slice(&bytes);
+            bytes = if self.is_whole() { mem::take(&mut self.rest).freeze() } else { Bytes::new() };
+        }
+        if let (None, Some(header)) = (self.header, bytes.first_chunk()) {
+            self.header = Some(Header::read(header)?);
+            bytes.advance(HEADER);
+        }
+        let datagrams = bytes.split_to(self.header.map_or(0, |_| whole(&bytes)));
+        if self.header.is_some_and(|header| header.without_nulls) && !are_valid(&datagrams) {
+            return Err(FrameError::Nulls);
+        }
+        self.has_datagrams |= !datagrams.is_empty();
+        // A slice would keep the memory of the whole packet.
+        self.rest.extend_from_slice(&bytes);
+        if is_last { self.check_end().map(|()| datagrams) } else { Ok(datagrams) }
+    }
+
+    /// Whether the stored bytes are complete.
+    fn is_whole(&self) -> bool {
+        if self.header.is_some() { record(&self.rest).is_some() } else { self.rest.len() >= HEADER }
+    }
+
+    fn check_end(&self) -> Result<(), FrameError> {
+        match (self.header, self.rest.is_empty(), self.has_datagrams) {
+            (None, ..) => Err(FrameError::Short),
+            (_, false, _) => Err(FrameError::Cut),
+            (.., false) => Err(FrameError::Empty),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes of complete datagrams.
+fn whole(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    while let Some((_, _, after)) = record(rest) {
+        rest = after;
+    }
+    bytes.len() - rest.len()
+}
+
+/// Whether the null packets of all complete datagrams can be restored.
+fn are_valid(mut datagrams: &[u8]) -> bool {
+    while let Some((_, datagram, after)) = record(datagrams) {
+        if !nulls::is_valid(datagram) {
+            return false;
+        }
+        datagrams = after;
+    }
+    true
+}
+
+/// A datagram, and the position of the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// Arrival after the first datagram of its block.
+    pub(crate) offset: Micros,
+    pub(crate) datagram: &'a [u8],
+    pub(crate) next: usize,
+}
+
+/// The datagram at this position of the bytes that [`FrameReader::read`] returned; the first is at 0.
+pub(crate) fn datagram(datagrams: &[u8], at: usize) -> Option<Record<'_>> {
+    let (offset, datagram, _) = record(datagrams.get(at..)?)?;
+    Some(Record { offset: Micros::from(offset) * STEP, datagram, next: at + RECORD + datagram.len() })
+}
+
+/// The offset of a datagram in steps, its bytes, and what follows.
+fn record(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<RECORD>()?;
+    let (datagram, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([head[0], head[1]])))?;
+    Some((u16::from_be_bytes([head[2], head[3]]), datagram, rest))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::nulls::tests::usual;
+
+    /// Complete datagrams, each with its arrival after the first one of its block.
+    pub(crate) fn listed(datagrams: &[u8]) -> Vec<(Micros, Vec<u8>)> {
+        let mut at = 0;
+        let next = || {
+            let record = datagram(datagrams, at)?;
+            at = record.next;
+            Some((record.offset, record.datagram.to_vec()))
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    /// The same as they entered at the other end.
+    pub(crate) fn restored(header: Header, datagrams: &[u8]) -> Vec<(Micros, Vec<u8>)> {
+        let whole = |bytes: Vec<u8>| header.whole(&bytes, &mut Vec::new()).to_vec();
+        listed(datagrams).into_iter().map(|(offset, bytes)| (offset, whole(bytes))).collect()
+    }
+
+    /// The vectors of `docs/tunnel.md`.
+    #[test]
+    fn a_frame_is_written_as_documented() {
+        let mut frame = Frame::new(1_000_000, 0);
+        frame.class = Class::Key;
+        frame.push(1_000_000, b"abc");
+        let mut next = frame.next();
+        next.push(1_000_160, b"");
+        assert_eq!((frame.len(), next.len()), (28, 4));
+        let wire = [&frame.seal(1_000_200, 258, 33_333)[..], &next.into_rest()].concat();
+        let expected = "02 000000000102 0000000f4240 00008235 000000c8 0003 0000 616263 0000 000a";
+        let hex: String = wire.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, expected.replace(' ', ""));
+
+        let mut frame = Frame::new(1_000_000, 0).without_nulls(true);
+        frame.push(1_000_000, &usual());
+        frame.push(1_000_160, b"abc");
+        assert_eq!((frame.datagrams, frame.payload, frame.deleted), (2, 191, 188));
+        let hex: String = frame.seal(1_000_200, 0, 0).iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = "81 000000000000 0000000f4240 00000000 000000c8 \
+            0009 0000 01 0000 00bc 00 1f 10 ff 0004 000a 00 616263";
+        assert_eq!(hex, expected.replace(' ', ""));
+    }
+
+    #[test]
+    fn faults_have_names() {
+        let open =
+            |bytes: &[u8], is_last| FrameReader::default().read(Bytes::copy_from_slice(bytes), is_last);
+        let mut frame = Frame::new(0, 0);
+        frame.push(0, b"abc");
+        let wire = frame.seal(0, 0, 0);
+        for (bytes, fault) in [
+            (&wire[..20], FrameError::Short),
+            (&wire[..21], FrameError::Empty),
+            (&wire[..wire.len() - 1], FrameError::Cut),
+        ] {
+            assert_eq!(open(bytes, true), Err(fault));
+            assert_eq!(open(bytes, false), Ok(Bytes::new()), "more may come");
+        }
+        let mut strange = wire.to_vec();
+        strange[0] = 9;
+        assert_eq!(open(&strange[..21], false), Err(FrameError::Class(9)));
+        // The first byte of the datagram counts runs, of which there are none.
+        strange[0] = Class::Key as u8 | WITHOUT_NULLS;
+        assert_eq!(open(&strange, false), Err(FrameError::Nulls));
+    }
+
+    #[test]
+    fn a_reader_keeps_less_than_a_datagram() {
+        let mut frame = Frame::new(0, 0);
+        (0..10).for_each(|_| frame.push(0, &[7; 1_000]));
+        let wire = frame.seal(0, 0, 0);
+        let mut reader = FrameReader::default();
+        let whole = reader.read(wire.slice(..HEADER + 9 * 1_004 + 1_003), false).expect("is well formed");
+        assert_eq!((whole.len(), reader.rest.len()), (9 * 1_004, 1_003));
+        assert!(reader.rest.capacity() < 2_000, "{} bytes", reader.rest.capacity());
+        assert_eq!(listed(&reader.read(wire.slice(wire.len() - 1..), true).expect("is the end")).len(), 1);
+    }
+
+    proptest! {
+        /// However a block is written and read: at once, or in parts that are cut anywhere.
+        #[test]
+        fn what_goes_in_comes_out(
+            all in prop::collection::vec(
+                (0..70_000u64, prop::collection::vec(any::<u8>(), 0..2000), 0..9usize),
+                1..20,
+            ),
+            without_nulls in any::<bool>(),
+            restores in any::<bool>(),
+            stamp in 0..MAX_48,
+            number in 0..MAX_48,
+            before in 0..u64::from(u32::MAX),
+            pieces in 1..5usize,
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let all: Vec<_> =
+                all.into_iter().map(|(after, data, nulls)| (after, [data, usual().repeat(nulls)].concat())).collect();
+            let (mut wire, mut frame) = (Vec::new(), Frame::new(stamp, 0).without_nulls(without_nulls));
+            for (n, (after, datagram)) in all.iter().enumerate() {
+                frame.push(stamp + after, datagram);
+                if n % pieces == 0 {
+                    let next = frame.next();
+                    wire.push(mem::replace(&mut frame, next));
+                }
+            }
+            wire.push(frame);
+            // An end that does not restore them gets all.
+            let wire = wire.into_iter().map(|frame| if restores { frame } else { frame.with_nulls() });
+            let write = |frame: Frame| match frame.begins {
+                true => frame.seal(stamp + 9, number, before),
+                false => frame.into_rest(),
+            };
+            let wire = Bytes::from(wire.map(write).collect::<Vec<_>>().concat());
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(wire.len())).chain([0, wire.len()]).collect();
+            cuts.sort_unstable();
+            let (mut reader, mut came) = (FrameReader::default(), Vec::new());
+            for cut in cuts.windows(2) {
+                let part = reader.read(wire.slice(cut[0]..cut[1]), cut[1] == wire.len());
+                let part = part.expect("is well formed");
+                came.extend(reader.header().map(|header| restored(header, &part)).unwrap_or_default());
+            }
+            let header = reader.header().expect("is there");
+            prop_assert_eq!(header.without_nulls, without_nulls && restores);
+            prop_assert_eq!((header.number, header.stamp, header.before, header.held), (number, stamp, before, 9));
+            let sent = all.into_iter().map(|(after, datagram)| (after / STEP * STEP, datagram));
+            prop_assert_eq!(came, sent.collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn junk_is_an_error_or_harmless(junk in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(datagrams) = FrameReader::default().read(junk.into(), true) {
+                prop_assert!(!listed(&datagrams).is_empty());
+            }
+        }
+    }
+}
