@@ -10,12 +10,16 @@ use std::{
 };
 
 use squall_proto::{
-    Block, BlockOptions, ClientTls, Config, Endpoint, Event, NetPath, ServerTls, SessionId, Target, Transmit,
+    Block, BlockOptions, ClientTls, Config, Endpoint, Event, Interface, NetPath, ServerTls, SessionId,
+    Target, Transmit,
     drive::{self, Datagram, Io, Unreachable},
     fingerprint_of,
 };
 
 const BLOCKS: usize = 10;
+
+/// The only interface of each side.
+const INTERFACE: Interface = Interface(0);
 
 /// An endpoint, its socket, and the datagram that ended the last wait.
 struct Driver {
@@ -78,7 +82,7 @@ impl Driver {
         let mut data = vec![0; 65_536];
         match self.socket.recv_from(&mut data) {
             Ok((len, remote)) => {
-                let path = NetPath { local: self.socket.local_addr()?.ip(), remote };
+                let path = NetPath { local: INTERFACE, remote };
                 self.arrived = Some(Datagram { path, ecn: None, data: data[..len].into() });
                 Ok(())
             }
@@ -99,7 +103,7 @@ fn serve(socket: UdpSocket, tls: &ServerTls) -> io::Result<()> {
 }
 
 fn send(socket: UdpSocket, tls: ClientTls, server: SocketAddr) -> Result<(), Box<dyn Error>> {
-    let path = NetPath { local: socket.local_addr()?.ip(), remote: server };
+    let path = NetPath { local: INTERFACE, remote: server };
     let mut driver = Driver::new(socket, None);
     let target = Target { tls, server_name: "localhost".into(), interfaces: vec![vec![path]] };
     driver.endpoint.connect(Instant::now(), target)?;

@@ -1,25 +1,23 @@
 //! What can be set, with defaults and bounds.
 
-use std::{
-    fmt,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::squall::Squall};
 use squall_signal::WatermarkConfig;
 
 use crate::{congestion::CongestionControl, quic_lb::QuicLbServer};
 
-/// A pair of addresses that packets run between.
+/// Near end of paths: a network interface, or one of the addresses of a host that is reached at several.
 ///
-/// `local` names an interface, not necessarily an address of it: two interfaces may have the same
-/// address (two LTE sticks often do), so the socket layer gives each a synthetic one and translates.
+/// The driver numbers them. Two interfaces may have the same address (two LTE sticks often do), so an address is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NetPath {
+pub struct Interface(pub u32);
+
+/// The two ends that packets run between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetPath<L = Interface> {
     /// Our side.
-    pub local: IpAddr,
+    pub local: L,
     /// The peer's side.
     pub remote: SocketAddr,
 }

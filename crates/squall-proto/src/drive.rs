@@ -12,7 +12,7 @@ use crate::{Ecn, Endpoint, NetPath, Transmit};
 /// A UDP datagram that arrived.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// Between which addresses.
+    /// Between which ends.
     pub path: NetPath,
     /// Its congestion notification bits.
     pub ecn: Option<Ecn>,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,7 +10,8 @@ use std::{
 use bytes::BytesMut;
 
 use crate::{
-    AdmissionStats, Channel, CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
+    AdmissionStats, Channel, CloseReason, Config, ConnectError, Event, Interface, NetPath, ServerTls,
+    Session, Target,
     newcomers::Newcomers,
     race::Attempt,
     steering::{Ecn, Handle, Incoming, Listener, Server, Transmit},
@@ -230,9 +231,9 @@ impl Endpoint {
         }
     }
 
-    /// The system reports that packets from `local`, or from there to `remote` alone, cannot leave now: every session
+    /// The system reports that packets over `local`, or from there to `remote` alone, cannot leave now: every session
     /// suspects its paths there at once, and probes them until they deliver again.
-    pub fn handle_unreachable(&mut self, now: Instant, local: IpAddr, remote: Option<SocketAddr>) {
+    pub fn handle_unreachable(&mut self, now: Instant, local: Interface, remote: Option<SocketAddr>) {
         let keys: Vec<u64> = self.sessions.keys().copied().collect();
         for key in keys {
             if let Some(session) = self.sessions.get_mut(&key)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use squall_sched::{BlockId, PathId};
 use squall_signal::AlertKind;
 
-use crate::{Block, Capacity, Channel, NetPath, Priority, wire};
+use crate::{Block, Capacity, Channel, Interface, NetPath, Priority, wire};
 
 /// Why a block was not taken for sending. Only [`Self::Full`] hands it back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -187,9 +187,9 @@ pub enum Missed {
 /// What changed about a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PathChange {
+pub enum PathChange<L = Interface> {
     /// It may carry data.
-    Up(NetPath),
+    Up(NetPath<L>),
     /// It fell silent with packets in flight, or loses data of one size, and carries no new data.
     Suspected {
         /// How long nothing arrived, or hardly anything of that size.
@@ -213,7 +213,7 @@ pub enum PathChange {
         by_peer: bool,
     },
     /// The peer's address changed (NAT rebinding).
-    Rebound(NetPath),
+    Rebound(NetPath<L>),
     /// Its packets leave without ECN from now on (RFC 3168).
     EcnOff {
         /// Why.
@@ -221,6 +221,23 @@ pub enum PathChange {
     },
     /// It could not be opened, or is gone.
     Down,
+}
+
+impl<L> PathChange<L> {
+    /// The same change, with something else for the interface, such as its address.
+    pub fn with_local<M>(self, local: impl FnOnce(L) -> M) -> PathChange<M> {
+        let of = |net: NetPath<L>| NetPath { local: local(net.local), remote: net.remote };
+        match self {
+            Self::Up(net) => PathChange::Up(of(net)),
+            Self::Rebound(net) => PathChange::Rebound(of(net)),
+            Self::Suspected { silent } => PathChange::Suspected { silent },
+            Self::Readmitted { after } => PathChange::Readmitted { after },
+            Self::Narrow => PathChange::Narrow,
+            Self::Signal { kind, quality, by_peer } => PathChange::Signal { kind, quality, by_peer },
+            Self::EcnOff { why } => PathChange::EcnOff { why },
+            Self::Down => PathChange::Down,
+        }
+    }
 }
 
 /// Why a session ended.

@@ -13,7 +13,7 @@ use std::{
     net::IpAddr,
 };
 
-use crate::{NetPath, RateLimit, Role, limiter::MAX_PACKET, wire::PathInfo};
+use crate::{Interface, NetPath, RateLimit, Role, limiter::MAX_PACKET, wire::PathInfo};
 
 /// Paths of which the peer's declaration is kept: twice as many as a session has at a time.
 const MAX_RECEIVED: usize = 16;
@@ -25,7 +25,7 @@ const MAX_RESERVE: u64 = 16_000;
 /// Most of a budget that is kept from everything: two full packets and a close.
 const MAX_LAST: u64 = 4_000;
 
-/// Address pairs of closed paths whose bytes are remembered; a peer can have paths from many addresses.
+/// Pairs of interface and address of closed paths whose bytes are remembered; a peer can have paths from many addresses.
 const MAX_CLOSED: usize = 64;
 
 /// What a budget leaves, in bytes.
@@ -73,23 +73,23 @@ pub(crate) struct Metering {
     /// What each metered path may carry, as the scheduler limits it.
     cap: Option<u64>,
     /// What paths of local interfaces may send and receive together.
-    quotas: BTreeMap<IpAddr, Share>,
+    quotas: BTreeMap<Interface, Share>,
     /// Bytes of IP packets sent and received over local interfaces that have, or had, a quota.
-    usage: BTreeMap<IpAddr, u64>,
+    usage: BTreeMap<Interface, u64>,
     /// The same of closed paths.
-    closed_usage: BTreeMap<IpAddr, u64>,
+    closed_usage: BTreeMap<Interface, u64>,
     /// What each path of a local interface may carry, as the application limits it.
-    budgets: BTreeMap<IpAddr, u64>,
-    /// What closed paths with a budget have carried, by local and remote address.
-    closed: BTreeMap<(IpAddr, IpAddr), u64>,
+    budgets: BTreeMap<Interface, u64>,
+    /// What closed paths with a budget have carried, by interface and remote address.
+    closed: BTreeMap<(Interface, IpAddr), u64>,
     /// Paths that the peer closed because its own budget for them was used up.
-    refused: BTreeSet<(IpAddr, IpAddr)>,
+    refused: BTreeSet<(Interface, IpAddr)>,
     /// Local interfaces that cost money.
-    here: BTreeSet<IpAddr>,
+    here: BTreeSet<Interface>,
     /// What paths over local interfaces are used for; those that are not here are primary paths.
-    roles: BTreeMap<IpAddr, Role>,
+    roles: BTreeMap<Interface, Role>,
     /// What each side may send on a path over a local interface in a second.
-    limits: BTreeMap<IpAddr, RateLimit>,
+    limits: BTreeMap<Interface, RateLimit>,
     /// What the peer declared last of a path, by number.
     received: BTreeMap<u32, PathInfo>,
     /// Sequence of the last PATH_INFO sent.
@@ -98,13 +98,13 @@ pub(crate) struct Metering {
 
 impl Metering {
     /// Declares an interface; returns whether that is news.
-    pub(crate) fn declare(&mut self, local: IpAddr, metered: bool) -> bool {
+    pub(crate) fn declare(&mut self, local: Interface, metered: bool) -> bool {
         self.refused.retain(|(own, _)| *own != local);
         if metered { self.here.insert(local) } else { self.here.remove(&local) }
     }
 
     /// Sets what the paths of an interface are used for; returns whether that is news.
-    pub(crate) fn set_role(&mut self, local: IpAddr, role: Role) -> bool {
+    pub(crate) fn set_role(&mut self, local: Interface, role: Role) -> bool {
         let before = match role {
             Role::Primary => self.roles.remove(&local),
             _ => self.roles.insert(local, role),
@@ -113,7 +113,7 @@ impl Metering {
     }
 
     /// Sets what each side may send over an interface; returns whether that is news.
-    pub(crate) fn set_limit(&mut self, local: IpAddr, limit: Option<RateLimit>) -> bool {
+    pub(crate) fn set_limit(&mut self, local: Interface, limit: Option<RateLimit>) -> bool {
         let before = match limit {
             Some(limit) => self.limits.insert(local, limit),
             None => self.limits.remove(&local),
@@ -122,25 +122,25 @@ impl Metering {
     }
 
     /// What this side may send on a path in a second: what either side says, the lower rate if both do.
-    pub(crate) fn limit(&self, local: IpAddr, number: u32) -> Option<RateLimit> {
+    pub(crate) fn limit(&self, local: Interface, number: u32) -> Option<RateLimit> {
         let peers = self.received.get(&number).and_then(|info| info.limit);
         self.limits.get(&local).copied().into_iter().chain(peers).min_by_key(|limit| limit.bits_per_second)
     }
 
     /// What this side uses the paths of an interface for.
-    fn own_role(&self, local: IpAddr) -> Role {
+    fn own_role(&self, local: Interface) -> Role {
         let is_held = self.quotas.get(&local).is_some_and(|quota| quota.share.is_held);
         let role = self.roles.get(&local).copied().unwrap_or_default();
         if is_held { role.max(Role::Backup) } else { role }
     }
 
     /// What a path is used for: what either side says, the later role if they differ.
-    pub(crate) fn role(&self, local: IpAddr, number: u32) -> Role {
+    pub(crate) fn role(&self, local: Interface, number: u32) -> Role {
         self.own_role(local).max(self.received.get(&number).map_or(Role::Primary, |info| info.role))
     }
 
     /// Sets what each path of an interface may carry.
-    pub(crate) fn set_budget(&mut self, local: IpAddr, budget: Option<u64>) {
+    pub(crate) fn set_budget(&mut self, local: Interface, budget: Option<u64>) {
         self.refused.retain(|(own, _)| *own != local);
         match budget {
             Some(bytes) => self.budgets.insert(local, bytes),
@@ -149,7 +149,7 @@ impl Metering {
     }
 
     /// Sets what a session has of the quota of an interface; returns whether what it is used for changes.
-    pub(crate) fn set_quota(&mut self, local: IpAddr, share: Option<QuotaShare>) -> bool {
+    pub(crate) fn set_quota(&mut self, local: Interface, share: Option<QuotaShare>) -> bool {
         let before = self.own_role(local);
         let is_left = |share: &QuotaShare| share.left > MAX_RESERVE;
         if share.as_ref().is_none_or(is_left) {
@@ -164,23 +164,23 @@ impl Metering {
     }
 
     /// Bytes sent and received over an interface since the session began.
-    pub(crate) fn used(&self, local: IpAddr) -> u64 {
-        let of = |map: &BTreeMap<IpAddr, u64>| map.get(&local).copied().unwrap_or(0);
+    pub(crate) fn used(&self, local: Interface) -> u64 {
+        let of = |map: &BTreeMap<Interface, u64>| map.get(&local).copied().unwrap_or(0);
         of(&self.usage) + of(&self.closed_usage)
     }
 
     /// Notes what the open paths of an interface have sent and received.
-    pub(crate) fn set_usage(&mut self, local: IpAddr, bytes: u64) {
+    pub(crate) fn set_usage(&mut self, local: Interface, bytes: u64) {
         self.usage.insert(local, bytes);
     }
 
     /// Notes what a path that is gone has sent and received.
-    pub(crate) fn close_usage(&mut self, local: IpAddr, bytes: u64) {
+    pub(crate) fn close_usage(&mut self, local: Interface, bytes: u64) {
         *self.closed_usage.entry(local).or_default() += bytes;
     }
 
     /// The interfaces with a quota.
-    pub(crate) fn quota_locals(&self) -> Vec<IpAddr> {
+    pub(crate) fn quota_locals(&self) -> Vec<Interface> {
         self.quotas.keys().copied().collect()
     }
 
@@ -189,12 +189,12 @@ impl Metering {
     }
 
     /// Whether the interface has a quota of which no more is to come.
-    pub(crate) fn is_last(&self, local: IpAddr) -> bool {
+    pub(crate) fn is_last(&self, local: Interface) -> bool {
         self.quotas.get(&local).is_some_and(|quota| quota.share.is_last)
     }
 
     /// What the quota of an interface leaves.
-    fn quota_allowance(&self, local: IpAddr) -> Option<Allowance> {
+    fn quota_allowance(&self, local: Interface) -> Option<Allowance> {
         let Share { share, used_before } = self.quotas.get(&local)?;
         let left = share.left.saturating_sub(self.used(local).saturating_sub(*used_before));
         Some(Allowance { data: left.saturating_sub(MAX_RESERVE), is_over: share.is_last && left < MAX_LAST })
@@ -247,17 +247,17 @@ impl Metering {
     }
 
     /// Whether there is anything to report to the peer of the interface.
-    pub(crate) fn is_notable(&self, local: IpAddr) -> bool {
+    pub(crate) fn is_notable(&self, local: Interface) -> bool {
         self.is_declared(local) || self.own_role(local) != Role::Primary || self.limits.contains_key(&local)
     }
 
     /// Whether this side declares the interface to cost money.
-    fn is_declared(&self, local: IpAddr) -> bool {
+    fn is_declared(&self, local: Interface) -> bool {
         self.here.contains(&local)
     }
 
     /// Whether either side declares that the path costs money.
-    pub(crate) fn is_metered(&self, local: IpAddr, number: u32) -> bool {
+    pub(crate) fn is_metered(&self, local: Interface, number: u32) -> bool {
         self.is_declared(local) || self.received.get(&number).is_some_and(|info| info.metered)
     }
 
@@ -274,7 +274,7 @@ impl Metering {
     }
 
     /// What to declare to the peer of a path now.
-    pub(crate) fn announcement(&mut self, local: IpAddr, number: u32) -> PathInfo {
+    pub(crate) fn announcement(&mut self, local: Interface, number: u32) -> PathInfo {
         self.sequence += 1;
         PathInfo {
             path: number,
@@ -293,7 +293,7 @@ const OPENING: u64 = 8 * MAX_PACKET;
 pub(crate) const MIN_SHARE: u64 = MAX_RESERVE + OPENING;
 
 /// What identifies a path over its lives: the port changes with every rebinding.
-fn ends(net: NetPath) -> (IpAddr, IpAddr) {
+fn ends(net: NetPath) -> (Interface, IpAddr) {
     (net.local, net.remote.ip())
 }
 
@@ -303,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const LOCAL: Interface = Interface(1);
 
     fn info(path: u32, metered: bool, sequence: u64) -> PathInfo {
         PathInfo { path, metered, role: Role::Primary, limit: None, sequence }

@@ -116,9 +116,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Interface;
 
     fn net(local: u8, remote: u8) -> NetPath {
-        NetPath { local: [10, 0, 0, local].into(), remote: ([192, 0, 2, remote], 1).into() }
+        NetPath { local: Interface(local.into()), remote: ([192, 0, 2, remote], 1).into() }
     }
 
     fn attempt(interfaces: Vec<Vec<NetPath>>) -> (Attempt, Instant) {

@@ -1,12 +1,12 @@
 //! The radios behind this side's interfaces: what they report, what was announced of it to the peer, and what the
 //! peer announced of its own.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use squall_sched::Micros;
 use squall_signal::{Alert, AlertKind, Reading, Watermark, WatermarkConfig, WatermarkError};
 
-use crate::{path::Fates, wire::PathAlert};
+use crate::{Interface, path::Fates, wire::PathAlert};
 
 /// Paths of which the peer's announcement is kept: twice as many as a session has at a time.
 const MAX_RECEIVED: usize = 16;
@@ -40,7 +40,7 @@ pub(crate) struct Radios {
 
 #[derive(Debug)]
 struct Watched {
-    local: IpAddr,
+    local: Interface,
     watermark: Watermark,
     /// What it reported last.
     alert: Option<Alert>,
@@ -84,7 +84,7 @@ impl Radios {
     pub(crate) fn read(
         &mut self,
         now: Micros,
-        local: IpAddr,
+        local: Interface,
         reading: &Reading,
         fates: Fates,
         config: &WatermarkConfig,
@@ -105,7 +105,7 @@ impl Radios {
         Ok(alert)
     }
 
-    fn watch(&mut self, now: Micros, local: IpAddr, fates: Fates, watermark: Watermark) -> usize {
+    fn watch(&mut self, now: Micros, local: Interface, fates: Fates, watermark: Watermark) -> usize {
         if self.watched.len() >= MAX_WATCHED
             && let Some(oldest) = (0..self.watched.len()).min_by_key(|i| self.watched[*i].read_at)
         {
@@ -116,7 +116,7 @@ impl Radios {
     }
 
     /// Radios that have been silent for too long, whose alerts end.
-    pub(crate) fn silent(&mut self, now: Micros) -> Option<(IpAddr, Alert)> {
+    pub(crate) fn silent(&mut self, now: Micros) -> Option<(Interface, Alert)> {
         self.watched.iter_mut().find_map(|radio| {
             let alert = radio.watermark.on_time(now)?;
             radio.alert = Some(alert);
@@ -125,12 +125,12 @@ impl Radios {
     }
 
     /// The last alert of the radio behind an interface.
-    pub(crate) fn alert_of(&self, local: IpAddr) -> Option<Alert> {
+    pub(crate) fn alert_of(&self, local: Interface) -> Option<Alert> {
         self.watched.iter().find(|radio| radio.local == local)?.alert
     }
 
     /// The quality index of the radio behind an interface.
-    pub(crate) fn quality(&self, local: IpAddr) -> Option<f64> {
+    pub(crate) fn quality(&self, local: Interface) -> Option<f64> {
         self.watched.iter().find(|radio| radio.local == local)?.watermark.quality()
     }
 
@@ -254,7 +254,7 @@ mod tests {
 
     /// Reads a radio with an index of 0.33, which a loss of a tenth more brings below the Warning mark.
     fn read(radios: &mut Radios, now: Micros, last: u8, (acked, lost): (u64, u64)) -> Option<AlertKind> {
-        let local = IpAddr::from([10, 0, 0, last]);
+        let local = Interface(last.into());
         let (reading, fates) = (Reading::wifi(now, -74.9), Fates { acked, lost });
         let alert = radios.read(now, local, &reading, fates, &WatermarkConfig::default());
         alert.unwrap().map(|alert| alert.kind)
@@ -289,8 +289,8 @@ mod tests {
             read(&mut radios, Micros::from(last), last, (0, 0));
             read(&mut radios, Micros::from(last), 0, (0, 0));
         }
-        let known = |last| radios.quality(IpAddr::from([10, 0, 0, last])).is_some();
+        let known = |last| radios.quality(Interface(last)).is_some();
         assert_eq!(radios.watched.len(), MAX_WATCHED);
-        assert!(known(0) && !known(1) && known(2) && known(MAX_WATCHED as u8));
+        assert!(known(0) && !known(1) && known(2) && known(MAX_WATCHED as u32));
     }
 }

@@ -10,14 +10,15 @@ use std::{
 use bytes::BytesMut;
 use noq_proto::{DatagramEvent, EndpointConfig, FourTuple, crypto::rustls::QuicClientConfig};
 use squall_proto::{
-    ALPN, AcceptFilter, Block, ClientTls, CloseReason, Config, Endpoint, Event, Fingerprint, Limits, NetPath,
-    ServerTls, SessionId, Target,
+    ALPN, AcceptFilter, Block, ClientTls, CloseReason, Config, Endpoint, Event, Fingerprint, Interface,
+    Limits, NetPath, ServerTls, SessionId, Target,
 };
 
 /// Time of a packet on its way, and the step of the clock.
 const WAY: Duration = Duration::from_millis(2);
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 9, 9)), 4433);
+const TO_SERVER: NetPath = NetPath { local: Interface(0), remote: SERVER };
 
 /// What a server with a token allows.
 fn server_config() -> Config {
@@ -199,19 +200,14 @@ impl World {
     fn client(&mut self, addr: [u8; 4]) -> (usize, SessionId) {
         let seed = [10 + self.clients.len() as u8; 32];
         let mut client = Endpoint::new(Config::default(), None, Some(seed), self.now);
-        let local = IpAddr::from(addr);
-        let id = client.connect(self.now, Self::target(local)).expect("has a path");
-        self.clients.push((local, client));
+        let id = client.connect(self.now, Self::target()).expect("has a path");
+        self.clients.push((addr.into(), client));
         (self.clients.len() - 1, id)
     }
 
-    fn target(local: IpAddr) -> Target {
+    fn target() -> Target {
         let tls = ClientTls::insecure_trust_anyone().expect("is usable");
-        Target {
-            tls,
-            server_name: "localhost".into(),
-            interfaces: vec![vec![NetPath { local, remote: SERVER }]],
-        }
+        Target { tls, server_name: "localhost".into(), interfaces: vec![vec![TO_SERVER]] }
     }
 
     fn step(&mut self) {
@@ -221,12 +217,12 @@ impl World {
             let Some((_, from, to, data)) = self.wire.pop_front() else { break };
             let data = data.as_slice();
             if to == SERVER {
-                let net = NetPath { local: SERVER.ip(), remote: from };
+                let net = NetPath { local: Interface(0), remote: from };
                 self.server.handle(now, net, None, data.into());
             } else if let Some(stranger) = self.strangers.iter_mut().find(|one| one.addr == to) {
                 stranger.receive(now, data);
-            } else if let Some((local, client)) = self.clients.iter_mut().find(|one| one.0 == to.ip()) {
-                client.handle(now, NetPath { local: *local, remote: from }, None, data.into());
+            } else if let Some((_, client)) = self.clients.iter_mut().find(|one| one.0 == to.ip()) {
+                client.handle(now, NetPath { remote: from, ..TO_SERVER }, None, data.into());
             }
         }
         let mut sent = Vec::new();
@@ -594,13 +590,12 @@ fn a_block_that_was_read_holds_up_no_larger_one() {
 fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut world = World::new();
     let mut client = Endpoint::new(Config::default(), None, Some([10; 32]), world.now);
-    let local = IpAddr::from([10, 0, 0, 1]);
-    let interfaces = vec![vec![NetPath { local, remote: SERVER }]];
+    let interfaces = vec![vec![TO_SERVER]];
     let tls = ClientTls::pinned(Fingerprint([7; 32])).expect("is usable");
     client
         .connect(world.now, Target { tls, server_name: "localhost".into(), interfaces })
         .expect("has a path");
-    world.clients.push((local, client));
+    world.clients.push(([10, 0, 0, 1].into(), client));
     let mut packets = 0;
     for _ in 0..100 {
         world.step();

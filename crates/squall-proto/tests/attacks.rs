@@ -10,8 +10,8 @@ use bytes::BytesMut;
 use noq_proto::{DatagramEvent, FourTuple, PathStatus, crypto::rustls::QuicClientConfig};
 use rustls::RootCertStore;
 use squall_proto::{
-    ALPN, Block, BlockOptions, ClientTls, Config, Endpoint, Event, Limits, NetPath, PathChange, ServerTls,
-    SessionId, Target, pki_types::CertificateDer,
+    ALPN, Block, BlockOptions, ClientTls, Config, Endpoint, Event, Interface, Limits, NetPath, PathChange,
+    ServerTls, SessionId, Target, pki_types::CertificateDer,
 };
 
 /// Time of a packet on its way, and the step of the clock.
@@ -39,6 +39,14 @@ fn identity() -> (ServerTls, CertificateDer<'static>) {
 }
 
 type Packet = (SocketAddr, SocketAddr, Vec<u8>);
+
+/// What has an [`Interface`] here, by its number.
+const INTERFACES: [SocketAddr; 3] = [SERVER, CLIENT, CELLULAR];
+
+fn net(local: SocketAddr, remote: SocketAddr) -> NetPath {
+    let number = INTERFACES.iter().position(|one| *one == local).expect("is one");
+    NetPath { local: Interface(number as u32), remote }
+}
 
 /// A server and a client, and packets between them.
 struct World {
@@ -71,7 +79,7 @@ impl World {
         let target = Target {
             tls: ClientTls::with_roots(&[certificate]).expect("is usable"),
             server_name: "localhost".into(),
-            interfaces: networks.iter().map(|at| vec![NetPath { local: at.ip(), remote: SERVER }]).collect(),
+            interfaces: networks.iter().map(|at| vec![net(*at, SERVER)]).collect(),
         };
         let id = client.connect(now, target).expect("has a path");
         let (wire, to_server, sent, announced) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -97,12 +105,10 @@ impl World {
         change(&mut self.wire);
         for (from, to, data) in std::mem::take(&mut self.wire) {
             if to == SERVER {
-                let net = NetPath { local: SERVER.ip(), remote: from };
-                self.server.handle(now, net, None, BytesMut::from(&data[..]));
+                self.server.handle(now, net(to, from), None, BytesMut::from(&data[..]));
                 self.to_server.push((from, data));
             } else if to == CLIENT || to == CELLULAR {
-                let net = NetPath { local: to.ip(), remote: from };
-                self.client.handle(now, net, None, BytesMut::from(&data[..]));
+                self.client.handle(now, net(to, from), None, BytesMut::from(&data[..]));
             }
         }
         for (at, end) in [(SERVER, &mut self.server), (CLIENT, &mut self.client)] {
@@ -114,7 +120,7 @@ impl World {
                 if at == SERVER {
                     self.sent.push((out.path.remote, out.size));
                 }
-                let from = SocketAddr::new(out.path.local, at.port());
+                let from = INTERFACES[out.path.local.0 as usize];
                 self.wire.push((from, out.path.remote, buf[..out.size].to_vec()));
                 buf.clear();
             }
@@ -588,8 +594,7 @@ impl Foreign {
         let mut buf = Vec::new();
         while let Some(out) = self.connection.poll_transmit(now, 1.try_into().expect("is 1"), &mut buf) {
             let from = SocketAddr::new(out.src_ip.unwrap_or(CLIENT.ip()), CLIENT.port());
-            let net = NetPath { local: SERVER.ip(), remote: from };
-            server.handle(now, net, None, BytesMut::from(&buf[..out.size]));
+            server.handle(now, net(SERVER, from), None, BytesMut::from(&buf[..out.size]));
             buf.clear();
         }
         if server.poll_timeout().is_some_and(|at| at <= now) {

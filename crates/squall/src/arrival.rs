@@ -1,13 +1,14 @@
 //! Blocks of the peer's as they come to the application, whole or in parts, and changes of paths.
 
 use std::{
+    net::IpAddr,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
 use squall_proto::{
-    Channel, CloseReason, Event, Missed, Part, PathChange, Priority, Received,
+    Channel, CloseReason, Event, Missed, Part, Priority, Received,
     sched::{BlockId, PathId},
 };
 
@@ -46,6 +47,9 @@ pub struct MissedBlock {
     /// Why.
     pub why: Missed,
 }
+
+/// Change of a path, with local addresses.
+pub type PathChange = squall_proto::PathChange<IpAddr>;
 
 /// A change of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]

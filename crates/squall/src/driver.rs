@@ -6,7 +6,6 @@
 
 use std::{
     future::Future,
-    net::{IpAddr, Ipv4Addr},
     ops::Range,
     pin::Pin,
     sync::Arc,
@@ -16,7 +15,7 @@ use std::{
 
 use bytes::BytesMut;
 use squall_proto::{
-    Ecn, NetPath, Transmit,
+    Ecn, Interface, NetPath, Transmit,
     drive::{self, Datagram, Io, Unreachable},
 };
 
@@ -131,8 +130,8 @@ impl Driver {
                     packets += meta.len.div_ceil(meta.stride.max(1));
                     entry += 1;
                 }
-                let (entries, rest, name) = (first..entry, BytesMut::new(), Ipv4Addr::UNSPECIFIED.into());
-                let received = Received { index, entries, rest, name };
+                let (entries, rest, local) = (first..entry, BytesMut::new(), Interface(0));
+                let received = Received { index, entries, rest, local };
                 self.turn(cx, Some(received), |turn| drive::take_in(turn));
                 self.shared.worker.hand_over(&mut self.astray);
                 if packets >= MAX_UNANSWERED {
@@ -212,8 +211,8 @@ struct Received {
     entries: Range<usize>,
     /// What is left of the message before these.
     rest: BytesMut,
-    /// The core's name of the address that it came to.
-    name: IpAddr,
+    /// The interface that it came to.
+    local: Interface,
 }
 
 /// The core and the sockets, in one turn.
@@ -239,17 +238,17 @@ impl Io for Turn<'_, '_> {
 
     fn receive(&mut self) -> Option<Datagram> {
         if let Some(Handed { socket, remote, sent_to, ecn, data }) = self.core.handed.pop_front() {
-            let (socket, local) = self.sockets.at(socket);
-            let local = self.core.routes.name(socket.key, local, sent_to);
+            let (socket, address) = self.sockets.at(socket);
+            let local = self.core.routes.receiving(socket.key, address, sent_to);
             return Some(Datagram { path: NetPath { local, remote }, ecn, data });
         }
         loop {
             let Self { received, buffers, sockets, core, worker, astray, .. } = &mut *self;
-            let Received { index, entries, rest, name } = received.as_mut()?;
+            let Received { index, entries, rest, local } = received.as_mut()?;
             while rest.is_empty() {
                 let (meta, data) = buffers.message(entries.next()?);
-                let (socket, local) = sockets.at(*index);
-                *name = core.routes.name(socket.key, local, meta.dst_ip);
+                let (socket, address) = sockets.at(*index);
+                *local = core.routes.receiving(socket.key, address, meta.dst_ip);
                 *rest = BytesMut::from(data);
             }
             let (meta, _) = buffers.message(entries.start - 1);
@@ -261,7 +260,7 @@ impl Io for Turn<'_, '_> {
                     core.handed_over += 1;
                     astray.push((other, Handed { socket, remote, sent_to, ecn, data }));
                 }
-                None => return Some(Datagram { path: NetPath { local: *name, remote }, ecn, data }),
+                None => return Some(Datagram { path: NetPath { local: *local, remote }, ecn, data }),
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Settings of an interface in a session.
 
-use std::{net::IpAddr, time::Instant};
+use std::time::Instant;
 
-use squall_proto::{RateLimit, Role};
+use squall_proto::{Interface, RateLimit, Role};
 
 use crate::Session;
 
@@ -11,32 +11,32 @@ use crate::Session;
 #[derive(Clone, Debug)]
 pub struct InterfaceHandle {
     session: Session,
-    addresses: Vec<IpAddr>,
+    interfaces: Vec<Interface>,
 }
 
 impl InterfaceHandle {
-    pub(crate) fn new(session: Session, addresses: Vec<IpAddr>) -> Self {
-        Self { session, addresses }
+    pub(crate) fn new(session: Session, interfaces: Vec<Interface>) -> Self {
+        Self { session, interfaces }
     }
 
     /// Declares its bytes to cost money or not. The setting is announced to the peer: schedulers at both ends see it, and
     /// may spare the interface or put a cap on it (`minrtt(cap=250MB)`).
     pub fn set_metered(&self, metered: bool) {
         let now = Instant::now();
-        self.change(|session, address| session.set_metered(now, address, metered));
+        self.change(|session, interface| session.set_metered(now, interface, metered));
     }
 
     /// Sets the use of its paths. The peer is notified and uses them accordingly.
     pub fn set_role(&self, role: Role) {
         let now = Instant::now();
-        self.change(|session, address| session.set_role(now, address, role));
+        self.change(|session, interface| session.set_role(now, interface, role));
     }
 
     /// Bounds what each side sends on each of its paths; `None` lifts that. Data waits, and what is not data leaves at once
     /// and is made up for. [`Session::capacity`] respects it.
     pub fn set_rate_limit(&self, limit: Option<RateLimit>) {
         let now = Instant::now();
-        self.change(|session, address| session.set_rate_limit(now, address, limit));
+        self.change(|session, interface| session.set_rate_limit(now, interface, limit));
     }
 
     /// Sets how many bytes of UDP payload this side may send over it in this session; `None` lifts that. A reserve, a
@@ -44,10 +44,10 @@ impl InterfaceHandle {
     /// path is closed, or, if it is the only one, the session with
     /// [`CloseReason::OverBudget`](crate::CloseReason::OverBudget). The smaller of this and of the scheduler's cap holds.
     pub fn set_budget(&self, budget: Option<u64>) {
-        self.change(|session, address| session.set_budget(address, budget));
+        self.change(|session, interface| session.set_budget(interface, budget));
     }
 
-    fn change(&self, change: impl Fn(&mut squall_proto::Session, IpAddr)) {
-        self.session.change_interface(&self.addresses, change);
+    fn change(&self, change: impl Fn(&mut squall_proto::Session, Interface)) {
+        self.session.change_interface(&self.interfaces, change);
     }
 }

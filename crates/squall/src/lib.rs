@@ -63,7 +63,7 @@ mod writer;
 
 use std::sync::Arc;
 
-pub use arrival::{Arrival, Arrivals, Growth, MissedBlock, PathEvent, Receiver};
+pub use arrival::{Arrival, Arrivals, Growth, MissedBlock, PathChange, PathEvent, Receiver};
 pub use connect::{Connect, Trust};
 pub use endpoint::{Endpoint, connect};
 pub use error::{ConnectError, IdentityError, ListenError, NotConnector, UnknownInterface};
@@ -78,9 +78,9 @@ pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     AcceptFilter, AdmissionStats, Block, BlockOptions, CancelReason, Capacity, Channel, CloseReason, Config,
     CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
-    MAX_WORKERS, Missed, NetPath, OpenError, OptionError, Outcome, PacketFate, Part, PathCapacity,
-    PathChange, PathHint, PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, RefuseReason,
-    Role, SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError,
+    MAX_WORKERS, Missed, NetPath, OpenError, OptionError, Outcome, PacketFate, Part, PathCapacity, PathHint,
+    PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, RefuseReason, Role, SchedulerFactory,
+    SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError,
     congestion::{self, UnknownController},
     destination_id, pki_types, quic_lb,
     quota::{Period, Quota},

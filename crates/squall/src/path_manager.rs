@@ -292,10 +292,8 @@ impl PathManager {
     /// Keeps a path over a socket.
     fn take(&mut self, candidate: Candidate, lease: Lease, core: &mut Core) -> NetPath {
         let Lease { key, local } = lease;
-        let known = core.routes.own_name(key, local.ip());
-        let device = || candidate.name().map(str::to_owned);
-        let name = known.unwrap_or_else(|| core.routes.add(key, local, device()));
-        let net = NetPath { local: name, remote: candidate.remote };
+        let interface = core.routes.bound(key, local, candidate.name());
+        let net = NetPath { local: interface, remote: candidate.remote };
         self.kept.push(Kept { candidate, lease, net });
         net
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use squall_proto::{
-    Endpoint, SessionId,
+    Endpoint, Interface, SessionId,
     quota::{Account, Quota, Record},
 };
 use tokio::runtime::Handle;
@@ -291,10 +291,10 @@ struct Metered {
     leases: Vec<Lease>,
 }
 
-/// What a session has of the quota of an interface, under one of the names that the interface has in the core.
+/// What a session has of the quota of an account, for one of the interfaces that bear its name.
 struct Lease {
-    name: std::net::IpAddr,
-    interface: String,
+    interface: Interface,
+    account: String,
     bytes: u64,
     /// What the session had used when the lease was given.
     used: u64,
@@ -347,28 +347,27 @@ impl Metered {
     fn settle(&mut self, session: &mut squall_proto::Session, routes: &Routes) {
         let now = now();
         let mut inner = self.quotas.lock();
-        let interfaces: Vec<String> = inner.accounts.keys().cloned().collect();
-        for interface in &interfaces {
-            for name in routes.matching(interface) {
-                if !self.leases.iter().any(|lease| lease.name == name) {
-                    let interface = interface.clone();
+        for account in inner.accounts.keys() {
+            for interface in routes.matching(account) {
+                if !self.leases.iter().any(|lease| lease.interface == interface) {
+                    let account = account.clone();
                     // What opened the first path was used before there was a lease.
-                    self.leases.push(Lease { name, interface, bytes: 0, used: 0 });
+                    self.leases.push(Lease { interface, account, bytes: 0, used: 0 });
                 }
             }
         }
         let mut shares = Vec::new();
         for lease in &mut self.leases {
-            let Some(account) = inner.accounts.get_mut(&lease.interface) else { continue };
-            let used = session.usage(lease.name);
+            let Some(account) = inner.accounts.get_mut(&lease.account) else { continue };
+            let used = session.usage(lease.interface);
             lease.bytes = account.settle(now, lease.bytes, used.saturating_sub(lease.used));
             lease.used = used;
-            shares.push((lease.name, account.share(lease.bytes)));
+            shares.push((lease.interface, account.share(lease.bytes)));
         }
         drop(inner);
         self.quotas.keep();
-        for (name, share) in shares {
-            session.set_quota(Instant::now(), name, Some(share));
+        for (interface, share) in shares {
+            session.set_quota(Instant::now(), interface, Some(share));
         }
     }
 }
@@ -377,7 +376,7 @@ impl Drop for Metered {
     fn drop(&mut self) {
         let (mut inner, now) = (self.quotas.lock(), now());
         for lease in &self.leases {
-            if let Some(account) = inner.accounts.get_mut(&lease.interface) {
+            if let Some(account) = inner.accounts.get_mut(&lease.account) {
                 account.end_lease(now, lease.bytes, 0);
             }
         }

@@ -48,8 +48,8 @@ impl Radios {
                 return false;
             };
             if let Some(reading) = radio.signal.latest() {
-                for name in routes.matching(&radio.interface) {
-                    session.on_signal(now, name, &reading);
+                for interface in routes.matching(&radio.interface) {
+                    session.on_signal(now, interface, &reading);
                 }
             }
             true

@@ -1,15 +1,14 @@
-//! Which socket and address a local address of the core stands for.
+//! Sockets and addresses that the interfaces of the core stand for.
 //!
-//! The core distinguishes paths by address alone, and two interfaces may have the same one. So each
-//! socket, and each address of a socket that has several, gets an address of its own that exists
-//! nowhere outside: from 100.64.0.0/10 (RFC 6598) or from a unique local prefix (RFC 4193).
+//! Two interfaces may have the same address. So each socket is an interface of its own, and so is each address of a socket
+//! that has several.
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
-use squall_proto::NetPath;
+use squall_proto::Interface;
 
 use crate::socket::SocketKey;
 
@@ -17,19 +16,19 @@ use crate::socket::SocketKey;
 /// network that is routed here as a whole can make us remember.
 const MAX_ADDRESSES: usize = 1024;
 
-/// The translation between both sides.
+/// The interfaces of an endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    routes: HashMap<IpAddr, Route>,
+    routes: HashMap<Interface, Route>,
     /// By socket and the address in use there.
-    names: HashMap<(SocketKey, IpAddr), IpAddr>,
-    /// Names of bound sockets that are gone, by interface and address: a network that comes back is the
-    /// same to a session, which counts its bytes by name.
-    former: HashMap<(Option<String>, IpAddr), IpAddr>,
+    numbers: HashMap<(SocketKey, IpAddr), Interface>,
+    /// Those of bound sockets that are gone, by name and address: a network that comes back is the same to a session, which
+    /// counts its bytes by interface.
+    former: HashMap<(Option<String>, IpAddr), Interface>,
     next: u32,
 }
 
-/// What a local address of the core stands for.
+/// The socket and the address of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) socket: SocketKey,
@@ -44,66 +43,63 @@ pub(crate) struct Route {
 }
 
 impl Routes {
-    /// Names a socket bound to one address; returns the name.
-    pub(crate) fn add(&mut self, socket: SocketKey, local: SocketAddr, device: Option<String>) -> IpAddr {
+    /// The interface of a socket that is bound to one address; a new one, unless the socket has one.
+    pub(crate) fn bound(&mut self, socket: SocketKey, local: SocketAddr, device: Option<&str>) -> Interface {
+        if let Some(known) = self.numbers.get(&(socket, local.ip())) {
+            return *known;
+        }
+        let device = device.map(str::to_owned);
         let former = self.former.remove(&(device.clone(), local.ip()));
-        let name = former.unwrap_or_else(|| self.new_name(local.ip()));
-        self.insert(name, local.ip(), Route { socket, local, source: None, device, trouble: None })
+        self.insert(former, local.ip(), Route { socket, local, source: None, device, trouble: None })
     }
 
-    /// The name of a socket that is bound to one address.
-    pub(crate) fn own_name(&self, socket: SocketKey, local: IpAddr) -> Option<IpAddr> {
-        self.names.get(&(socket, local)).copied()
-    }
-
-    /// The name of what a packet was received on: on a socket bound to no particular address (`local`
-    /// unspecified), that is the address it was sent to.
-    pub(crate) fn name(&mut self, socket: SocketKey, local: SocketAddr, sent_to: Option<IpAddr>) -> IpAddr {
-        // A socket of a network bears one name, even where the system picks the address.
-        let own = self.names.get(&(socket, local.ip())).copied();
-        if let Some(name) = own.filter(|name| self.get(*name).is_some_and(|route| route.device.is_some())) {
-            return name;
+    /// The interface that a packet was received on: on a socket bound to no particular address (`local` unspecified), that
+    /// is the address it was sent to.
+    pub(crate) fn receiving(
+        &mut self,
+        socket: SocketKey,
+        local: SocketAddr,
+        sent_to: Option<IpAddr>,
+    ) -> Interface {
+        // The socket of a network is one interface, even where the system picks the address.
+        let own = self.numbers.get(&(socket, local.ip())).copied();
+        if let Some(own) = own.filter(|own| self.get(*own).is_some_and(|route| route.device.is_some())) {
+            return own;
         }
         let ip = sent_to.filter(|_| local.ip().is_unspecified()).unwrap_or(local.ip());
-        if let Some(name) = self.names.get(&(socket, ip)) {
-            return *name;
+        if let Some(known) = self.numbers.get(&(socket, ip)) {
+            return *known;
         }
-        if self.names.len() >= MAX_ADDRESSES
-            && let Some(name) = self.names.iter().find(|((s, _), _)| *s == socket).map(|(_, name)| *name)
+        if self.numbers.len() >= MAX_ADDRESSES
+            && let Some((_, other)) = self.numbers.iter().find(|((s, _), _)| *s == socket)
         {
-            return name;
+            return *other;
         }
-        let source = (!ip.is_unspecified()).then_some(ip);
-        let name = self.new_name(ip);
-        self.insert(
-            name,
-            ip,
-            Route { socket, local: SocketAddr::new(ip, local.port()), source, device: None, trouble: None },
-        )
+        let (source, local) = ((!ip.is_unspecified()).then_some(ip), SocketAddr::new(ip, local.port()));
+        self.insert(None, ip, Route { socket, local, source, device: None, trouble: None })
     }
 
-    /// What a name stands for.
-    pub(crate) fn get(&self, name: IpAddr) -> Option<&Route> {
-        self.routes.get(&name)
+    pub(crate) fn get(&self, interface: Interface) -> Option<&Route> {
+        self.routes.get(&interface)
     }
 
     /// Enters why no answer will come there, if so.
-    pub(crate) fn set_trouble(&mut self, name: IpAddr, trouble: Option<String>) {
-        if let Some(route) = self.routes.get_mut(&name) {
+    pub(crate) fn set_trouble(&mut self, interface: Interface, trouble: Option<String>) {
+        if let Some(route) = self.routes.get_mut(&interface) {
             route.trouble = trouble;
         }
     }
 
-    /// The names of what has this real address, or belongs to the interface of this name.
-    pub(crate) fn matching(&self, interface: &str) -> Vec<IpAddr> {
-        let ip: Option<IpAddr> = interface.parse().ok();
-        let is_meant = |r: &Route| r.device.as_deref() == Some(interface) || ip == Some(r.local.ip());
-        self.routes.iter().filter(|(_, route)| is_meant(route)).map(|(name, _)| *name).collect()
+    /// The interfaces with this name or address.
+    pub(crate) fn matching(&self, name: &str) -> Vec<Interface> {
+        let ip: Option<IpAddr> = name.parse().ok();
+        let is_meant = |r: &Route| r.device.as_deref() == Some(name) || ip == Some(r.local.ip());
+        self.routes.iter().filter(|(_, route)| is_meant(route)).map(|(interface, _)| *interface).collect()
     }
 
-    /// What people call a path from there: by the name of the interface, and by the real address.
-    pub(crate) fn labels(&self, name: IpAddr) -> Vec<String> {
-        let route = self.get(name);
+    /// Labels of an interface in hints: its name and its address.
+    pub(crate) fn labels(&self, interface: Interface) -> Vec<String> {
+        let route = self.get(interface);
         route.map_or_else(Vec::new, |route| {
             route.device.clone().into_iter().chain([route.local.ip().to_string()]).collect()
         })
@@ -118,38 +114,29 @@ impl Routes {
         known
     }
 
-    /// Forgets a socket. If it was bound to an address, the next one there has its name.
+    /// Forgets a socket. If it was bound to an address, the next one there is the same interface.
     pub(crate) fn remove(&mut self, socket: SocketKey) {
         let gone = |route: &Route| route.socket == socket && route.source.is_none();
-        for (name, route) in self.routes.iter().filter(|(_, route)| gone(route)) {
+        for (interface, route) in self.routes.iter().filter(|(_, route)| gone(route)) {
             if self.former.len() < MAX_ADDRESSES {
-                self.former.insert((route.device.clone(), route.local.ip()), *name);
+                self.former.insert((route.device.clone(), route.local.ip()), *interface);
             }
         }
         self.routes.retain(|_, route| route.socket != socket);
-        self.names.retain(|(s, _), _| *s != socket);
+        self.numbers.retain(|(s, _), _| *s != socket);
     }
 
-    /// The same path with the real local address, for people.
-    pub(crate) fn real(&self, net: NetPath) -> NetPath {
-        let local = self.get(net.local).map_or(net.local, |route| route.local.ip());
-        NetPath { local, ..net }
+    /// The address of an interface; an unspecified one if it is gone.
+    pub(crate) fn address(&self, interface: Interface) -> SocketAddr {
+        self.get(interface).map_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into(), |route| route.local)
     }
 
-    fn new_name(&mut self, ip: IpAddr) -> IpAddr {
+    fn insert(&mut self, former: Option<Interface>, ip: IpAddr, route: Route) -> Interface {
         self.next += 1;
-        match ip {
-            IpAddr::V4(_) => Ipv4Addr::from_bits(0x6440_0000 + self.next % (1 << 22)).into(),
-            IpAddr::V6(_) => {
-                Ipv6Addr::from_bits((0xfd73_7175_616c_6c00 << 64) + u128::from(self.next)).into()
-            }
-        }
-    }
-
-    fn insert(&mut self, name: IpAddr, ip: IpAddr, route: Route) -> IpAddr {
-        self.names.insert((route.socket, ip), name);
-        self.routes.insert(name, route);
-        name
+        let interface = former.unwrap_or(Interface(self.next));
+        self.numbers.insert((route.socket, ip), interface);
+        self.routes.insert(interface, route);
+        interface
     }
 }
 
@@ -162,27 +149,27 @@ mod tests {
     }
 
     #[test]
-    fn sockets_with_the_same_address_have_different_names() {
+    fn sockets_with_the_same_address_are_different_interfaces() {
         let mut routes = Routes::default();
-        let first = routes.add(SocketKey(1), addr("192.168.8.100:5"), Some("wwan0".into()));
-        let second = routes.add(SocketKey(2), addr("192.168.8.100:6"), Some("wwan1".into()));
+        let first = routes.bound(SocketKey(1), addr("192.168.8.100:5"), Some("wwan0"));
+        let second = routes.bound(SocketKey(2), addr("192.168.8.100:6"), Some("wwan1"));
         assert_ne!(first, second);
-        let net = NetPath { local: second, remote: addr("192.0.2.1:1") };
-        assert_eq!(routes.real(net).local, addr("192.168.8.100:6").ip());
+        assert_eq!(routes.bound(SocketKey(2), addr("192.168.8.100:6"), Some("wwan1")), second, "it has one");
+        assert_eq!(routes.address(second), addr("192.168.8.100:6"));
         assert_eq!(routes.get(second).and_then(|r| r.device.as_deref()), Some("wwan1"));
         routes.remove(SocketKey(1));
         assert!(routes.get(first).is_none() && routes.get(second).is_some());
     }
 
     #[test]
-    fn a_network_that_comes_back_has_its_name_again() {
+    fn a_network_that_comes_back_is_the_same_interface() {
         let mut routes = Routes::default();
         let wwan = |routes: &mut Routes, key, port: &str| {
-            routes.add(SocketKey(key), addr(&format!("192.168.8.100:{port}")), Some("wwan0".into()))
+            routes.bound(SocketKey(key), addr(&format!("192.168.8.100:{port}")), Some("wwan0"))
         };
         let first = wwan(&mut routes, 1, "5");
         routes.remove(SocketKey(1));
-        let other = routes.add(SocketKey(2), addr("192.168.8.100:6"), Some("wwan1".into()));
+        let other = routes.bound(SocketKey(2), addr("192.168.8.100:6"), Some("wwan1"));
         assert_ne!(other, first, "another interface with the same address");
         assert_eq!(wwan(&mut routes, 3, "7"), first);
         assert_ne!(wwan(&mut routes, 4, "8"), first, "it is in use");
@@ -193,29 +180,28 @@ mod tests {
     fn a_socket_for_all_addresses_answers_from_the_one_that_was_called() {
         let mut routes = Routes::default();
         let any = addr("[::]:443");
-        let name = routes.name(SocketKey(1), any, Some(addr("[2001:db8::1]:0").ip()));
-        assert!(name.is_ipv6());
-        assert_eq!(routes.name(SocketKey(1), any, Some(addr("[2001:db8::1]:0").ip())), name);
-        let other = routes.name(SocketKey(1), any, Some(addr("[2001:db8::2]:0").ip()));
-        assert_ne!(name, other);
+        let first = routes.receiving(SocketKey(1), any, Some(addr("[2001:db8::1]:0").ip()));
+        assert_eq!(routes.receiving(SocketKey(1), any, Some(addr("[2001:db8::1]:0").ip())), first);
+        let other = routes.receiving(SocketKey(1), any, Some(addr("[2001:db8::2]:0").ip()));
+        assert_ne!(first, other);
         let route = routes.get(other).expect("is known");
         assert_eq!(
             (route.local, route.source),
             (addr("[2001:db8::2]:443"), Some(addr("[2001:db8::2]:0").ip()))
         );
-        let unknown = routes.name(SocketKey(1), any, None);
+        let unknown = routes.receiving(SocketKey(1), any, None);
         assert_eq!(routes.get(unknown).map(|r| r.source), Some(None));
     }
 
     #[test]
-    fn a_network_has_one_name_even_if_the_system_picks_its_address() {
+    fn a_network_is_one_interface_even_if_the_system_picks_its_address() {
         let mut routes = Routes::default();
         let any = addr("0.0.0.0:5");
-        let name = routes.add(SocketKey(1), any, Some("cellular".into()));
-        assert_eq!(routes.name(SocketKey(1), any, Some(addr("10.0.0.7:0").ip())), name);
-        assert_eq!(routes.name(SocketKey(1), any, None), name);
-        let other = routes.add(SocketKey(2), any, Some("wifi".into()));
-        assert_ne!(other, name);
+        let first = routes.bound(SocketKey(1), any, Some("cellular"));
+        assert_eq!(routes.receiving(SocketKey(1), any, Some(addr("10.0.0.7:0").ip())), first);
+        assert_eq!(routes.receiving(SocketKey(1), any, None), first);
+        let other = routes.bound(SocketKey(2), any, Some("wifi"));
+        assert_ne!(other, first);
     }
 
     #[test]
@@ -223,7 +209,7 @@ mod tests {
         let mut routes = Routes::default();
         for n in 0..5000u32 {
             let to = Ipv4Addr::from_bits(0x7f00_0000 + n);
-            routes.name(SocketKey(1), addr("0.0.0.0:443"), Some(to.into()));
+            routes.receiving(SocketKey(1), addr("0.0.0.0:443"), Some(to.into()));
         }
         assert_eq!(routes.routes.len(), MAX_ADDRESSES);
     }

@@ -1,7 +1,7 @@
 //! A session: blocks out, blocks in.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -348,10 +348,10 @@ impl Session {
 
     pub(crate) fn change_interface(
         &self,
-        addresses: &[IpAddr],
-        change: impl Fn(&mut squall_proto::Session, IpAddr),
+        interfaces: &[squall_proto::Interface],
+        change: impl Fn(&mut squall_proto::Session, squall_proto::Interface),
     ) {
-        self.change(|session| addresses.iter().for_each(|address| change(session, *address)));
+        self.change(|session| interfaces.iter().for_each(|interface| change(session, *interface)));
     }
 
     /// An interface that the session runs over, by name or by local address, for its settings.
@@ -359,8 +359,8 @@ impl Session {
     /// # Errors
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
     pub fn interface(&self, name: &str) -> Result<InterfaceHandle, UnknownInterface> {
-        let addresses = self.inner.shared.lock().names_of(name)?;
-        Ok(InterfaceHandle::new(self.clone(), addresses))
+        let interfaces = self.inner.shared.lock().interfaces(name)?;
+        Ok(InterfaceHandle::new(self.clone(), interfaces))
     }
 
     /// Closes the session at once; blocks on their way end with it. The peer sees `code` and `reason`; 0

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
     time::Instant,
@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Capacity, Channel, CloseReason, Event, OpenError, PathChange, PathHint, PathStats,
+    Block, BlockOptions, Capacity, Channel, CloseReason, Event, Interface, OpenError, PathHint, PathStats,
     SendError, SessionId, SessionStats, WriteError,
     sched::{BlockId, PathId},
 };
@@ -293,11 +293,7 @@ impl Core {
                 Event::Ended { id: block, outcome } => state.on_outcome(block, outcome),
                 Event::Capacity(capacity) => drop(state.capacity.send_replace(*capacity)),
                 Event::Path(path, change) => {
-                    let change = match change {
-                        PathChange::Up(net) => PathChange::Up(self.routes.real(net)),
-                        PathChange::Rebound(net) => PathChange::Rebound(self.routes.real(net)),
-                        other => other,
-                    };
+                    let change = change.with_local(|local| self.routes.address(local).ip());
                     state.on_path(PathEvent { path, change });
                 }
                 // Those who wait for room are signalled by `signal`.
@@ -434,7 +430,7 @@ impl Core {
             PathInfo {
                 id,
                 interface: route.and_then(|r| r.device.clone()),
-                local: route.map_or_else(|| (net.local, 0).into(), |r| r.local),
+                local: self.routes.address(net.local),
                 remote: net.remote,
                 trouble: route.and_then(|r| r.trouble.clone()),
                 stats,
@@ -464,13 +460,13 @@ impl Core {
         own
     }
 
-    /// The names of an interface, or of a local address.
-    pub(crate) fn names_of(&self, interface: &str) -> Result<Vec<IpAddr>, UnknownInterface> {
-        let names = self.routes.matching(interface);
-        if names.is_empty() {
-            return Err(UnknownInterface { name: interface.to_owned(), known: self.routes.known() });
+    /// The interfaces of a name, or of a local address.
+    pub(crate) fn interfaces(&self, name: &str) -> Result<Vec<Interface>, UnknownInterface> {
+        let interfaces = self.routes.matching(name);
+        if interfaces.is_empty() {
+            return Err(UnknownInterface { name: name.to_owned(), known: self.routes.known() });
         }
-        Ok(names)
+        Ok(interfaces)
     }
 
     /// Passes on what has happened in sessions. Returns whether something was done that causes packets.
@@ -566,7 +562,7 @@ impl Core {
 /// Has a session know the paths that a hint names: interfaces come and go, and few blocks have hints.
 fn name_paths(routes: &Routes, session: &mut squall_proto::Session, hint: Option<&PathHint>) {
     let Some(hint) = hint else { return };
-    for name in routes.matching(hint.path()) {
-        session.set_labels(name, routes.labels(name));
+    for interface in routes.matching(hint.path()) {
+        session.set_labels(interface, routes.labels(interface));
     }
 }

@@ -129,9 +129,10 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use squall_proto::{PathChange, sched::PathId};
+    use squall_proto::sched::PathId;
 
     use super::*;
+    use crate::PathChange;
 
     #[test]
     fn path_events_that_are_not_taken_are_bounded_and_counted() {

@@ -12,8 +12,8 @@ use std::{
 use bytes::BytesMut;
 use squall_net::{Arrival, ConfigError, Direction, Ecn, LinkState, Network, PathConfig};
 use squall_proto::{
-    ClientTls, Config, Endpoint, Event, NetPath, QuotaShare, RateLimit, Role, ServerTls, Session, SessionId,
-    Target, TlsError, Transmit,
+    ClientTls, Config, Endpoint, Event, Interface, NetPath, QuotaShare, RateLimit, Role, ServerTls, Session,
+    SessionId, Target, TlsError, Transmit,
     drive::{self, Datagram, Io, Unreachable},
     pki_types::{CertificateDer, PrivateKeyDer},
     signal::Reading,
@@ -330,20 +330,20 @@ impl World {
         node.endpoint.session(node.session?)
     }
 
-    /// The index of the path that a session's address pair runs over.
+    /// The index of the path that a session's pair of ends runs over.
     pub fn path_of(&self, side: Side, net: NetPath) -> Option<usize> {
-        let address = match side {
-            Side::Client => net.local,
-            Side::Server => net.remote.ip(),
+        let is_over = |path: &usize| match side {
+            Side::Client => interface(*path) == net.local,
+            Side::Server => client_address(*path) == net.remote.ip(),
         };
-        (0..self.ports.len()).find(|i| client_address(*i) == address)
+        (0..self.ports.len()).find(is_over)
     }
 
     /// Reports to the client whether a path costs money, if its session is up.
     pub fn set_metered(&mut self, path: usize, metered: bool) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.set_metered(now, client_address(path), metered);
+            session.set_metered(now, interface(path), metered);
         }
     }
 
@@ -351,7 +351,7 @@ impl World {
     pub fn set_role(&mut self, path: usize, role: Role) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.set_role(now, client_address(path), role);
+            session.set_role(now, interface(path), role);
         }
     }
 
@@ -359,7 +359,7 @@ impl World {
     pub fn set_rate_limit(&mut self, path: usize, limit: Option<RateLimit>) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.set_rate_limit(now, client_address(path), limit);
+            session.set_rate_limit(now, interface(path), limit);
         }
     }
 
@@ -367,19 +367,19 @@ impl World {
     pub fn set_quota(&mut self, path: usize, share: Option<QuotaShare>) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.set_quota(now, client_address(path), share);
+            session.set_quota(now, interface(path), share);
         }
     }
 
     /// Bytes of IP packets that the client has sent and received on a path.
     pub fn usage(&mut self, path: usize) -> u64 {
-        self.look_at(Side::Client).map_or(0, |session| session.usage(client_address(path)))
+        self.look_at(Side::Client).map_or(0, |session| session.usage(interface(path)))
     }
 
     /// Has both sides know a path by its name, for hints of blocks.
     pub fn set_label(&mut self, path: usize, label: &str) {
         if let Some(session) = self.session(Side::Client) {
-            session.set_labels(client_address(path), [label]);
+            session.set_labels(interface(path), [label]);
         }
     }
 
@@ -387,14 +387,14 @@ impl World {
     pub fn signal(&mut self, path: usize, reading: &Reading) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.on_signal(now, client_address(path), reading);
+            session.on_signal(now, interface(path), reading);
         }
     }
 
     /// Sets how many bytes the client may send on a path, or lifts that; once its session is up.
     pub fn set_budget(&mut self, path: usize, budget: Option<u64>) {
         if let Some(session) = self.session(Side::Client) {
-            session.set_budget(client_address(path), budget);
+            session.set_budget(interface(path), budget);
         }
     }
 
@@ -422,7 +422,7 @@ impl World {
     pub fn remove_interface(&mut self, path: usize) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
-            session.remove_interface(now, client_address(path));
+            session.remove_interface(now, interface(path));
         }
     }
 
@@ -513,7 +513,7 @@ impl World {
             let (side, path) = match arrival.direction {
                 Direction::Up => {
                     let remote = SocketAddr::new(client_address(arrival.path), self.ports[arrival.path]);
-                    (Side::Server, NetPath { local: SERVER.ip(), remote })
+                    (Side::Server, NetPath { local: Interface(0), remote })
                 }
                 Direction::Down => (Side::Client, client_path(arrival.path)),
             };
@@ -646,8 +646,13 @@ fn client_address(path: usize) -> IpAddr {
     Ipv4Addr::new(10, path as u8, 0, 1).into()
 }
 
+/// The client's end of a path.
+fn interface(path: usize) -> Interface {
+    Interface(path as u32)
+}
+
 fn client_path(path: usize) -> NetPath {
-    NetPath { local: client_address(path), remote: SERVER }
+    NetPath { local: interface(path), remote: SERVER }
 }
 
 /// The random numbers of an endpoint: of a side, and of each start of it.

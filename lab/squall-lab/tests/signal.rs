@@ -2,12 +2,12 @@
 
 mod stage;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_net::{Direction, log};
 use squall_proto::{
-    Block, BlockOptions, Config, Event, PathChange, Priority,
+    Block, BlockOptions, Config, Event, Interface, PathChange, Priority,
     sched::{PathId, PathState},
     signal::{AlertKind, Reading},
 };
@@ -48,7 +48,7 @@ fn wifi(stage: &mut Stage, rssi: f64) {
 fn servers_wifi(stage: &mut Stage, rssi: f64) {
     let (now, reading) = (stage.world.instant(), Reading::wifi(stage.world.now(), rssi));
     let session = stage.world.session(Side::Server).expect("is up");
-    session.on_signal(now, IpAddr::from([192, 0, 2, 1]), &reading);
+    session.on_signal(now, Interface(0), &reading);
 }
 
 /// Offers a stream of 12 Mbps until `end`, 30 frames a second; every fifth is reliable.

@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Input, TLS, outcomes::Outcomes};
 use crate::{
-    Block, BlockOptions, Channel, Config, Depends, Endpoint, Event, LabConfig, Limits, NetPath, PathHint,
-    Priority, QuotaShare, RateLimit, Role, Session, SessionId, Target, congestion,
+    Block, BlockOptions, Channel, Config, Depends, Endpoint, Event, Interface, LabConfig, Limits, NetPath,
+    PathHint, Priority, QuotaShare, RateLimit, Role, Session, SessionId, Target, congestion,
     sched::{BlockId, Registry, Sharing, StreamScheduler},
     signal::{Reading, Technology},
 };
@@ -162,8 +162,21 @@ struct Pair {
     moment: (Instant, u32),
 }
 
-fn local(link: usize) -> IpAddr {
+/// The only interface of the server.
+const AT_SERVER: Interface = Interface(LINKS as u32);
+
+/// The interface of a link, at the side of either.
+fn interface(side: usize, link: usize) -> Interface {
+    if side == CLIENT { Interface(link as u32) } else { AT_SERVER }
+}
+
+/// Address of the client on a link.
+fn address(link: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, link as u8, 1))
+}
+
+fn client_path(link: usize) -> NetPath {
+    NetPath { local: interface(CLIENT, link), remote: SERVER }
 }
 
 /// The byte of a block at a place.
@@ -203,8 +216,7 @@ impl Pair {
         };
         let mut client = side(Endpoint::new(client, None, Some([1; 32]), now), of_client);
         let server = side(Endpoint::new(server, Some(&TLS.0), Some([2; 32]), now), of_server);
-        let interfaces =
-            (0..LINKS).map(|link| vec![NetPath { local: local(link), remote: SERVER }]).collect();
+        let interfaces = (0..LINKS).map(|link| vec![client_path(link)]).collect();
         let target = Target { tls: TLS.1.clone(), server_name: "squall.test".into(), interfaces };
         client.id = Some(client.endpoint.connect(now, target).expect("is valid"));
         Self {
@@ -239,9 +251,8 @@ impl Pair {
             29 => self.ask(side, input),
             30 => {
                 let (now, link) = (self.now, usize::from(input.or_zero()) % LINKS);
-                let at = if side == CLIENT { local(link) } else { SERVER.ip() };
-                let remote = self.links[link].port;
-                let remote = if side == CLIENT { SERVER } else { SocketAddr::new(local(link), remote) };
+                let (at, port) = (interface(side, link), self.links[link].port);
+                let remote = if side == CLIENT { SERVER } else { SocketAddr::new(address(link), port) };
                 let remote = Some(remote).filter(|_| op & 0x20 != 0);
                 self.sides[side].endpoint.handle_unreachable(now, at, remote);
             }
@@ -392,8 +403,8 @@ impl Pair {
         let link = usize::from(which) % LINKS;
         let Some(session) = self.sides[side].session() else { return };
         match which >> 2 & 3 {
-            0 => session.remove_interface(now, if side == CLIENT { local(link) } else { SERVER.ip() }),
-            1 | 2 => session.add_path(now, NetPath { local: local(link), remote: SERVER }),
+            0 => session.remove_interface(now, interface(side, link)),
+            1 | 2 => session.add_path(now, client_path(link)),
             _ => session.probe(now, crate::sched::PathId(which >> 4)),
         }
     }
@@ -411,7 +422,7 @@ impl Pair {
 
     fn cost(&mut self, side: usize, input: &mut Input<'_>) {
         let (now, flags, bytes) = (self.now, input.or_zero(), input.number());
-        let at = if side == CLIENT { local(usize::from(flags) % LINKS) } else { SERVER.ip() };
+        let at = interface(side, usize::from(flags) % LINKS);
         let Some(session) = self.sides[side].session() else { return };
         let some = flags & 0x20 == 0;
         match flags >> 2 & 7 {
@@ -435,7 +446,7 @@ impl Pair {
 
     fn radio(&mut self, side: usize, input: &mut Input<'_>) {
         let (now, flags, level) = (self.now, input.or_zero(), input.number());
-        let at = if side == CLIENT { local(usize::from(flags) % LINKS) } else { SERVER.ip() };
+        let at = interface(side, usize::from(flags) % LINKS);
         let time = (now - self.start).as_micros() as u64;
         let level = -f64::from(level) / 500.0;
         let reading = match flags >> 2 & 3 {
@@ -464,12 +475,12 @@ impl Pair {
         }
     }
 
-    /// Addresses of a packet, as its receiver sees them.
+    /// Ends of a packet, as its receiver sees them.
     fn net(&self, to_server: bool, link: usize, port: u16) -> NetPath {
         if to_server {
-            NetPath { local: SERVER.ip(), remote: SocketAddr::new(local(link), port) }
+            NetPath { local: AT_SERVER, remote: SocketAddr::new(address(link), port) }
         } else {
-            NetPath { local: local(link), remote: SERVER }
+            client_path(link)
         }
     }
 
@@ -481,8 +492,11 @@ impl Pair {
     /// A packet leaves an end.
     fn transmit(&mut self, side: usize, path: NetPath, data: &[u8]) {
         let to_server = side == CLIENT;
-        let client = if to_server { path.local } else { path.remote.ip() };
-        let Some(link) = (0..LINKS).find(|link| local(*link) == client) else { return };
+        let is_over = |link: &usize| match to_server {
+            true => client_path(*link).local == path.local,
+            false => address(*link) == path.remote.ip(),
+        };
+        let Some(link) = (0..LINKS).find(is_over) else { return };
         let Link { delay, down, loss, mtu, port } = self.links[link];
         // To an address that the client does not have any more.
         let stale = !to_server && path.remote.port() != port;
@@ -630,15 +644,15 @@ impl Pair {
             let growing: Vec<BlockId> = self.sides[side].growing.keys().copied().collect();
             let Some(session) = self.sides[side].session() else { continue };
             session.request_bitrate(None);
-            for at in (0..LINKS).map(local).chain([SERVER.ip()]) {
+            for at in (0..=LINKS as u32).map(Interface) {
                 session.set_budget(at, None);
                 session.set_metered(now, at, false);
                 session.set_quota(now, at, None);
                 session.set_role(now, at, Role::Primary);
                 session.set_rate_limit(now, at, None);
                 session.on_signal(now, at, &Reading::wifi(time, -40.0));
-                // One from the server's address would lead nowhere, and the close would wait for its timeouts.
-                if side == CLIENT && at != SERVER.ip() {
+                // One over the server's interface would lead nowhere, and the close would wait for its timeouts.
+                if side == CLIENT && at != AT_SERVER {
                     session.add_path(now, NetPath { local: at, remote: SERVER });
                 }
             }

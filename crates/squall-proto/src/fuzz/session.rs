@@ -18,7 +18,7 @@ use noq_proto::{
 
 use super::{Input, TLS, lies, outcomes::Outcomes};
 use crate::{
-    Block, BlockOptions, Channel, Config, Endpoint, Event, Limits, NetPath, SessionId,
+    Block, BlockOptions, Channel, Config, Endpoint, Event, Interface, Limits, NetPath, SessionId,
     sched::{self, BlockId},
     signal::Reading,
     steering::Transmit,
@@ -190,9 +190,9 @@ impl Meeting {
                 let (what, number) = (input.or_zero(), input.number());
                 let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
                 match what % 4 {
-                    0 => session.set_metered(now, SERVER.ip(), what & 4 == 0),
-                    1 => session.set_budget(SERVER.ip(), (what & 4 == 0).then(|| u64::from(number) * 8)),
-                    2 => session.on_signal(now, SERVER.ip(), &Reading::wifi(0, -f64::from(number) / 500.0)),
+                    0 => session.set_metered(now, Interface(0), what & 4 == 0),
+                    1 => session.set_budget(Interface(0), (what & 4 == 0).then(|| u64::from(number) * 8)),
+                    2 => session.on_signal(now, Interface(0), &Reading::wifi(0, -f64::from(number) / 500.0)),
                     _ => session.request_bitrate(Some(u64::from(number) << 8)),
                 }
             }
@@ -355,7 +355,7 @@ impl Meeting {
         let one = NonZeroUsize::MIN;
         let out = self.connection.poll_transmit(self.now, one, &mut buf)?;
         let local = out.src_ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
-        let net = NetPath { local: SERVER.ip(), remote: SocketAddr::new(local, 1_000) };
+        let net = NetPath { local: Interface(0), remote: SocketAddr::new(local, 1_000) };
         Some((net, BytesMut::from(&buf[..out.size])))
     }
 

@@ -1,13 +1,13 @@
 //! What each side declares of paths: that they cost money, what they are used for; and what they may carry.
 
-use std::{net::IpAddr, time::Instant};
+use std::time::Instant;
 
 use squall_sched::{Micros, PathId, SchedEvent};
 
 use super::{Session, Stage};
 use crate::{
-    CloseReason, NetPath, QuotaShare, RateLimit, Role, limiter::Limiter, path::Control, steering::Used,
-    wire::PathInfo,
+    CloseReason, Interface, NetPath, QuotaShare, RateLimit, Role, limiter::Limiter, path::Control,
+    steering::Used, wire::PathInfo,
 };
 
 /// Code with which a path is closed whose budget is used up, and a session if it was the last.
@@ -16,7 +16,7 @@ const OVER_BUDGET: u32 = 3;
 impl Session {
     /// Declares the bytes of an interface to cost money, or not, for its paths of now and later. The peer
     /// is notified, so that schedulers at both ends see it.
-    pub fn set_metered(&mut self, now: Instant, local: IpAddr, metered: bool) {
+    pub fn set_metered(&mut self, now: Instant, local: Interface, metered: bool) {
         if self.metering.declare(local, metered) {
             self.announce_interface(self.micros(now), local);
         }
@@ -24,7 +24,7 @@ impl Session {
 
     /// Sets what the paths of an interface are used for, those of now and later. The peer is notified, and uses them
     /// accordingly for what it sends; a peer that has no roles ignores it.
-    pub fn set_role(&mut self, now: Instant, local: IpAddr, role: Role) {
+    pub fn set_role(&mut self, now: Instant, local: Interface, role: Role) {
         if self.metering.set_role(local, role) {
             self.announce_interface(self.micros(now), local);
         }
@@ -33,7 +33,7 @@ impl Session {
     /// Bounds what each side sends on each path of an interface, or lifts the bound; a peer that has no such bounds
     /// ignores it. All UDP payload counts; data waits, and what is not data (acknowledgements, probes, control) leaves at
     /// once and is made up for. Forecasts of the capacity respect it.
-    pub fn set_rate_limit(&mut self, now: Instant, local: IpAddr, limit: Option<RateLimit>) {
+    pub fn set_rate_limit(&mut self, now: Instant, local: Interface, limit: Option<RateLimit>) {
         if !self.metering.set_limit(local, limit) {
             return;
         }
@@ -55,7 +55,7 @@ impl Session {
     /// When the reserve is nearly used as well the path is closed, and not opened again unless the budget
     /// grows. Without another path the session ends then, with [`CloseReason::OverBudget`]. A budget below
     /// 20 kB may be exceeded by what it takes to open the path.
-    pub fn set_budget(&mut self, local: IpAddr, budget: Option<u64>) {
+    pub fn set_budget(&mut self, local: Interface, budget: Option<u64>) {
         self.metering.set_budget(local, budget);
         self.duties.schedule();
     }
@@ -63,7 +63,7 @@ impl Session {
     /// Sets what this session has of the quota of an interface from now on, or lifts the quota. Bytes of IP packets count,
     /// sent and received, on all paths of the interface. The last 16 kB are kept from data. If the share is the last, the
     /// paths are closed, as by [`Self::set_budget`], when data has used the rest and was acknowledged, and at the latest with less than 4 kB. What the peer has under way then still arrives, and is in [`Self::usage`].
-    pub fn set_quota(&mut self, now: Instant, local: IpAddr, share: Option<QuotaShare>) {
+    pub fn set_quota(&mut self, now: Instant, local: Interface, share: Option<QuotaShare>) {
         self.measure_usage(local);
         if self.metering.set_quota(local, share) {
             self.announce_interface(self.micros(now), local);
@@ -73,12 +73,12 @@ impl Session {
 
     /// Bytes of IP packets, headers included, that this session has sent and received over an interface: not those that the peer sent and
     /// that were lost on the way.
-    pub fn usage(&mut self, local: IpAddr) -> u64 {
+    pub fn usage(&mut self, local: Interface) -> u64 {
         self.measure_usage(local);
         self.metering.used(local)
     }
 
-    fn measure_usage(&mut self, local: IpAddr) {
+    fn measure_usage(&mut self, local: Interface) {
         let ids = self.conn.paths.at_local(local);
         let bytes = ids.into_iter().map(|id| self.conn.carried(id)).sum();
         self.metering.set_usage(local, bytes);
@@ -152,7 +152,7 @@ impl Session {
     }
 
     /// Something about an interface is news, for the peer and for its paths.
-    fn announce_interface(&mut self, at: Micros, local: IpAddr) {
+    fn announce_interface(&mut self, at: Micros, local: Interface) {
         for id in self.conn.paths.at_local(local) {
             self.send_cost(id);
             self.refresh_cost(at, id);

@@ -9,7 +9,7 @@ use std::{
 use bytes::BytesMut;
 
 use super::*;
-use crate::{BlockOptions, ClientTls, Endpoint, NetPath, ServerTls, SessionId, Target};
+use crate::{BlockOptions, ClientTls, Endpoint, Interface, NetPath, ServerTls, SessionId, Target};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
@@ -36,7 +36,7 @@ impl Pair {
         let now = Instant::now();
         let mut client = Endpoint::new(config.clone(), None, Some([1; 32]), now);
         let server = Endpoint::new(config.clone(), Some(&server), Some([2; 32]), now);
-        let path = NetPath { local: CLIENT.ip(), remote: SERVER };
+        let path = NetPath { local: Interface(0), remote: SERVER };
         let tls = ClientTls::with_roots(&[chain]).expect("is valid");
         let target = Target { tls, server_name: "squall.test".into(), interfaces: vec![vec![path]] };
         let id = client.connect(now, target).expect("starts");
@@ -72,8 +72,7 @@ impl Pair {
 
     /// Takes in what has arrived, sends what there is to send, and takes events.
     fn exchange(&mut self) {
-        let nets =
-            [NetPath { local: CLIENT.ip(), remote: SERVER }, NetPath { local: SERVER.ip(), remote: CLIENT }];
+        let nets = [SERVER, CLIENT].map(|remote| NetPath { local: Interface(0), remote });
         for end in [0, 1] {
             while self.under_way[end].front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, packet) = self.under_way[end].pop_front().expect("is there");

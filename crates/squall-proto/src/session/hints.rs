@@ -1,7 +1,7 @@
 //! Hints of blocks for a path: each queue of blocks with a hint has a scheduler of its own, which sees the paths that the hint
 //! allows now (`outbox/queues.rs`).
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use squall_sched::{
     Block, BlockId, Context, Decision, Micros, PathSet, PathView, SchedEvent, Scheduler, Sharing,
@@ -11,7 +11,7 @@ use squall_units::short::at_us;
 
 use super::Session;
 use crate::{
-    Config, PathHint,
+    Config, Interface, PathHint,
     block::HintKind,
     outbox::{Ending, QueueNumber},
 };
@@ -32,7 +32,7 @@ pub(super) struct HintState {
 pub(super) struct Hints {
     states: Vec<HintState>,
     /// The names of local interfaces.
-    labels: BTreeMap<IpAddr, Vec<Arc<str>>>,
+    labels: BTreeMap<Interface, Vec<Arc<str>>>,
 }
 
 /// The scheduler of a queue with a hint: one of the kind of the session. One that sends everything on a path of its own
@@ -47,8 +47,8 @@ pub(super) fn usable(views: &[PathView]) -> PathSet {
 }
 
 impl Session {
-    /// Sets the names by which [hints](PathHint) of blocks mean the paths from a local address, those of now and later.
-    pub fn set_labels(&mut self, local: IpAddr, labels: impl IntoIterator<Item = impl Into<Arc<str>>>) {
+    /// Sets the names by which [hints](PathHint) of blocks mean the paths of a local interface, those of now and later.
+    pub fn set_labels(&mut self, local: Interface, labels: impl IntoIterator<Item = impl Into<Arc<str>>>) {
         self.hints.labels.insert(local, labels.into_iter().map(Into::into).collect());
         if self.outbox.queue.hints() > 0 {
             self.duties.schedule();
@@ -57,10 +57,9 @@ impl Session {
 
     /// The paths that a hint names.
     fn named(&self, hint: &PathHint) -> PathSet {
-        let is_meant = |local: IpAddr| {
+        let is_meant = |local: Interface| {
             let labels = self.hints.labels.get(&local);
             labels.is_some_and(|labels| labels.iter().any(|label| **label == *hint.path))
-                || hint.path.parse() == Ok(local)
         };
         let by_id = hint.path.strip_prefix('#').and_then(|id| id.parse::<u8>().ok());
         let named = self.conn.paths.iter().filter(|path| match by_id {

@@ -40,8 +40,8 @@ use squall_sched::{
 };
 
 use crate::{
-    Block, Channel, CloseReason, Config, Event, Missed, Outcome, Priority, SendError, SessionStats,
-    WeightError,
+    Block, Channel, CloseReason, Config, Event, Interface, Missed, Outcome, Priority, SendError,
+    SessionStats, WeightError,
     feedback::Reporter,
     inbox::{Inbox, Stalls},
     metering::Metering,
@@ -82,7 +82,7 @@ pub struct Session {
     /// Since when no path is up, after one was.
     without_path_since: Option<Micros>,
     /// Where paths were opened from that are closed, and until when packets are taken in there.
-    closed: Vec<(IpAddr, Micros)>,
+    closed: Vec<(Interface, Micros)>,
     /// Whether [`Event::Connected`] was reported.
     announced: bool,
     is_client: bool,

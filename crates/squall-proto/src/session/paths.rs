@@ -1,7 +1,7 @@
 //! What the transitions of a path's life bring about (`path/life.rs` has the states and the picture).
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -9,7 +9,7 @@ use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, WorkKind};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
-    CloseReason, Event, NetPath, PathChange,
+    CloseReason, Event, Interface, NetPath, PathChange,
     path::{Change, Chunk, InFlight, Life, Moves, Path, Payload},
 };
 
@@ -87,11 +87,11 @@ impl Session {
         }
     }
 
-    /// Whether a packet that arrived at `local` is taken in: at a client, where a path was opened from that address.
+    /// Whether a packet that arrived at `local` is taken in: at a client, where a path was opened over that interface.
     ///
     /// A client would move a path to where its packet arrives. If somebody gives one of its packets another of its addresses, the server
     /// sends there, and the two would follow each other from packet to packet for good.
-    pub(super) fn receives_at(&self, at: Micros, local: IpAddr) -> bool {
+    pub(super) fn receives_at(&self, at: Micros, local: Interface) -> bool {
         !self.is_client
             || self.stage == Stage::Handshake
             || self.conn.paths.iter().any(|path| path.quic.home == local)
@@ -163,7 +163,12 @@ impl Session {
 
     /// The system cannot send from `local`, to `remote` or to any address: suspects the paths there. Returns whether
     /// there were any that were not suspected before.
-    pub(crate) fn on_unreachable(&mut self, now: Instant, local: IpAddr, remote: Option<SocketAddr>) -> bool {
+    pub(crate) fn on_unreachable(
+        &mut self,
+        now: Instant,
+        local: Interface,
+        remote: Option<SocketAddr>,
+    ) -> bool {
         let (_span, at) = (self.span.clone().entered(), self.micros(now));
         let meant = |net: NetPath| net.local == local && remote.is_none_or(|remote| net.remote == remote);
         let mut found = false;

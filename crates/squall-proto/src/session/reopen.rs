@@ -1,11 +1,11 @@
 //! Paths that a client wants: each is opened when the peer allows, and again whenever it goes down.
 
-use std::{net::IpAddr, time::Instant};
+use std::time::Instant;
 
 use squall_sched::Micros;
 
 use super::{Session, Stage};
-use crate::NetPath;
+use crate::{Interface, NetPath};
 
 /// A path that the application wants to have.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl Session {
 
     /// Closes the paths of a local interface, for instance because it is gone. The last path stays
     /// until another is up.
-    pub fn remove_interface(&mut self, now: Instant, local: IpAddr) {
+    pub fn remove_interface(&mut self, now: Instant, local: Interface) {
         self.wanted.retain(|wanted| wanted.net.local != local);
         for id in self.conn.paths.at_local(local) {
             self.conn.paths[id].is_leaving = true;

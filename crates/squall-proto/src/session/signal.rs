@@ -1,13 +1,13 @@
 //! Radio reports, of this side and of the peer: what they change about paths.
 
-use std::{net::IpAddr, time::Instant};
+use std::time::Instant;
 
 use squall_sched::{Micros, PathId};
 use squall_signal::{Alert, AlertKind, Reading};
 
 use super::{Session, Stage};
 use crate::{
-    PathChange,
+    Interface, PathChange,
     path::{Control, Fates, Path, RadioState},
     wire::{Item, PathAlert, PathLoss},
 };
@@ -19,7 +19,7 @@ impl Session {
     ///
     /// The loss in the quality index (STORM Eq. 2) is that of all packets on the interface's paths: of those that this side
     /// sent, feedback included, and of the peer's, which it reports by PATH_LOSS on paths with a radio.
-    pub fn on_signal(&mut self, now: Instant, local: IpAddr, reading: &Reading) {
+    pub fn on_signal(&mut self, now: Instant, local: Interface, reading: &Reading) {
         let Some(config) = self.config.signal else { return };
         let at = self.micros(now);
         let paths = self.conn.paths.iter().filter(|path| path.quic.net.local == local);
@@ -33,12 +33,12 @@ impl Session {
     }
 
     /// The quality index of the radio behind a local interface, by its last reading.
-    pub fn signal_quality(&self, local: IpAddr) -> Option<f64> {
+    pub fn signal_quality(&self, local: Interface) -> Option<f64> {
         self.radios.quality(local)
     }
 
     /// A radio of this side reports something new.
-    fn on_alert(&mut self, at: Micros, local: IpAddr, alert: &Alert) {
+    fn on_alert(&mut self, at: Micros, local: Interface, alert: &Alert) {
         for id in self.conn.paths.at_local(local) {
             self.radios.announce(at, self.conn.paths[id].quic.number, alert);
             self.apply_alert(at, id, alert, false);

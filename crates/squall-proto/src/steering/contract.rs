@@ -13,7 +13,7 @@ use squall_sched::PathId;
 use super::{
     ClientTls, Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, Server, ServerTls, Transmit,
 };
-use crate::{Config, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS, worker::Worker};
+use crate::{Config, Interface, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS, worker::Worker};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const DELAY: Duration = Duration::from_millis(10);
@@ -50,7 +50,12 @@ const CLIENT_SIDE: usize = 0;
 const SERVER_SIDE: usize = 1;
 
 fn client_net(path: usize) -> NetPath {
-    NetPath { local: Ipv4Addr::new(10, 0, path as u8, 1).into(), remote: SERVER }
+    NetPath { local: Interface(path as u32), remote: SERVER }
+}
+
+/// Address of the client on a path.
+fn client_address(path: usize) -> IpAddr {
+    Ipv4Addr::new(10, 0, path as u8, 1).into()
 }
 
 impl Pair {
@@ -177,10 +182,13 @@ impl Pair {
 
     /// Puts packets on the wire; returns the path.
     fn carry(&mut self, side: usize, transmit: &Transmit, buf: &[u8]) -> usize {
-        let client = if side == CLIENT_SIDE { transmit.path.local } else { transmit.path.remote.ip() };
-        let path = usize::from(client == client_net(1).local);
+        let path = match side {
+            CLIENT_SIDE => transmit.path.local.0 as usize,
+            _ => usize::from(transmit.path.remote.ip() == client_address(1)),
+        };
         let net = if side == CLIENT_SIDE {
-            NetPath { local: SERVER.ip(), remote: SocketAddr::new(client, self.ports[path]) }
+            let remote = SocketAddr::new(client_address(path), self.ports[path]);
+            NetPath { local: Interface(0), remote }
         } else {
             client_net(path)
         };

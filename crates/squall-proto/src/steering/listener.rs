@@ -124,7 +124,7 @@ impl Listener {
         buf: &mut Vec<u8>,
     ) -> Incoming<P, S> {
         let now = self.clock.of_quic(now);
-        let tuple = FourTuple::new(path.remote, Some(path.local));
+        let tuple = FourTuple::new(path.remote, Some(path.local.address()));
         match self.inner.handle(now, tuple, ecn, data, buf) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Incoming::Packet(handle, event),
             Some(DatagramEvent::Response(transmit)) => Incoming::Unknown(Some(reply(path, &transmit))),

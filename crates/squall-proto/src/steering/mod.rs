@@ -26,7 +26,7 @@ mod unprotected;
 
 use std::{
     collections::VecDeque,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     num::{NonZeroU32, NonZeroUsize},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -49,12 +49,12 @@ pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as H
 pub(crate) use paths::{Entry, Paths, QuicPath};
 pub use tls::{ALPN, ClientTls, Fingerprint, FingerprintError, ServerTls, TlsError, fingerprint_of};
 
-use crate::{CloseReason, NetPath};
+use crate::{CloseReason, Interface, NetPath};
 
 /// A QUIC packet, or several of one size, ready to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// From which local address to which peer.
+    /// From which local interface to which peer.
     pub path: NetPath,
     /// Bytes written to the buffer.
     pub size: usize,
@@ -151,7 +151,7 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 pub(crate) struct Connection<P, S> {
     inner: noq_proto::Connection,
     handle: ConnectionHandle,
-    /// The path of the handshake: noq does not know its local address before the first answer.
+    /// The path of the handshake: noq does not know its interface before the first answer.
     home: NetPath,
     controllers: Arc<controller::Controllers>,
     /// The changes of [`Self::controllers`] that have been seen.
@@ -424,7 +424,7 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Opens a path; only clients may. Returns its number, or why not.
     pub(crate) fn open_path(&mut self, net: NetPath, now: Instant) -> Result<u32, String> {
-        let tuple = FourTuple::new(net.remote, Some(net.local));
+        let tuple = FourTuple::new(net.remote, Some(net.local.address()));
         self.max_datagram = None;
         let now = self.clock.of_quic(now);
         let id = self.inner.open_path(tuple, PathStatus::Available, now).map_err(|e| e.to_string())?;
@@ -512,7 +512,10 @@ impl<P, S: Entry> Connection<P, S> {
         let inner = &self.inner;
         let has_moved = |path: &mut QuicPath| {
             let Ok(tuple) = inner.network_path(path.noq_id) else { return false };
-            let net = NetPath { local: tuple.local_ip().unwrap_or(path.net.local), remote: tuple.remote() };
+            let net = NetPath {
+                local: Interface::at(tuple.local_ip()).unwrap_or(path.net.local),
+                remote: tuple.remote(),
+            };
             let has_moved = std::mem::replace(&mut path.net, net) != net;
             if has_moved && let Some(ledger) = ledger(inner, path.noq_id) {
                 path.ledger = ledger;
@@ -549,7 +552,7 @@ impl<P, S: Entry> Connection<P, S> {
         let left = now.checked_sub(Duration::from_micros(lead)).unwrap_or(now);
         let transmit = self.inner.poll_transmit(left, max, buf)?;
         self.attribute();
-        let local = transmit.src_ip.unwrap_or_else(|| self.local_of(transmit.destination));
+        let local = Interface::at(transmit.src_ip).unwrap_or_else(|| self.local_of(transmit.destination));
         let net = NetPath { local, remote: transmit.destination };
         let may_mark = transmit.ecn.is_some() && self.may_mark(net, now);
         Some(Transmit {
@@ -578,7 +581,7 @@ impl<P, S: Entry> Connection<P, S> {
         self.all_paths().filter(|path| path.net == net).max_by_key(|path| path.number)
     }
 
-    fn local_of(&self, remote: SocketAddr) -> IpAddr {
+    fn local_of(&self, remote: SocketAddr) -> Interface {
         let to_remote = self.all_paths().filter(|path| path.net.remote == remote);
         to_remote.min_by_key(|path| path.number).map_or(self.home.local, |path| path.net.local)
     }
@@ -609,11 +612,28 @@ impl<P, S: Entry> Connection<P, S> {
                 continue;
             }
             let Ok(tuple) = self.inner.network_path(id) else { continue };
-            let local = tuple.local_ip().unwrap_or(self.home.local);
+            let local = Interface::at(tuple.local_ip()).unwrap_or(self.home.local);
             let net = NetPath { local, remote: tuple.remote() };
             self.pending.push(QuicPath { noq_id: id, number: number(id), net, home: local, ledger });
         }
         self.pending.sort_by_key(|path| path.number);
+    }
+}
+
+impl Interface {
+    /// The address that stands for the interface in noq, which distinguishes near ends of paths by address alone. It is
+    /// never sent, and need not be of the family of the peer's.
+    fn address(self) -> IpAddr {
+        Ipv4Addr::from_bits(self.0).into()
+    }
+
+    /// The interface that an address from noq stands for; noq may not know where a packet is to leave from.
+    fn at(address: Option<IpAddr>) -> Option<Self> {
+        match address? {
+            IpAddr::V4(address) => Some(Self(address.to_bits())),
+            // There are none.
+            IpAddr::V6(_) => None,
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The paths of a connection: eight slots, each with one path, noq's half and the session's in one entry.
 
 use std::{
-    net::IpAddr,
     ops::{Index, IndexMut},
     sync::Arc,
 };
@@ -9,7 +8,7 @@ use std::{
 use squall_sched::{MAX_PATHS, PathId, PathSet};
 
 use super::Ledger;
-use crate::NetPath;
+use crate::{Interface, NetPath};
 
 /// What noq and the steering keep of a path.
 #[derive(Debug)]
@@ -18,8 +17,8 @@ pub(crate) struct QuicPath {
     /// Its number on the wire, the same on both sides. Numbers only grow; a path that is opened again has another one.
     pub(crate) number: u32,
     pub(crate) net: NetPath,
-    /// The local address that it was opened from.
-    pub(crate) home: IpAddr,
+    /// The interface that it was opened over.
+    pub(crate) home: Interface,
     pub(crate) ledger: Arc<Ledger>,
 }
 
@@ -106,8 +105,8 @@ impl<S: Entry> Paths<S> {
         keys.into_iter().take(used).map(|key| PathId(key as u8))
     }
 
-    /// The paths from a local address, by ascending number.
-    pub(crate) fn at_local(&self, local: std::net::IpAddr) -> Vec<PathId> {
+    /// The paths over a local interface, by ascending number.
+    pub(crate) fn at_local(&self, local: Interface) -> Vec<PathId> {
         self.by_number().filter(|id| self[*id].quic().net.local == local).collect()
     }
 }
@@ -131,7 +130,7 @@ impl<S> IndexMut<PathId> for Paths<S> {
 impl QuicPath {
     /// A path that noq does not have.
     pub(crate) fn detached(number: u32) -> Self {
-        let net = NetPath { local: [10, 0, 0, 1].into(), remote: ([192, 0, 2, 1], 4433).into() };
+        let net = NetPath { local: Interface(1), remote: ([192, 0, 2, 1], 4433).into() };
         Self { noq_id: number.into(), number, net, home: net.local, ledger: Arc::default() }
     }
 }

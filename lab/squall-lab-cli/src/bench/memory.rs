@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::ensure;
 use bytes::BytesMut;
-use squall::{Config, Identity, NetPath, ServerTls};
-use squall_proto::{ClientTls, Endpoint, Target};
+use squall::{Config, Identity, ServerTls};
+use squall_proto::{ClientTls, Endpoint, Interface, NetPath, Target};
 
 use super::figure::Figure;
 
@@ -57,7 +57,7 @@ impl Pair {
     }
 
     fn connect(&mut self, tls: &ClientTls) -> anyhow::Result<()> {
-        let path = NetPath { local: CLIENT.ip(), remote: SERVER };
+        let path = NetPath { local: Interface(0), remote: SERVER };
         let target = Target { tls: tls.clone(), server_name: "bench".into(), interfaces: vec![vec![path]] };
         let id = self.client.connect(self.now, target)?;
         for _ in 0..100 {
@@ -87,8 +87,8 @@ impl Pair {
 
     /// Hands over what there is to send; returns whether there was something.
     fn exchange(&mut self) -> bool {
-        let up = NetPath { local: SERVER.ip(), remote: CLIENT };
-        let down = NetPath { local: CLIENT.ip(), remote: SERVER };
+        let up = NetPath { local: Interface(0), remote: CLIENT };
+        let down = NetPath { local: Interface(0), remote: SERVER };
         let (now, buf) = (self.now, &mut self.buf);
         let sent = hand_over(&mut self.client, &mut self.server, up, now, buf);
         hand_over(&mut self.server, &mut self.client, down, now, buf) || sent

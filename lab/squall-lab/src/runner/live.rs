@@ -18,7 +18,8 @@ use squall::{
 };
 use squall_net::{Direction, LinkState, Relay, RelayReport, live::PathSnapshot, radio::Air};
 use squall_proto::{
-    ArrivalLog, Block, BlockOptions, Channel, Event, NetPath, OpenError, PathStats, SendError, sched::BlockId,
+    ArrivalLog, Block, BlockOptions, Channel, Event, Interface, NetPath, OpenError, PathStats, SendError,
+    sched::BlockId,
 };
 use squall_sched::Registry;
 use squall_units::{Micros, Span};
@@ -268,7 +269,9 @@ impl Live {
         let (session, give) = (self.sessions[side as usize].clone(), self.give.clone());
         self.tasks.spawn(async move {
             while let Some(event) = session.path_event().await {
-                let _ = give.send((Instant::now(), side, Event::Path(event.path, event.change)));
+                // `path_of` distinguishes paths by the other end.
+                let change = event.change.with_local(|_| Interface(0));
+                let _ = give.send((Instant::now(), side, Event::Path(event.path, change)));
             }
             let _ = give.send((Instant::now(), side, Event::Closed(session.closed().await)));
         });
@@ -462,7 +465,7 @@ impl Ends for Live {
 
     fn paths(&mut self, side: Side) -> Vec<(usize, PathStats)> {
         let place = |path: squall::PathInfo| {
-            let net = NetPath { local: path.local.ip(), remote: path.remote };
+            let net = NetPath { local: Interface(0), remote: path.remote };
             Some((self.path_of(side, net)?, path.stats))
         };
         self.sessions[side as usize].paths().into_iter().filter_map(place).collect()

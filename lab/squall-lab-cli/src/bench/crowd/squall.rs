@@ -7,8 +7,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use squall_proto::{
-    Block, BlockOptions, ClientTls, Config, Endpoint, Event, Fingerprint, Limits, NetPath, ServerTls,
-    SessionId, Target,
+    Block, BlockOptions, ClientTls, Config, Endpoint, Event, Fingerprint, Interface, Limits, NetPath,
+    ServerTls, SessionId, Target,
 };
 
 use super::end::{self, End};
@@ -38,7 +38,7 @@ impl Source {
 
 impl end::Source for Source {
     fn connect(&mut self, now: Instant) -> anyhow::Result<()> {
-        let path = NetPath { local: CLIENT.ip(), remote: SERVER };
+        let path = NetPath { local: Interface(0), remote: SERVER };
         let target =
             Target { tls: self.tls.clone(), server_name: "bench".into(), interfaces: vec![vec![path]] };
         self.sessions.push(self.endpoint.connect(now, target)?);
@@ -56,7 +56,7 @@ impl end::Source for Source {
 
 impl End for Source {
     fn take_in(&mut self, now: Instant, packet: BytesMut) {
-        self.endpoint.handle(now, NetPath { local: CLIENT.ip(), remote: SERVER }, None, packet);
+        self.endpoint.handle(now, NetPath { local: Interface(0), remote: SERVER }, None, packet);
     }
 
     fn on_time(&mut self, now: Instant) {
@@ -91,7 +91,7 @@ impl Sink {
 
 impl End for Sink {
     fn take_in(&mut self, now: Instant, packet: BytesMut) {
-        self.endpoint.handle(now, NetPath { local: SERVER.ip(), remote: CLIENT }, None, packet);
+        self.endpoint.handle(now, NetPath { local: Interface(0), remote: CLIENT }, None, packet);
     }
 
     fn on_time(&mut self, now: Instant) {
