@@ -126,7 +126,7 @@ impl Delay {
     pub(crate) fn is_step(&mut self, ticks: u32, rtt: Micros) -> bool {
         let before = self.exact.replace((ticks, rtt));
         before.is_some_and(|(last, last_rtt)| {
-            let change = signed_ticks(ticks, last).unsigned_abs() * TICK;
+            let change = Stamp::distance(ticks, last).unsigned_abs() * TICK;
             change > rtt.max(last_rtt) + STEP
         })
     }
@@ -141,7 +141,7 @@ impl Delay {
             *self = Self { reference: Some(ticks), smoothed: 0, least: 0, ..*self };
             return;
         };
-        let distance = signed_ticks(ticks, reference) * TICK as i64;
+        let distance = Stamp::distance(ticks, reference) * TICK as i64;
         self.smoothed += (distance - self.smoothed) / 8;
         self.least = self.least.min(self.smoothed);
     }
@@ -165,7 +165,7 @@ impl Delay {
 
     /// How much longer this path takes than `other`, in microseconds.
     pub(crate) fn longer_than(&self, other: &Self) -> Option<i64> {
-        let difference = signed_ticks(self.reference?, other.reference?) * TICK as i64;
+        let difference = Stamp::distance(self.reference?, other.reference?) * TICK as i64;
         Some(difference + self.smoothed - other.smoothed)
     }
 }
@@ -184,7 +184,8 @@ pub(crate) struct Reported {
 impl Reported {
     /// How many microseconds after `sent` that packet departed; 0 if the peer does not report it.
     pub(crate) fn departed_after(&self, sent: Micros) -> i64 {
-        self.departure.map_or(0, |departure| signed_ticks(departure.since(Stamp::at(sent)), 0) * TICK as i64)
+        self.departure
+            .map_or(0, |departure| Stamp::distance(departure.since(Stamp::at(sent)), 0) * TICK as i64)
     }
 }
 
@@ -194,7 +195,7 @@ pub(crate) struct Quickest(Option<u32>);
 
 impl Quickest {
     pub(crate) fn on_arrival(&mut self, took: u32) {
-        if self.0.is_none_or(|least| signed_ticks(took, least) < 0) {
+        if self.0.is_none_or(|least| Stamp::distance(took, least) < 0) {
             self.0 = Some(took);
         }
     }
@@ -202,15 +203,9 @@ impl Quickest {
     /// The time that a packet took on any path, if the quickest one took half of this path's smallest round trip. `None` if
     /// nothing has arrived on it.
     pub(crate) fn transit(&self, took: u32, smallest: Micros) -> Option<Micros> {
-        let longer = signed_ticks(took, self.0?).max(0) as Micros * TICK;
+        let longer = Stamp::distance(took, self.0?).max(0) as Micros * TICK;
         Some(smallest / 2 + longer)
     }
-}
-
-/// The distance between two stamps modulo 2²⁴, taken the short way round.
-pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
-    let distance = i64::from(a.wrapping_sub(b) & 0xff_ffff);
-    if distance >= 1 << 23 { distance - (1 << 24) } else { distance }
 }
 
 /// What one-way delays are counted from: the path that was quickest of all, when it was at its quickest, took half of its

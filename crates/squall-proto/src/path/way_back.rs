@@ -2,7 +2,6 @@
 
 use squall_sched::Micros;
 
-use super::delay::signed_ticks;
 use crate::wire::{Stamp, TICK};
 
 /// Queue in microseconds that reports may meet, and leave as often as without it.
@@ -30,7 +29,7 @@ impl WayBack {
     pub(crate) fn on_arrival(&mut self, now: Micros, sent: Stamp) {
         let ticks = Stamp::at(now).since(sent);
         let (reference, least, latest) = self.here.get_or_insert((ticks, 0.0, 0.0));
-        *latest = (signed_ticks(ticks, *reference) * TICK as i64) as f64;
+        *latest = (Stamp::distance(ticks, *reference) * TICK as i64) as f64;
         *least = (*least + CLOCK_WEIGHT * (*latest - *least)).min(*latest);
     }
 

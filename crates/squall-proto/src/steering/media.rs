@@ -14,8 +14,7 @@ use squall_sched::Micros;
 
 use crate::{
     congestion::{Ack, Arrival, Controller as MediaController, INITIAL_PACKETS},
-    path::signed_ticks,
-    wire::TICK,
+    wire::{Stamp, TICK},
 };
 
 /// A controller for media behind noq's interface. Clones share their state: noq clones a path's
@@ -64,7 +63,8 @@ struct Clock {
 impl Clock {
     /// The delay in microseconds, from the first one reported.
     fn micros(&mut self, ticks: u32) -> i64 {
-        let micros = self.last.map_or(0, |(last, micros)| micros + signed_ticks(ticks, last) * TICK as i64);
+        let micros =
+            self.last.map_or(0, |(last, micros)| micros + Stamp::distance(ticks, last) * TICK as i64);
         self.last = Some((ticks, micros));
         micros
     }

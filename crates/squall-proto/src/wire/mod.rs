@@ -68,6 +68,11 @@ impl Stamp {
     pub fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0) & TICK_MASK
     }
+
+    /// The distance from `b` to `a`, in ticks modulo 2²⁴, taken the short way round.
+    pub(crate) fn distance(a: u32, b: u32) -> i64 {
+        i64::from((a.wrapping_sub(b) << 8) as i32 >> 8)
+    }
 }
 
 /// An item of a datagram.
