@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args;
 use squall::{CongestionControl, Fingerprint, sched::DEFAULT_SCHEDULER};
 use squall_terminal::error::usage;
-use squall_tunnel::config::{ConnectConfig, ExitAddress, TrustConfig};
+use squall_tunnel::config::{ConnectConfig, ExitAddress, Mistake, TrustConfig};
 
 /// How to connect to the other end.
 #[derive(Args, Clone, Debug)]
@@ -42,8 +42,7 @@ impl ConnectArgs {
             signal: self.signal,
             ..ConnectConfig::new(to.to_vec(), trust)
         };
-        let at_option =
-            |(key, problem): (&str, String)| usage(format!("--{}: {problem}", key.trim_end_matches('s')));
+        let at_option = |at: Mistake| usage(format!("--{}: {}", at.path.trim_end_matches('s'), at.problem));
         connect.check().map_err(at_option)?;
         Ok(connect)
     }

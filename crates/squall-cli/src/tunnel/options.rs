@@ -107,7 +107,7 @@ impl Options {
         config.metrics = self.metrics;
         config.flows = self.flows_in.iter().chain(&self.flows_out).cloned().collect();
         config.tun.clone_from(&self.tun);
-        config.check_flows().map_err(|(_, problem)| usage(problem))?;
+        config.check_flows().map_err(|mistake| usage(mistake.problem))?;
         if config.flows.is_empty() && config.tun.is_none() {
             return Err(usage(
                 "no flow is given: use --in NAME=udp://ADDR:PORT, --out NAME=udp://ADDR:PORT or --tun ADDR/PREFIX",

@@ -140,23 +140,23 @@ impl TrustConfig {
 /// Whether exits and fingerprints fit together.
 ///
 /// # Errors
-/// The key at fault, and a description.
-pub(super) fn check(to: &[ExitAddress], trust: &TrustConfig) -> Result<(), (&'static str, String)> {
+/// The mistake, if there is one.
+pub(super) fn check(to: &[ExitAddress], trust: &TrustConfig) -> Result<(), Mistake> {
     if to.is_empty() || to.len() > MAX_EXITS {
-        return Err(("to", format!("expected 1 to {MAX_EXITS} exits")));
+        return Err(Mistake::new("to", format!("expected 1 to {MAX_EXITS} exits")));
     }
     let repeated = to.iter().enumerate().find(|(index, one)| to[..*index].contains(one));
     if let Some((_, exit)) = repeated {
-        return Err(("to", format!("'{exit}' is there twice")));
+        return Err(Mistake::new("to", format!("'{exit}' is there twice")));
     }
     let TrustConfig::Pins(pins) = trust else { return Ok(()) };
     if to.iter().any(|exit| exit.domain().is_some()) {
-        return Err(("pin", "SRV records take one fingerprint for all exits, or ca".to_owned()));
+        return Err(Mistake::new("pin", "SRV records take one fingerprint for all exits, or ca"));
     }
     if pins.len() != to.len() {
         let (pins, exits) = (pins.len(), to.len());
         let expected = if exits == 1 { "1".to_owned() } else { format!("1, or {exits}: one for each exit") };
-        return Err(("pin", format!("there are {pins} fingerprints; expected {expected}")));
+        return Err(Mistake::new("pin", format!("there are {pins} fingerprints; expected {expected}")));
     }
     Ok(())
 }

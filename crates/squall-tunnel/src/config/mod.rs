@@ -45,7 +45,7 @@ pub use squall_observe::status::{Period, TenantLimits};
 pub(crate) use tenant::{MAX_LIST, check_limits, check_tenants, read_list, without_query};
 pub use tenant::{MAX_TENANT_FLOWS, MAX_TENANTS, TenantConfig, TenantsConfig, TenantsUrl};
 pub use text::ConfigError;
-pub(crate) use text::Mistake;
+pub use text::Mistake;
 pub use token::{MAX_TOKEN, MIN_TOKEN, Token, TokenHash};
 pub(crate) use tun::flow_name;
 pub use tun::{ClassConfig, TrafficClass, TunAddress, TunConfig, TunPeer, TunRule};
@@ -147,26 +147,27 @@ impl ConnectConfig {
     /// Whether the values fit together.
     ///
     /// # Errors
-    /// The key at fault, and a description: there is no exit or a wrong number of fingerprints, names of interfaces are mixed
+    /// There is no exit or a wrong number of fingerprints, names of interfaces are mixed
     /// with addresses, or a metered interface is not in use.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
+    pub fn check(&self) -> Result<(), Mistake> {
         exits::check(&self.to, &self.trust)?;
         let addresses = self.interfaces.iter().filter(|one| one.parse::<IpAddr>().is_ok()).count();
         if addresses != 0 && addresses != self.interfaces.len() {
-            return Err(("interfaces", "give names or addresses, not both".to_owned()));
+            return Err(Mistake::new("interfaces", "give names or addresses, not both"));
         }
         let unused = self.metered.iter().find(|one| !self.interfaces.contains(one));
         if let Some(unused) = unused.filter(|_| !self.interfaces.is_empty()) {
-            return Err(("metered", format!("'{unused}' is not among the interfaces")));
+            return Err(Mistake::new("metered", format!("'{unused}' is not among the interfaces")));
         }
         let unused = self.paths.keys().find(|one| !self.interfaces.contains(one));
         if let Some(unused) = unused.filter(|_| !self.interfaces.is_empty()) {
-            return Err(("paths", format!("'{unused}' is not among the interfaces")));
+            return Err(Mistake::new("paths", format!("'{unused}' is not among the interfaces")));
         }
         let has_quota = self.paths.iter().find(|(_, path)| path.quota.is_some());
         match (has_quota, &self.quotas) {
             (Some((name, _)), None) => {
-                Err(("paths", format!("{name}: a quota needs the key quotas, a file for what was used")))
+                let problem = format!("{name}: a quota needs the key quotas, a file for what was used");
+                Err(Mistake::new("paths", problem))
             }
             _ => Ok(()),
         }
@@ -417,13 +418,16 @@ impl Config {
     /// Whether the flows, those of the TUN device included, can run side by side.
     ///
     /// # Errors
-    /// The key at fault, and a description: see [`check_flows`].
-    pub fn check_flows(&self) -> Result<(), (String, String)> {
+    /// See [`check_flows`].
+    pub fn check_flows(&self) -> Result<(), Mistake> {
         let flows = self.all_flows();
         let checked = check_flows(&flows, MAX_FLOWS).and_then(|()| self.check_listen(&flows));
         checked.map_err(|(index, problem)| {
             let is_packets = index >= self.flows.len();
-            (if is_packets { "tun.name".to_owned() } else { format!("flow.{index}.name") }, problem)
+            Mistake::new(
+                if is_packets { "tun.name".to_owned() } else { format!("flow.{index}.name") },
+                problem,
+            )
         })
     }
 
@@ -587,7 +591,7 @@ impl File {
         let is_entry = config.is_entry();
         let tun = self.tun.map(|tun| tun.check(is_entry, folder)).transpose();
         config.tun = tun.map_err(|mistake| mistake.within("tun"))?;
-        config.check_flows().map_err(|(key, problem)| Mistake::new(key, problem))?;
+        config.check_flows()?;
         let list = &config.tenants.list;
         config.find_clash(list).map_err(|clash| clash.locate(list.len(), &files))?;
         Ok(config)
@@ -669,7 +673,7 @@ impl ConnectTable {
         let paths = checked.collect::<Result<_, Mistake>>()?;
         let to = self.to.parse("to")?;
         let connect = ConnectConfig { to, trust, identity, interfaces, metered, paths, quotas, signal };
-        connect.check().map_err(|(key, problem)| Mistake::new(key, problem))?;
+        connect.check()?;
         Ok(connect)
     }
 }

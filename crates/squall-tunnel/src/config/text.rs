@@ -40,11 +40,13 @@ pub enum ConfigError {
     },
 }
 
-/// A mistake that shows only once the whole file is read: the path of its value (`flow.2.name`), and a description.
+/// A mistake that shows only once the whole file is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
-    path: String,
-    problem: String,
+pub struct Mistake {
+    /// Path of the value at fault: `flow.2.name`.
+    pub path: String,
+    /// Description.
+    pub problem: String,
 }
 
 impl Mistake {
