@@ -1,6 +1,9 @@
 //! Events and errors that a session reports to its application.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use squall_sched::{BlockId, PathId};
@@ -240,6 +243,36 @@ impl<L> PathChange<L> {
     }
 }
 
+/// A failure of QUIC or TLS.
+#[derive(Clone, Debug, Default, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct TransportError {
+    /// Error code of RFC 9000 §20.1, by either side; 0x100 and the alert for an error of TLS (RFC 9001 §4.8). `None` for
+    /// an end without a code, such as a reset.
+    pub code: Option<u64>,
+    /// Error of TLS, if this side found it.
+    pub tls: Option<Arc<rustls::Error>>,
+    /// Description, in one line.
+    pub message: String,
+}
+
+/// Not every error of TLS equals itself, and the message describes it.
+impl PartialEq for TransportError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, &self.message) == (other.code, &other.message)
+    }
+}
+
+impl Eq for TransportError {}
+
+impl TransportError {
+    /// One without a code.
+    pub(crate) fn plain(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+}
+
 /// Why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -265,8 +298,8 @@ pub enum CloseReason {
     #[error("protocol error: {0}")]
     Protocol(String),
     /// QUIC or TLS failed.
-    #[error("{0}")]
-    Transport(String),
+    #[error(transparent)]
+    Transport(#[from] TransportError),
 }
 
 /// Code and reason of a close, for messages. A normal end has no code, and neither end has to give a reason.

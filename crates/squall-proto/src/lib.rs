@@ -63,13 +63,13 @@ pub use congestion::CongestionControl;
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
     CloseReason, ConnectError, Event, Missed, OpenError, Outcome, Part, PathChange, Received, SendError,
-    WeightError, WriteError,
+    TransportError, WeightError, WriteError,
 };
 pub use limiter::RateLimit;
 pub use metering::QuotaShare;
 pub use newcomers::AdmissionStats;
 pub use race::Target;
-pub use rustls::pki_types;
+pub use rustls::{self, pki_types};
 #[cfg(feature = "trace")]
 pub use session::{ArrivalLog, PacketLog};
 pub use session::{DecisionLog, LossLog, PacketFate, Reasons, Session};

@@ -116,7 +116,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Interface;
+    use crate::{Interface, TransportError};
 
     fn net(local: u8, remote: u8) -> NetPath {
         NetPath { local: Interface(local.into()), remote: ([192, 0, 2, remote], 1).into() }
@@ -152,7 +152,7 @@ mod tests {
         let (mut attempt, now) = attempt(vec![vec![net(1, 1), net(1, 2)], vec![net(2, 1)]]);
         let next = attempt.next_path(now, Duration::ZERO).expect("is tried");
         attempt.racers.push((7, next));
-        let refused = CloseReason::Transport("unknown certificate".into());
+        let refused: CloseReason = TransportError::plain("unknown certificate").into();
         attempt.on_failure(7, net(1, 1).remote, refused.clone());
         assert_eq!(attempt.waiting, [net(1, 2)], "the other interface leads to the same server");
         assert_eq!(attempt.failed(now), None);

@@ -11,7 +11,8 @@ use bytes::BytesMut;
 use noq_proto::{DatagramEvent, EndpointConfig, FourTuple, crypto::rustls::QuicClientConfig};
 use squall_proto::{
     ALPN, AcceptFilter, Block, ClientTls, CloseReason, Config, Endpoint, Event, Fingerprint, Interface,
-    Limits, NetPath, ServerTls, SessionId, Target,
+    Limits, NetPath, ServerTls, SessionId, Target, TransportError,
+    rustls::{self, CertificateError},
 };
 
 /// Time of a packet on its way, and the step of the clock.
@@ -499,7 +500,13 @@ fn a_server_that_is_killed_and_started_again_says_so() {
         }
         assert!(world.now < begin + Duration::from_secs(1), "it takes the silence for a failure");
     };
-    assert_eq!(reason, CloseReason::Transport("reset by peer".into()), "after {:?}", world.now - begin);
+    let CloseReason::Transport(error) = reason else { panic!("{reason:?}") };
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (None, "reset by peer"),
+        "after {:?}",
+        world.now - begin
+    );
 }
 
 /// Three probe timeouts after a close noq forgets the connection (RFC 9000 §10.2), whether the close has left or not.
@@ -592,7 +599,7 @@ fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut client = Endpoint::new(Config::default(), None, Some([10; 32]), world.now);
     let interfaces = vec![vec![TO_SERVER]];
     let tls = ClientTls::pinned(Fingerprint([7; 32])).expect("is usable");
-    client
+    let id = client
         .connect(world.now, Target { tls, server_name: "localhost".into(), interfaces })
         .expect("has a path");
     world.clients.push(([10, 0, 0, 1].into(), client));
@@ -602,6 +609,12 @@ fn a_client_that_does_not_trust_a_server_says_so_once() {
         packets += world.wire.iter().filter(|(_, _, to, _)| *to == SERVER).count();
         assert!(packets < 20, "{packets} packets");
     }
+    let closed = world.closed((0, id));
+    let Some(CloseReason::Transport(TransportError { code, tls, .. })) = closed else { panic!("{closed:?}") };
+    // 49 is the alert `access_denied`.
+    assert_eq!(code, Some(0x100 + 49));
+    let wrong = CertificateError::ApplicationVerificationFailure;
+    assert_eq!(tls.as_deref(), Some(&rustls::Error::InvalidCertificate(wrong)));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use squall_proto::{AdmissionStats, ClientTls, Config, ServerTls, TlsError};
 use tokio::{sync::oneshot, task::spawn_blocking};
 
 use crate::{
-    Connect, ConnectError, ListenError, Session, Trust,
+    Connect, ConnectError, EndpointError, ListenError, Session, Trust,
     connect::Request,
     driver::Driver,
     error::{self, Attempted},
@@ -71,14 +71,14 @@ impl Endpoint {
         if local.is_empty() {
             return Err(ListenError::NoAddress);
         }
-        Self::start(config, Some(tls), sockets, local)
+        Ok(Self::start(config, Some(tls), sockets, local)?)
     }
 
     /// An endpoint that lets no session in, for [`Self::connect`].
     ///
     /// # Errors
-    /// [`ListenError::NoRuntime`] outside a tokio runtime, [`ListenError::Workers`] for a number of workers that cannot be.
-    pub fn client(config: Config) -> Result<Self, ListenError> {
+    /// Outside a tokio runtime, and for a number of workers that cannot be.
+    pub fn client(config: Config) -> Result<Self, EndpointError> {
         let mut sockets = Vec::new();
         sockets.resize_with(workers::count(&config)?, Sockets::default);
         Self::start(config, None, sockets, Vec::new())
@@ -89,7 +89,7 @@ impl Endpoint {
         tls: Option<&ServerTls>,
         sockets: Vec<Sockets>,
         local: Vec<SocketAddr>,
-    ) -> Result<Self, ListenError> {
+    ) -> Result<Self, EndpointError> {
         let runtime = runtime()?;
         let config = Config { even_offsets: true, ..config };
         let _entered = runtime.enter();
@@ -287,8 +287,8 @@ impl Inner {
     }
 }
 
-fn runtime() -> Result<tokio::runtime::Handle, ListenError> {
-    tokio::runtime::Handle::try_current().map_err(|_| ListenError::NoRuntime)
+fn runtime() -> Result<tokio::runtime::Handle, EndpointError> {
+    tokio::runtime::Handle::try_current().map_err(|_| EndpointError::NoRuntime)
 }
 
 /// Connects from an endpoint of its own, for programs with one session: see [`Endpoint::connect`].
@@ -296,11 +296,7 @@ fn runtime() -> Result<tokio::runtime::Handle, ListenError> {
 /// # Errors
 /// As [`Endpoint::connect`].
 pub async fn connect(request: Connect, config: Config) -> Result<Session, ConnectError> {
-    let endpoint = Endpoint::client(config).map_err(|error| match error {
-        ListenError::NoRuntime => ConnectError::NoRuntime,
-        error => ConnectError::Request(error.to_string()),
-    })?;
-    endpoint.connect(request).await
+    Endpoint::client(config)?.connect(request).await
 }
 
 impl Drop for Inner {

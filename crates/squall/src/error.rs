@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use squall_proto::{CloseReason, TlsError};
+use squall_proto::{
+    CloseReason, TlsError, TransportError,
+    rustls::{CertificateError, Error as TlsFailure},
+};
 
 /// An accepted session runs over the interfaces that the peer chose: only the side that connects can set
 /// them.
@@ -30,6 +33,18 @@ fn or_none(known: &[String]) -> String {
     if known.is_empty() { "none".to_owned() } else { known.join(", ") }
 }
 
+/// Why there is no endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// The number of workers is not from 1 to [`MAX_WORKERS`](crate::MAX_WORKERS).
+    #[error("cannot have {0} workers: give a number from 1 to {most}", most = squall_proto::MAX_WORKERS)]
+    Workers(usize),
+    /// Called outside a tokio runtime.
+    #[error("not inside a tokio runtime")]
+    NoRuntime,
+}
+
 /// Why an endpoint does not listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -48,12 +63,9 @@ pub enum ListenError {
     /// No address was given.
     #[error("cannot listen: no address was given")]
     NoAddress,
-    /// The number of workers is not from 1 to [`MAX_WORKERS`](crate::MAX_WORKERS).
-    #[error("cannot have {0} workers: give a number from 1 to {most}", most = squall_proto::MAX_WORKERS)]
-    Workers(usize),
-    /// Called outside a tokio runtime.
-    #[error("cannot make an endpoint: not inside a tokio runtime")]
-    NoRuntime,
+    /// There is no endpoint.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
 }
 
 /// Why there is no connection.
@@ -87,12 +99,12 @@ pub enum ConnectError {
         hint: String,
     },
     /// The server's certificate is not signed by a trusted authority, or is for another name.
-    #[error("the certificate of {server} is not trusted ({why}): give its CA, or pin its fingerprint")]
+    #[error("the certificate of {server} is not trusted ({}): give its CA, or pin its fingerprint", text_of(.fault))]
     Untrusted {
         /// The name the certificate was checked for.
         server: String,
-        /// What is wrong with it.
-        why: String,
+        /// Fault of the certificate.
+        fault: CertificateError,
     },
     /// The server's certificate is not the pinned one.
     #[error("the certificate of {server} is not the pinned one: compare the fingerprint with the server's")]
@@ -106,21 +118,21 @@ pub enum ConnectError {
     /// The server turned the connection down.
     #[error("the server refused the session: {0}")]
     Refused(String),
-    /// Anything else in QUIC or TLS.
+    /// Any other end of the handshake.
     #[error("the handshake failed: {0}")]
-    Handshake(String),
+    Handshake(CloseReason),
     /// The TLS settings cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The request itself is wrong.
     #[error("cannot connect: {0}")]
-    Request(String),
+    Request(#[from] squall_proto::ConnectError),
     /// The endpoint was closed by [`Endpoint::close`](crate::Endpoint::close).
     #[error("cannot connect: the endpoint is closed")]
     EndpointClosed,
-    /// Called outside a tokio runtime.
-    #[error("cannot connect: not inside a tokio runtime")]
-    NoRuntime,
+    /// There is no endpoint to connect from.
+    #[error("cannot connect: {0}")]
+    Endpoint(#[from] EndpointError),
 }
 
 /// Why a certificate or a key could not be made, read or written.
@@ -162,8 +174,11 @@ pub(crate) struct Attempted {
     pub(crate) send_error: Option<String>,
 }
 
-/// TLS alert of a server that supports none of the offered protocols (RFC 7301 §3.2).
-const NO_APPLICATION_PROTOCOL: u8 = 120;
+/// Code of a server that accepts no connection now (RFC 9000 §20.1).
+const CONNECTION_REFUSED: u64 = 2;
+
+/// Code of the TLS alert of a server that supports none of the offered protocols (RFC 7301 §3.2).
+const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
 
 impl ConnectError {
     /// Explains why an attempt ended.
@@ -175,41 +190,36 @@ impl ConnectError {
                 Self::Unreachable { remote, timeout, hint }
             }
             CloseReason::ByPeer { reason, .. } => Self::Refused(reason),
-            CloseReason::Transport(text) => Self::of_transport(text, server),
-            other => Self::Handshake(other.to_string()),
+            CloseReason::Transport(error) => Self::of_transport(error, server),
+            other => Self::Handshake(other),
         }
     }
 
-    /// QUIC reports TLS failures by alert number when the peer found them, in rustls' text when this
-    /// side did.
-    fn of_transport(text: String, server: String) -> Self {
-        let alert = format!("error {NO_APPLICATION_PROTOCOL}");
-        if text.contains("ApplicationVerificationFailure") {
-            return Self::WrongPin { server };
+    fn of_transport(error: TransportError, server: String) -> Self {
+        match (error.code, error.tls.as_deref()) {
+            (_, Some(TlsFailure::InvalidCertificate(CertificateError::ApplicationVerificationFailure))) => {
+                Self::WrongPin { server }
+            }
+            (_, Some(TlsFailure::InvalidCertificate(fault))) => {
+                Self::Untrusted { server, fault: fault.clone() }
+            }
+            (Some(NO_APPLICATION_PROTOCOL), _) => Self::OtherProtocol,
+            (Some(CONNECTION_REFUSED), _) => Self::Refused("it accepts no more sessions now".into()),
+            _ => Self::Handshake(error.into()),
         }
-        if let Some((_, why)) = text.split_once("invalid peer certificate: ") {
-            return Self::Untrusted { server, why: certificate_fault(why) };
-        }
-        let other_protocol = text.split(": ").any(|part| part == alert)
-            || text.contains("doesn't support any known protocol")
-            || text.contains("NoApplicationProtocol");
-        if other_protocol {
-            return Self::OtherProtocol;
-        }
-        if text.contains("refused to accept") {
-            return Self::Refused("it accepts no more sessions now".into());
-        }
-        Self::Handshake(text)
     }
 }
 
-/// The fault of a certificate. rustls describes most of them, and has a mere name for some.
-fn certificate_fault(why: &str) -> String {
-    match why {
-        "UnknownIssuer" => "signed by an unknown authority".into(),
-        // What no authority of this machine could have signed; the rest lists algorithms by their bytes.
-        other if other.starts_with("UnsupportedSignatureAlgorithm") => "signed by no known authority".into(),
-        other => other.to_owned(),
+/// Description of the fault of a certificate, of at most 256 characters: it may list all names of the certificate.
+fn text_of(fault: &CertificateError) -> String {
+    match fault {
+        CertificateError::UnknownIssuer => "signed by an unknown authority".into(),
+        // No authority of this machine could have signed it; the description of rustls lists algorithms by their bytes.
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "signed by no known authority".into()
+        }
+        other => other.to_string().chars().take(256).collect(),
     }
 }
 
@@ -266,47 +276,53 @@ pub(crate) fn list_of(addresses: &[IpAddr]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
-    fn explain(text: &str) -> String {
+    fn explain(reason: CloseReason) -> String {
         let attempted = Attempted {
             remote: "192.0.2.1:1".into(),
             server_name: "example.org".into(),
             timeout: Duration::from_secs(3),
             send_error: Some("network unreachable".into()),
         };
-        let reason =
-            if text.is_empty() { CloseReason::TimedOut } else { CloseReason::Transport(text.into()) };
         ConnectError::explain(reason, attempted).to_string()
     }
 
     #[test]
     fn every_end_of_an_attempt_is_explained_in_one_line() {
+        let line = explain(CloseReason::TimedOut);
+        assert!(
+            line.contains("no answer from 192.0.2.1:1 within 3s") && line.contains("network unreachable")
+        );
+        let transport = |code, tls| {
+            let mut error = TransportError::default();
+            (error.code, error.tls, error.message) =
+                (Some(code), tls, "ApplicationVerificationFailure".into());
+            explain(CloseReason::Transport(error))
+        };
+        let of = |fault| Some(Arc::new(TlsFailure::InvalidCertificate(fault)));
+        let algorithms = CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext {
+            signature_algorithm_id: vec![6, 8],
+            public_key_algorithm_id: vec![6],
+        };
         let cases = [
-            ("", "no answer from 192.0.2.1:1 within 3s"),
-            ("aborted by peer: the cryptographic handshake failed: error 120", "does not speak squall/1"),
+            (0x178, None, "does not speak squall/1"),
+            (2, None, "the server refused the session: it accepts no more sessions now"),
             (
-                "the cryptographic handshake failed: error 42: invalid peer certificate: UnknownIssuer",
+                0x12a,
+                of(CertificateError::UnknownIssuer),
                 "the certificate of example.org is not trusted (signed by an unknown authority)",
             ),
-            (
-                "the cryptographic handshake failed: error 51: invalid peer certificate: \
-                 UnsupportedSignatureAlgorithmForPublicKeyContext { signature_algorithm_id: [6, 8],",
-                "is not trusted (signed by no known authority)",
-            ),
-            (
-                "the cryptographic handshake failed: error 50: invalid peer certificate: \
-                 ApplicationVerificationFailure",
-                "is not the pinned one",
-            ),
-            ("the cryptographic handshake failed: error 12", "handshake failed: the crypto"),
+            (0x133, of(algorithms), "is not trusted (signed by no known authority)"),
+            (0x132, of(CertificateError::ApplicationVerificationFailure), "is not the pinned one"),
+            (0x10c, None, "the handshake failed: ApplicationVerificationFailure"),
         ];
-        for (text, expected) in cases {
-            let line = explain(text);
-            assert!(line.contains(expected), "{line}");
-            assert!(!line.contains('\n'));
+        for (code, tls, expected) in cases {
+            let line = transport(code, tls);
+            assert!(line.contains(expected) && !line.contains('\n'), "{line}");
         }
-        assert!(explain("").contains("network unreachable"));
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -66,7 +66,7 @@ use std::sync::Arc;
 pub use arrival::{Arrival, Arrivals, Growth, MissedBlock, PathChange, PathEvent, Receiver};
 pub use connect::{Connect, Trust};
 pub use endpoint::{Endpoint, connect};
-pub use error::{ConnectError, IdentityError, ListenError, NotConnector, UnknownInterface};
+pub use error::{ConnectError, EndpointError, IdentityError, ListenError, NotConnector, UnknownInterface};
 pub use follow::follow_radios;
 pub use handle::BlockHandle;
 pub use identity::{Identity, load_certificates};
@@ -80,10 +80,11 @@ pub use squall_proto::{
     CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
     MAX_WORKERS, Missed, NetPath, OpenError, OptionError, Outcome, PacketFate, Part, PathCapacity, PathHint,
     PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, RefuseReason, Role, SchedulerFactory,
-    SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError,
+    SendError, ServerTls, SessionStats, TlsError, TransportError, WeightError, WriteError,
     congestion::{self, UnknownController},
     destination_id, pki_types, quic_lb,
     quota::{Period, Quota},
+    rustls,
     sched::{self, BlockId, BuildError, PathId},
     signal,
 };

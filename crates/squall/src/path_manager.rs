@@ -104,7 +104,7 @@ impl PathManager {
             }
             Err(error) => {
                 manager.release(core, sockets, |_| false, |_| "the session is over".into());
-                Err(ConnectError::Request(error.to_string()))
+                Err(error.into())
             }
         }
     }

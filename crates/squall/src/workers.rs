@@ -16,7 +16,7 @@ use bytes::BytesMut;
 use squall_proto::{Config, Ecn, MAX_WORKERS, SessionId, worker_of};
 use tokio::sync::Notify;
 
-use crate::{ListenError, shared::Shared, socket::Binding, sockets::Sockets};
+use crate::{EndpointError, shared::Shared, socket::Binding, sockets::Sockets};
 
 /// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most, of all workers; more are refused.
 const MAX_WAITING: usize = 1024;
@@ -151,15 +151,15 @@ impl Worker {
 }
 
 /// How many workers an endpoint of this configuration has.
-pub(crate) fn count(config: &Config) -> Result<usize, ListenError> {
+pub(crate) fn count(config: &Config) -> Result<usize, EndpointError> {
     match config.workers {
         workers @ 1..=MAX_WORKERS => Ok(workers),
-        workers => Err(ListenError::Workers(workers)),
+        workers => Err(EndpointError::Workers(workers)),
     }
 }
 
 /// The same, of one that listens: several workers need a system that gives packets to them by their connection ids.
-pub(crate) fn count_listening(config: &Config) -> Result<usize, ListenError> {
+pub(crate) fn count_listening(config: &Config) -> Result<usize, EndpointError> {
     let workers = count(config)?;
     if cfg!(target_os = "linux") || workers == 1 {
         return Ok(workers);

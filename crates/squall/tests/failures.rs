@@ -6,7 +6,8 @@ use std::{net::UdpSocket, time::Duration};
 
 use common::{ip, request, server, within};
 use squall::{
-    Config, Connect, ConnectError, Endpoint, Fingerprint, Identity, Interfaces, ListenError, Trust,
+    Config, Connect, ConnectError, Endpoint, EndpointError, Fingerprint, Identity, Interfaces, ListenError,
+    Trust,
 };
 use squall_testkit::foreign;
 
@@ -137,6 +138,8 @@ fn a_number_of_workers_that_cannot_be_is_named() {
         let error = squall::connect(request, config).await.expect_err("has no workers");
         let words = "cannot connect: cannot have 0 workers: give a number from 1 to 32";
         assert_eq!(error.to_string(), words);
+        let config = Config { workers: 33, ..Config::default() };
+        assert_eq!(Endpoint::client(config).err(), Some(EndpointError::Workers(33)));
     });
 }
 
@@ -145,5 +148,7 @@ fn outside_a_runtime_nothing_starts() {
     let identity = Identity::self_signed("localhost").expect("is made");
     let tls = identity.server_tls().expect("is valid");
     let error = Endpoint::listen("127.0.0.1:0", &tls, Config::default()).expect_err("has no runtime");
-    assert!(matches!(error, ListenError::NoRuntime));
+    assert!(matches!(error, ListenError::Endpoint(EndpointError::NoRuntime)));
+    assert_eq!(error.to_string(), "not inside a tokio runtime");
+    assert_eq!(Endpoint::client(Config::default()).err(), Some(EndpointError::NoRuntime));
 }

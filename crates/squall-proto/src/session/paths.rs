@@ -9,7 +9,7 @@ use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, WorkKind};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
-    CloseReason, Event, Interface, NetPath, PathChange,
+    CloseReason, Event, Interface, NetPath, PathChange, TransportError,
     path::{Change, Chunk, InFlight, Life, Moves, Path, Payload},
 };
 
@@ -123,7 +123,7 @@ impl Session {
         }
         let now = self.instant(at);
         if self.conn.close_path(id, now, 0).is_err() {
-            let reason = CloseReason::Transport("no validated path is left".into());
+            let reason = CloseReason::from(TransportError::plain("no validated path is left"));
             self.conn.close(now, NO_VALIDATED_PATH, reason.to_string().into_bytes().into());
             self.end(now, reason);
         }

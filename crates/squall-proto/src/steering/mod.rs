@@ -49,7 +49,7 @@ pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as H
 pub(crate) use paths::{Entry, Paths, QuicPath};
 pub use tls::{ALPN, ClientTls, Fingerprint, FingerprintError, ServerTls, TlsError, fingerprint_of};
 
-use crate::{CloseReason, Interface, NetPath};
+use crate::{CloseReason, Interface, NetPath, TransportError};
 
 /// A QUIC packet, or several of one size, ready to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -332,9 +332,8 @@ impl<P, S: Entry> Connection<P, S> {
     /// The next thing that happened.
     pub(crate) fn poll(&mut self) -> Option<QuicEvent> {
         if self.is_broken {
-            let reason =
-                || QuicEvent::Closed(CloseReason::Transport("internal error of the QUIC library".into()));
-            return std::mem::take(&mut self.breaks).then(reason);
+            let error = TransportError::plain("internal error of the QUIC library");
+            return std::mem::take(&mut self.breaks).then(|| QuicEvent::Closed(error.into()));
         }
         while let Some(event) = self.inner.poll() {
             match event {
@@ -666,8 +665,21 @@ fn close_reason(error: ConnectionError) -> CloseReason {
         }
         ConnectionError::TimedOut => CloseReason::TimedOut,
         ConnectionError::LocallyClosed => CloseReason::Local,
-        other => CloseReason::Transport(printable(other.to_string().as_bytes())),
+        other => transport_error(other).into(),
     }
+}
+
+fn transport_error(error: ConnectionError) -> TransportError {
+    let message = printable(error.to_string().as_bytes());
+    let (code, tls) = match error {
+        ConnectionError::TransportError(error) => {
+            let tls = error.crypto.and_then(|tls| tls.downcast_ref::<rustls::Error>().cloned());
+            (Some(error.code.into()), tls.map(Arc::new))
+        }
+        ConnectionError::ConnectionClosed(close) => (Some(close.error_code.into()), None),
+        _ => (None, None),
+    };
+    TransportError { code, tls, message }
 }
 
 /// The words of a peer, fit for a log or a terminal: no hidden characters, no more than [`MAX_REASON`] characters.
