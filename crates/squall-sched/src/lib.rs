@@ -46,6 +46,7 @@ mod segment;
 mod sharing;
 mod streams;
 mod usual;
+mod work;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
 pub use budget::{Cap, Capped};
@@ -53,13 +54,14 @@ pub use duplicate::Duplicates;
 pub use parity::{MAX_DATA_SYMBOLS, Parity, ParityFate, parity_symbols};
 pub use path::{PathId, PathState, PathView};
 pub use path_set::PathSet;
-pub use queue::{BlockQueue, MAX_RUN, Work, WorkKind};
+pub use queue::{BlockQueue, MAX_RUN};
 pub use registry::{BuildError, COMMON_OPTIONS, DEFAULT_SCHEDULER, Entry, OptionSpec, Options, Registry};
 pub use scheduler::{Assignment, Context, Decision, Forecast, Profile, SchedEvent, Scheduler};
 pub use segment::{Segment, SegmentState};
 pub use sharing::Sharing;
 pub use squall_units::{Micros, Span, Time};
 pub use streams::{MAX_WEIGHT, StreamScheduler};
+pub use work::{Work, WorkKind};
 
 /// Paths a session may have at once; a [`PathId`] is below this number.
 pub const MAX_PATHS: usize = 8;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
-use crate::{Cap, Capped, Scheduler, schedulers};
+use crate::{Cap, Capped, Scheduler};
 
 type Builder = Box<dyn Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError> + Send + Sync>;
 
@@ -98,13 +98,6 @@ impl Registry {
     /// No scheduler.
     pub fn empty() -> Self {
         Self { entries: BTreeMap::new() }
-    }
-
-    /// All schedulers of this crate.
-    pub fn standard() -> Self {
-        let mut registry = Self::empty();
-        schedulers::register_all(&mut registry);
-        registry
     }
 
     /// Adds a scheduler, or replaces the one of that name.

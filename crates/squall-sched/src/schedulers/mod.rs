@@ -8,11 +8,15 @@ pub mod squall;
 
 use crate::Registry;
 
-/// Adds every scheduler of this crate.
-pub(crate) fn register_all(registry: &mut Registry) {
-    registry.register(minrtt::ENTRY, minrtt::build);
-    registry.register(redundant::ENTRY, redundant::build);
-    registry.register(round_robin::ENTRY, round_robin::build);
-    registry.register(single_path::ENTRY, single_path::build);
-    registry.register(squall::ENTRY, squall::build);
+impl Registry {
+    /// All schedulers of this crate.
+    pub fn standard() -> Self {
+        let mut registry = Self::empty();
+        registry.register(minrtt::ENTRY, minrtt::build);
+        registry.register(redundant::ENTRY, redundant::build);
+        registry.register(round_robin::ENTRY, round_robin::build);
+        registry.register(single_path::ENTRY, single_path::build);
+        registry.register(squall::ENTRY, squall::build);
+        registry
+    }
 }

@@ -44,11 +44,12 @@
 //! is 0. Any number of paths. `docs/squall.md` has the measurements, and what was tried and left out.
 
 mod arrivals;
+mod next;
 mod order;
 mod parity;
 mod rescue;
 
-use self::{arrivals::Arrivals, order::Order};
+use self::{arrivals::Arrivals, next::Next, order::Order, rescue::MARGIN};
 use crate::{
     Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, OptionSpec, Options, Profile,
     SchedEvent, Scheduler, Sharing, Span, Time, allocation::Shares,
@@ -79,9 +80,6 @@ pub(super) const ENTRY: Entry = Entry {
     ],
     signal: false,
 };
-
-/// What copies and metered paths are to prevent is taken for this much later than predicted: predictions are no more exact.
-const MARGIN: Span = Span::from_millis(20);
 
 /// Within which a block without a deadline should arrive.
 const LATENCY_MS: u64 = 100;
@@ -153,12 +151,6 @@ impl std::str::FromStr for Rule {
             _ => Err("must be nothing, needs, rescue, parity, value, place or silence"),
         }
     }
-}
-
-/// What leaves now, or when to look again.
-enum Next {
-    Send(Assignment),
-    Wait(Option<Time>),
 }
 
 /// By value, risk and price.

@@ -1,6 +1,6 @@
 //! How much parity blocks get, and where.
 
-use super::{Next, arrivals::Arrivals};
+use super::{arrivals::Arrivals, next::Next};
 use crate::{
     Assignment, Block, BlockId, BlockMeta, Context, MAX_PATHS, MAX_RUN, Parity, PathView, Span, Time, Work,
     WorkKind, parity_symbols,

@@ -1,10 +1,13 @@
 //! Copies of what is under way on a silent path, at the last moment at which they can be in time.
 
-use super::{MARGIN, Next, arrivals::Arrivals};
+use super::{arrivals::Arrivals, next::Next};
 use crate::{
     Assignment, Block, BlockId, BlockMeta, Context, PathSet, PathView, Segment, SegmentState, Span, Time,
     Work, WorkKind,
 };
+
+/// What copies and metered paths are to prevent is taken for this much later than predicted: predictions are no more exact.
+pub(super) const MARGIN: Span = Span::from_millis(20);
 
 /// The first block that is in flight on silent paths alone and could be late, with a path for it.
 pub(super) fn next(
