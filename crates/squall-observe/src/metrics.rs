@@ -22,21 +22,25 @@ const PROCESS: Metrics<Status> = &[
     ("uptime_seconds", "Time since the start of the program", |all| all.uptime_s),
     ("process_memory_bytes", "Resident memory of the process", |all| all.memory_bytes as f64),
     ("sessions", "Sessions that are up", |all| agreed(all).count() as f64),
-    ("strangers", "Connections without a token, handshakes included", |all| all.strangers.pending as f64),
+    ("strangers", "Connections without a token, handshakes included", |all| {
+        all.unauthenticated.pending as f64
+    }),
     ("idle_flows", "Flows without a datagram for five seconds", |all| {
         all.flows.iter().filter(|flow| flow.idle_s >= IDLE_S).count() as f64
     }),
     ("sessions_opened_total", "Sessions that came up", |all| all.sessions_opened as f64),
     ("sessions_failed_total", "Failed attempts and rejected sessions", |all| all.sessions_failed as f64),
     ("strangers_retried_total", "Handshakes that had to prove their address", |all| {
-        all.strangers.retried as f64
+        all.unauthenticated.retried as f64
     }),
     ("strangers_displaced_total", "Connections displaced by newer ones", |all| {
-        all.strangers.displaced as f64
+        all.unauthenticated.displaced as f64
     }),
-    ("strangers_expired_total", "Connections without a token in time", |all| all.strangers.expired as f64),
+    ("strangers_expired_total", "Connections without a token in time", |all| {
+        all.unauthenticated.expired as f64
+    }),
     ("strangers_refused_total", "Handshakes refused: too many were pending", |all| {
-        all.strangers.refused as f64
+        all.unauthenticated.refused as f64
     }),
     ("task_failures_total", "Failed tasks of the process", |all| all.task_failures as f64),
     ("draining", "Whether this exit accepts no more sessions, and ends", |all| flag(all.draining)),

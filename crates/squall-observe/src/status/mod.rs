@@ -28,7 +28,8 @@ pub struct Status {
     /// Failed attempts to connect, or rejected sessions.
     pub sessions_failed: u64,
     /// Connections without a token; all 0 at an entry.
-    pub strangers: StrangersStatus,
+    #[serde(rename = "strangers")]
+    pub unauthenticated: UnauthenticatedStatus,
     /// Failed tasks of the process. They were restarted unless they belonged to a session.
     pub task_failures: u64,
     /// Whether this exit drains: it accepts no more sessions, and ends when the last one is over.
@@ -199,7 +200,7 @@ pub struct TunStatus {
 
 /// Connections to an exit that have not presented a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StrangersStatus {
+pub struct UnauthenticatedStatus {
     /// Handshakes and silent connections now.
     pub pending: u64,
     /// Handshakes that had to prove their address first.

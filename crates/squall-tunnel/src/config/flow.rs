@@ -246,7 +246,7 @@ pub(super) struct FlowTable {
 
 impl FlowTable {
     pub(super) fn check(self) -> Result<FlowConfig, Mistake> {
-        check_name(&self.name).map_err(|problem| Mistake::new("name", problem))?;
+        check_name(&self.name, "a flow name", MAX_NAME).map_err(|problem| Mistake::new("name", problem))?;
         let end = match (self.r#in, self.out) {
             (Some(Parsed(Address(address))), None) => End::In(address),
             (None, Some(Parsed(Address(address)))) => End::Out(address),
@@ -344,10 +344,10 @@ pub(super) fn bounded<T: PartialOrd + fmt::Debug>(
     }
 }
 
-pub(super) fn check_name(name: &str) -> Result<(), String> {
-    let fits = (1..=MAX_NAME).contains(&name.len())
+pub(super) fn check_name(name: &str, what: &str, most: usize) -> Result<(), String> {
+    let fits = (1..=most).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    let wrong = || format!("'{name}' is not a flow name: 1 to {MAX_NAME} letters, digits, '-', '_' or '.'");
+    let wrong = || format!("'{name}' is not {what}: 1 to {most} letters, digits, '-', '_' or '.'");
     if fits { Ok(()) } else { Err(wrong()) }
 }
 

@@ -56,6 +56,7 @@ use interface::PathTable;
 use scale::LoadBalancerTable;
 use tenant::{Clash, ListUrl, TenantTable, TenantsTable};
 use text::Parsed;
+use token::token;
 use tun::TunTable;
 
 /// Most exits that one that drains names. The length field of the message bounds each to 255 bytes.
@@ -613,24 +614,6 @@ fn control(
     }
     let mode = mode.map_or_else(SocketMode::default, |Parsed(mode)| mode);
     Ok(Some(ControlConfig { path: folder.join(path), mode }))
-}
-
-/// The token of both ends, if one is given.
-fn token(
-    token: Option<String>,
-    token_file: Option<PathBuf>,
-    folder: &Path,
-) -> Result<Option<Token>, Mistake> {
-    match (token, token_file) {
-        (Some(token), None) => Token::new(&token).map(Some).map_err(|problem| Mistake::new("token", problem)),
-        (None, Some(file)) => {
-            let file = folder.join(file);
-            let problem = |problem| Mistake::new("token_file", format!("{}: {problem}", file.display()));
-            Token::load(&file).map(Some).map_err(problem)
-        }
-        (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(Mistake::new("token_file", "token is given too")),
-    }
 }
 
 /// `[connect]` as it is written.

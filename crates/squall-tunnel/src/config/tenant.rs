@@ -16,7 +16,7 @@ use squall_observe::status::TenantLimits;
 use squall_units::{Rate, Size, Span};
 
 use super::{
-    flow::{FlowConfig, FlowTable, MAX_FLOWS, bounded, check_flows},
+    flow::{FlowConfig, FlowTable, MAX_FLOWS, bounded, check_flows, check_name},
     text::{ConfigError, Mistake, Parsed, one_line, parse},
     token::TokenHash,
 };
@@ -158,7 +158,8 @@ pub(super) struct TenantTable {
 
 impl TenantTable {
     fn check(self) -> Result<TenantConfig, Mistake> {
-        check_name(&self.name).map_err(|problem| Mistake::new("name", problem))?;
+        let named = check_name(&self.name, "a tenant's name", MAX_TENANT_NAME);
+        named.map_err(|problem| Mistake::new("name", problem))?;
         check_limits(&self.limits).map_err(|mistake| mistake.within("limits"))?;
         let mut flows = Vec::new();
         for (index, table) in self.flow.into_iter().enumerate() {
@@ -170,15 +171,6 @@ impl TenantTable {
         let Parsed(token) = self.token_sha256;
         Ok(TenantConfig { name: self.name, token, flows, limits: self.limits })
     }
-}
-
-fn check_name(name: &str) -> Result<(), String> {
-    let fits = (1..=MAX_TENANT_NAME).contains(&name.len())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    let wrong = || {
-        format!("'{name}' is not a tenant's name: 1 to {MAX_TENANT_NAME} letters, digits, '-', '_' or '.'")
-    };
-    if fits { Ok(()) } else { Err(wrong()) }
 }
 
 /// The keys of a file that are about tenants.

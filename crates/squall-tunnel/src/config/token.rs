@@ -1,9 +1,15 @@
 //! The secret that both ends share.
 
-use std::{fmt, path::Path, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
+
+use super::text::Mistake;
 
 /// Fewest bytes of a token, so that it cannot be guessed.
 pub const MIN_TOKEN: usize = 12;
@@ -91,6 +97,24 @@ impl FromStr for TokenHash {
             *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(|_| wrong)?;
         }
         Ok(Self(hash))
+    }
+}
+
+/// The token in a table, or in a file that the table names, if one is given.
+pub(super) fn token(
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    folder: &Path,
+) -> Result<Option<Token>, Mistake> {
+    match (token, token_file) {
+        (Some(token), None) => Token::new(&token).map(Some).map_err(|problem| Mistake::new("token", problem)),
+        (None, Some(file)) => {
+            let file = folder.join(file);
+            let problem = |problem| Mistake::new("token_file", format!("{}: {problem}", file.display()));
+            Token::load(&file).map(Some).map_err(problem)
+        }
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(Mistake::new("token_file", "token is given too")),
     }
 }
 

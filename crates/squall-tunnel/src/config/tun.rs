@@ -13,10 +13,10 @@ use serde::Deserialize;
 use squall_units::Span;
 
 use super::{
-    flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, bounded, check_name},
+    flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, bounded, check_name},
     source::Source,
     text::{ConfigError, Mistake, Parsed, parse},
-    token::Token,
+    token::{Token, token},
 };
 
 /// Most networks of a peer, and most rules.
@@ -426,16 +426,8 @@ fn peers(tables: Vec<PeerTable>, folder: &Path) -> Result<Vec<TunPeer>, Mistake>
         if let Some(other) = twice {
             return Err(at("address", format!("'{}' has one of these networks already", other.name)));
         }
-        let token = match (table.token, table.token_file) {
-            (Some(_), Some(_)) => return Err(at("token_file", "token is given too".to_owned())),
-            (Some(token), None) => Some(Token::new(&token).map_err(|problem| at("token", problem))?),
-            (None, Some(file)) => {
-                let file = folder.join(file);
-                let failed = |problem| at("token_file", format!("{}: {problem}", file.display()));
-                Some(Token::load(&file).map_err(failed)?)
-            }
-            (None, None) => None,
-        };
+        let token = token(table.token, table.token_file, folder)
+            .map_err(|mistake| mistake.within(&format!("peer.{index}")))?;
         if token.is_some() && peers.iter().any(|other| other.token == token) {
             return Err(at("name", "another peer has the same token".to_owned()));
         }
@@ -449,7 +441,7 @@ fn peers(tables: Vec<PeerTable>, folder: &Path) -> Result<Vec<TunPeer>, Mistake>
 
 /// A name that leaves room for that of a traffic class.
 fn check_peer_name(name: &str) -> Result<(), String> {
-    check_name(name)?;
+    check_name(name, "a flow name", MAX_NAME)?;
     if name.len() > 48 { Err(format!("'{name}' has more than 48 bytes")) } else { Ok(()) }
 }
 

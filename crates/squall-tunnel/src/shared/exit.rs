@@ -12,7 +12,7 @@ use squall_observe::{
     clock::lock,
     journal::Kind,
     places::{Place, Places},
-    status::{StrangersStatus, WhyStatus},
+    status::{UnauthenticatedStatus, WhyStatus},
     web::Source,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -236,14 +236,14 @@ impl ExitState {
 
 impl Source for ExitState {
     fn status(&self) -> Status {
-        let strangers = self.endpoint().map_or_else(StrangersStatus::default, |endpoint| {
+        let unauthenticated = self.endpoint().map_or_else(UnauthenticatedStatus::default, |endpoint| {
             let AdmissionStats { pending, retried, displaced, expired, refused } = endpoint.admission();
-            StrangersStatus { pending: pending as u64, retried, displaced, expired, refused }
+            UnauthenticatedStatus { pending: pending as u64, retried, displaced, expired, refused }
         });
         Status {
             role: "exit".to_owned(),
             address: self.address().unwrap_or_else(|| self.listen().address).to_string(),
-            strangers,
+            unauthenticated,
             draining: self.draining().is_some(),
             tenants: self.tenants.status(),
             ..self.shared.status()
