@@ -318,7 +318,9 @@ impl Endpoint {
         while let Some(key) = self.ready.pop_first() {
             let failed = self.failed.iter().any(|(id, _)| *id == key);
             let session = self.sessions.get(&key);
-            if failed || session.is_some_and(|s| s.has_events() && (s.is_announced() || !s.in_handshake())) {
+            if failed
+                || session.is_some_and(|s| s.has_events() && (s.life.is_announced() || !s.in_handshake()))
+            {
                 return Some(SessionId(key));
             }
         }
@@ -344,8 +346,8 @@ impl Endpoint {
         if let Some(at) = self.failed.iter().position(|(failed, _)| *failed == id.0) {
             return self.failed.remove(at).map(|(_, reason)| Event::Closed(reason));
         }
-        let session = self.sessions.get_mut(&id.0).filter(|s| s.is_announced() || s.is_closed())?;
-        let announced = session.is_announced();
+        let session = self.sessions.get_mut(&id.0).filter(|s| s.life.is_announced() || s.is_closed())?;
+        let announced = session.life.is_announced();
         let event = poll(session);
         // Room in the inbox may be announced to the peer.
         self.dirty.insert(id.0);
@@ -368,7 +370,10 @@ impl Endpoint {
 
     /// The sessions that are open.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.sessions.iter().filter(|(_, s)| s.is_open() && s.is_announced()).map(|(key, _)| SessionId(*key))
+        self.sessions
+            .iter()
+            .filter(|(_, s)| s.is_open() && s.life.is_announced())
+            .map(|(key, _)| SessionId(*key))
     }
 
     /// What became of those that wanted to connect.
@@ -396,11 +401,11 @@ impl Endpoint {
     fn after(&mut self, now: Instant, key: u64) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.exchange(&mut self.listener.inner);
-            session.update_place();
-            if session.is_announced() && self.newcomers.leave(key) && !self.newcomers.confirm() {
+            session.life.update_place();
+            if session.life.is_announced() && self.newcomers.leave(key) && !self.newcomers.confirm() {
                 session.close(now, NO_ROOM, "too many sessions");
                 session.discard();
-                session.update_place();
+                session.life.update_place();
             }
             if let Some(remote) = session.take_authorised() {
                 self.newcomers.authorised(now, remote);
@@ -415,19 +420,19 @@ impl Endpoint {
     fn settle(&mut self, now: Instant, key: u64) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.exchange(&mut self.listener.inner);
-        session.update_place();
+        session.life.update_place();
         if let Some(remote) = session.take_authorised() {
             self.newcomers.authorised(now, remote);
         }
         if session.is_overdue(now) {
-            session.let_go();
+            session.life.let_go();
             self.listener.forget(session.handle());
         }
         if session.is_drained() {
             if let Some(old) = self.timer_of.remove(&key) {
                 self.timers.remove(&(old, key));
             }
-            if !session.has_events() || !session.is_announced() {
+            if !session.has_events() || !session.life.is_announced() {
                 self.by_handle.remove(session.handle(), key);
                 self.sessions.remove(&key);
                 self.newcomers.leave(key);

@@ -31,9 +31,6 @@ pub enum SendError {
         /// The limit.
         limit: u32,
     },
-    /// Blocks with 16 other hints for paths have not ended.
-    #[error("too many hints: unfinished blocks have 16 others")]
-    TooManyHints,
     /// The session is over.
     #[error("session is closed")]
     Closed(#[source] CloseReason),
@@ -47,9 +44,6 @@ pub enum OpenError {
     /// [`Event::Writable`].
     #[error("too many blocks are open")]
     Full,
-    /// Blocks with 16 other hints for paths have not ended.
-    #[error("too many hints: unfinished blocks have 16 others")]
-    TooManyHints,
     /// The session is over.
     #[error("session is closed")]
     Closed(#[source] CloseReason),

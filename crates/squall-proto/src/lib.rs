@@ -45,6 +45,7 @@ pub mod quota;
 mod race;
 mod radios;
 mod session;
+mod stalls;
 mod stats;
 mod steering;
 mod tally;

@@ -1,6 +1,6 @@
 //! Blocks on their way out: payloads, deadlines, admission, and each block's one outcome.
 
-mod queues;
+mod lanes;
 mod runs;
 
 use std::{
@@ -12,12 +12,14 @@ use bytes::Bytes;
 use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent, Time};
 use squall_units::short::at_us;
 
-pub(crate) use self::queues::QueueNumber;
-use self::{queues::Queues, runs::Run};
+pub(crate) use self::lanes::LaneNumber;
+use self::{lanes::Lanes, runs::Run};
 use crate::{
     Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError,
     config::LabConfig,
-    parity, varint,
+    parity,
+    stalls::Stalls,
+    varint,
     wire::{CancelReason, RefuseReason},
 };
 
@@ -87,12 +89,11 @@ impl Content {
 }
 
 /// Blocks on their way out.
-#[derive(Debug)]
 pub(crate) struct Outbox {
     limits: Limits,
     lab: LabConfig,
     /// What schedulers see: the blocks the peer has room for.
-    pub(crate) queue: Queues,
+    pub(crate) queue: Lanes,
     /// Blocks that wait for the peer to have room, in order.
     waiting: VecDeque<BlockMeta>,
     payloads: BTreeMap<BlockId, Payload>,
@@ -118,15 +119,20 @@ pub(crate) struct Outbox {
     last_reference: HashMap<u16, BlockId>,
     /// `send` was refused for lack of room since room was last announced.
     refused: bool,
+    /// Blocks that this side handed over late, which the peer takes for stalls; if the scheduler wants reports of those.
+    pauses: Option<Stalls>,
+    /// Blocks leave in symbols of parity, since paths lose packets.
+    pub(crate) cuts_symbols: bool,
 }
 
 impl Outbox {
     pub(crate) fn new(config: &Config) -> Self {
-        let (limits, lab) = (config.limits, config.lab());
+        let queue = Lanes::new(config);
+        let pauses = queue.profile().wants_stalls.then(Stalls::default);
         Self {
-            limits,
-            lab,
-            queue: Queues::default(),
+            limits: config.limits,
+            lab: config.lab(),
+            queue,
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -143,7 +149,14 @@ impl Outbox {
             last_ordered: HashMap::new(),
             last_reference: HashMap::new(),
             refused: false,
+            pauses,
+            cuts_symbols: false,
         }
+    }
+
+    /// Whether a block was handed over late itself.
+    pub(crate) fn was_pause(&self, id: BlockId) -> bool {
+        self.pauses.as_ref().is_some_and(|pauses| pauses.contains(id))
     }
 
     /// The next block has this id.
@@ -164,8 +177,7 @@ impl Outbox {
             self.refused = true;
             return Err(SendError::Full(Box::new(block)));
         }
-        let number = self.numbered(&block.options).ok_or(SendError::TooManyHints)?;
-        Ok(self.accept(now, &block.options, number, Content::Whole(block.data)))
+        Ok(self.accept(now, &block.options, Content::Whole(block.data)))
     }
 
     /// Opens a block that grows.
@@ -174,10 +186,9 @@ impl Outbox {
             self.refused = true;
             return Err(OpenError::Full);
         }
-        let number = self.numbered(options).ok_or(OpenError::TooManyHints)?;
         let expected_len = options.expected_len;
         let content = Content::Written { data: Vec::new(), expected_len, finished: false };
-        Ok(self.accept(now, options, number, content))
+        Ok(self.accept(now, options, content))
     }
 
     /// Adds bytes to a block that grows.
@@ -231,15 +242,10 @@ impl Outbox {
             && self.next_id <= varint::MAX
     }
 
-    /// The queue of a block; `None` if there are too many hints.
-    fn numbered(&mut self, options: &BlockOptions) -> Option<QueueNumber> {
-        options.hint.as_ref().map_or(Some(0), |hint| self.queue.queue_for(hint))
-    }
-
-    fn accept(&mut self, now: Micros, options: &BlockOptions, number: QueueNumber, data: Content) -> BlockId {
+    fn accept(&mut self, now: Micros, options: &BlockOptions, data: Content) -> BlockId {
         let id = BlockId(self.next_id);
         self.next_id += 1;
-        self.queue.enter(id, number);
+        self.queue.enter(id, options.hint.as_ref());
         let len = data.bytes().len() as u32;
         // One beyond the end of the clock is none.
         let deadline = options.deadline.and_then(|d| now.checked_add(u64::try_from(d.as_micros()).ok()?));
@@ -273,6 +279,9 @@ impl Outbox {
             value: options.value.unwrap_or(BlockMeta::usual_value(options.priority.get())),
             needs,
         });
+        if let Some(pauses) = &mut self.pauses {
+            pauses.on_block(now, options.channel.get(), id);
+        }
         id
     }
 
@@ -291,12 +300,11 @@ impl Outbox {
         }
     }
 
-    /// Moves written bytes and waiting blocks into the queue, within the peer's credit; returns what changes by it.
-    pub(crate) fn admit(&mut self) -> Vec<SchedEvent> {
-        let events = self.admit_blocks();
+    /// Moves written bytes and waiting blocks into the queue, within the peer's credit.
+    pub(crate) fn admit(&mut self) {
+        self.admit_blocks();
         let kept = self.parity_kept < self.limits.queued_bytes;
         self.queue.set_parity_limit(if kept { self.credit.saturating_sub(self.admitted) } else { 0 });
-        events
     }
 
     /// Bytes of the peer's credit that are taken: parity counts as the bytes of blocks.
@@ -304,12 +312,11 @@ impl Outbox {
         self.admitted + self.queue.parity_bytes()
     }
 
-    fn admit_blocks(&mut self) -> Vec<SchedEvent> {
-        let mut events = Vec::new();
+    fn admit_blocks(&mut self) {
         let written: Vec<_> = self.written.iter().copied().collect();
         // Without credit, too: a block that was finished needs none.
         for id in written {
-            self.grow(id, &mut events);
+            self.grow(id);
         }
         while let Some(meta) = self.waiting.front() {
             let len = u64::from(meta.len);
@@ -323,18 +330,19 @@ impl Outbox {
             self.waiting.pop_front();
             match self.payloads.get(&meta.id).map(|payload| &payload.data) {
                 // What was written by now counts when it is shown.
-                Some(Content::Written { expected_len, .. }) => self.queue.open(meta, *expected_len),
-                _ => self.queue.insert(meta),
+                Some(Content::Written { expected_len, .. }) => {
+                    self.queue.of_mut(meta.id).open(meta, *expected_len);
+                }
+                _ => self.queue.of_mut(meta.id).insert(meta),
             }
-            events.push(SchedEvent::Queued(meta.id));
-            self.grow(meta.id, &mut events);
+            self.queue.note(SchedEvent::Queued(meta.id));
+            self.grow(meta.id);
         }
-        events
     }
 
     /// Moves the bytes written to a block into the queue, within the peer's credit. The oldest block may grow
     /// whatever the credit, so that blocks that hold the credit together do not hold each other up for good.
-    fn grow(&mut self, id: BlockId, events: &mut Vec<SchedEvent>) {
+    fn grow(&mut self, id: BlockId) {
         let Some(data) = self.payloads.get(&id).map(|payload| &payload.data) else { return };
         let Some(block) = self.queue.get(id).filter(|block| block.is_growing()) else { return };
         if !self.peer_takes_growing && !data.is_final() {
@@ -348,8 +356,8 @@ impl Outbox {
         let finished = data.is_final();
         if bytes > 0 {
             self.admitted += bytes;
-            self.queue.grow(id, bytes as u32);
-            events.push(SchedEvent::Grew { block: id, range: len..len + bytes as u32 });
+            self.queue.of_mut(id).grow(id, bytes as u32);
+            self.queue.note(SchedEvent::Grew { block: id, range: len..len + bytes as u32 });
         }
         if bytes < rest {
             return;
@@ -357,8 +365,8 @@ impl Outbox {
         self.written.remove(&id);
         if finished {
             let end = len + bytes as u32;
-            self.queue.finish(id);
-            events.push(SchedEvent::Grew { block: id, range: end..end });
+            self.queue.of_mut(id).finish(id);
+            self.queue.note(SchedEvent::Grew { block: id, range: end..end });
         }
     }
 
@@ -492,7 +500,7 @@ impl Outbox {
 
     /// The fate of parity. What has it arrive has the length of its block arrive.
     pub(crate) fn on_parity(&mut self, id: BlockId, symbols: Range<u32>, fate: ParityFate) -> Option<Ended> {
-        self.queue.mark_parity(id, symbols, fate);
+        self.queue.of_mut(id).mark_parity(id, symbols, fate);
         match fate {
             ParityFate::Acked => {
                 self.payloads.get_mut(&id)?.end_known = true;
@@ -537,7 +545,7 @@ impl Outbox {
         self.queued_bytes -= payload.data.bytes().len() as u64;
         self.parity_kept -= payload.parity.len() as u64;
         self.written.remove(&id);
-        let (meta, acked, fully_sent, in_flight) = match self.queue.remove(id) {
+        let (meta, acked, fully_sent, in_flight) = match self.queue.of_mut(id).remove(id) {
             Some(block) => {
                 self.admitted -= u64::from(block.meta().len);
                 (*block.meta(), block.acked_bytes(), block.fully_sent(), block.in_flight_bytes() > 0)

@@ -23,7 +23,6 @@ mod parity;
 mod parts;
 mod runs;
 mod spans;
-mod stalls;
 mod symbols;
 #[cfg(test)]
 mod tests;
@@ -34,7 +33,6 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use squall_sched::{BlockId, MAX_PATHS, Micros, PathId};
 
-pub(crate) use self::stalls::Stalls;
 use self::{
     finished::Finished,
     order::Order,
@@ -46,6 +44,7 @@ use self::{
 use crate::{
     Limits,
     outbox::ID_SPAN,
+    stalls::Stalls,
     wire::{Cancel, Data, RefuseReason, Stalled, Stamp},
 };
 
@@ -85,6 +84,8 @@ pub struct Inbox {
     held: u64,
     /// Of those, bytes that wait for the application or for their turn.
     ready: u64,
+    /// The credit that the peer learned last; at first all that it may ever have.
+    announced_credit: u64,
     events: VecDeque<InboxEvent>,
     /// Refusals to send to the sender.
     refusals: VecDeque<(BlockId, RefuseReason)>,
@@ -111,6 +112,7 @@ impl Inbox {
             runs: Runs::default(),
             held: 0,
             ready: 0,
+            announced_credit: limits.reassembly,
             events: VecDeque::new(),
             refusals: VecDeque::new(),
             duplicates: 0,
@@ -131,11 +133,6 @@ impl Inbox {
     /// What it may hold from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-    }
-
-    /// The bounds that hold now.
-    pub(crate) fn limits(&self) -> Limits {
-        self.limits
     }
 
     /// Takes in a chunk, as [`Items`](crate::wire::Items) decodes it. `transit` is an estimate of its
@@ -496,6 +493,22 @@ impl Inbox {
     /// Bytes of blocks that may be under way at a time.
     pub fn credit(&self) -> u64 {
         self.limits.reassembly.saturating_sub(self.ready)
+    }
+
+    /// The credit, which the peer learns now.
+    pub(crate) fn announce_credit(&mut self) -> u64 {
+        self.announced_credit = self.credit();
+        self.announced_credit
+    }
+
+    /// Whether the peer should learn of the credit: it is a quarter more than was announced last, or enough for the
+    /// largest block, which with less would wait for good.
+    pub(crate) fn has_more_credit(&self) -> bool {
+        let is_more = self.credit() >= self.announced_credit.saturating_add(self.limits.reassembly / 4);
+        // As it is announced.
+        let largest = (self.limits.reassembly >> 10).min(u64::from(self.limits.block).div_ceil(1 << 10));
+        let fits_again = self.announced_credit >> 10 < largest && largest <= self.credit() >> 10;
+        is_more || fits_again
     }
 
     /// Bytes of memory that blocks take now; never more than [`Limits::reassembly`].

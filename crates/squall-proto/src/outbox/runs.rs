@@ -43,7 +43,7 @@ impl Outbox {
         }
         let mut run = Run { members: Vec::new(), symbol_size: 2, symbols: Vec::new() };
         let mut data = Vec::new();
-        for block in self.queue.run_from(first) {
+        for block in self.queue.of(first).run_from(first) {
             let meta = block.meta();
             let header = self.header(meta.id, now)?;
             let symbol = Member::write(&header, self.bytes(meta.id, &(0..meta.len))?);
@@ -64,7 +64,7 @@ impl Outbox {
         run.symbols = parity::encode(&data.concat(), run.symbol_size)?;
         run.symbols.truncate(symbols as usize * size);
         for (id, _) in &run.members {
-            self.queue.mark_in_run(*id, true);
+            self.queue.of_mut(*id).mark_in_run(*id, true);
         }
         self.runs.insert(first, run);
         Some(size as u32)
@@ -87,7 +87,7 @@ impl Outbox {
         let run = if fate == ParityFate::Acked { None } else { self.runs.remove(&first) };
         let never_left = fate == ParityFate::Unsent && symbols.start == 0;
         for (id, _) in run.filter(|_| never_left).into_iter().flat_map(|run| run.members) {
-            self.queue.mark_in_run(id, false);
+            self.queue.of_mut(id).mark_in_run(id, false);
         }
     }
 

@@ -25,7 +25,9 @@ fn with(len: usize, options: BlockOptions) -> Block {
 /// Lets waiting blocks in; returns which.
 fn queued(outbox: &mut Outbox) -> Vec<BlockId> {
     let queued = |event| if let SchedEvent::Queued(id) = event { Some(id) } else { None };
-    outbox.admit().into_iter().filter_map(queued).collect()
+    outbox.queue.take_events();
+    outbox.admit();
+    outbox.queue.take_events().into_iter().filter_map(queued).collect()
 }
 
 fn opened(outbox: &mut Outbox, options: &BlockOptions) -> BlockId {
@@ -171,7 +173,7 @@ fn blocks_beyond_the_peers_credit_wait() {
     outbox.set_credit(0);
     outbox.end_all();
     outbox.send(0, block(2_000)).unwrap();
-    assert!(outbox.admit().is_empty(), "the peer's application is slow");
+    assert!(queued(&mut outbox).is_empty(), "the peer's application is slow");
     outbox.set_capacity(1_000);
     assert_eq!(queued(&mut outbox), [BlockId(3)], "the peer can never take it, and is to say so");
 }
@@ -245,7 +247,7 @@ fn parity_completes_blocks_and_takes_of_the_credit() {
             "of 876 bytes each"
         );
         outbox.queue.mark_sent(id, 0..3_500, PATH, 1);
-        outbox.queue.mark_parity_sent(id, 0..2);
+        outbox.queue.of_mut(id).mark_parity_sent(id, 0..2);
         outbox.send(0, block(1_000)).unwrap();
         assert_eq!(queued(&mut outbox), [], "the credit is for parity too");
         assert_eq!(outbox.parity(id, 1).map(<[u8]>::len), Some(876));
@@ -268,7 +270,7 @@ fn an_unreliable_block_whose_parity_is_lost_or_taken_back_is_lost() {
         let id = outbox.send(0, with(3_000, BlockOptions::new().reliable(false))).unwrap();
         outbox.admit();
         outbox.queue.mark_sent(id, 0..3_000, PATH, 1);
-        outbox.queue.mark_parity_sent(id, 0..1);
+        outbox.queue.of_mut(id).mark_parity_sent(id, 0..1);
         assert_eq!(outbox.on_acked(id, 0..2_000, PATH, true), None);
         assert_eq!(outbox.on_lost(id, 2_000..3_000, PATH), None);
         let ended = outbox.on_parity(id, 0..1, fate);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use squall_sched::{Micros, PathId, PathSet, PathState, Sharing};
 
-use super::{Session, Stage};
+use super::Session;
 use crate::{
     Capacity, Event, Limit, PathCapacity,
     capacity::{Changes, Forecast, link_rate},
@@ -36,6 +36,8 @@ pub(super) struct Outlook {
     news: Option<Box<Capacity>>,
     /// Bits per second that the peer wants at most.
     wanted: Option<u64>,
+    /// Bits per second that the application wants from the peer at most.
+    pub(super) requested: Option<u64>,
 }
 
 impl Outlook {
@@ -68,7 +70,7 @@ impl Session {
     /// what is asked for in between has the history of then. All 0 before the session is up and when it is over. See
     /// [`Event::Capacity`].
     pub fn capacity(&mut self, now: Instant) -> Capacity {
-        if self.stage != Stage::Open {
+        if !self.is_open() {
             return Capacity::default();
         }
         self.measure_packets();
@@ -78,16 +80,16 @@ impl Session {
     /// Asks the peer for at most this rate of blocks, or for as much as it can send. Its
     /// [`Capacity`] says no more than that, for its encoder to follow; what it sends all the same arrives as ever.
     pub fn request_bitrate(&mut self, bits_per_second: Option<u64>) {
-        if self.wanted_rate != bits_per_second {
-            self.wanted_rate = bits_per_second;
-            self.queue_control(Control::Credit);
+        if self.outlook.requested != bits_per_second {
+            self.outlook.requested = bits_per_second;
+            self.send_item(Control::Credit);
         }
     }
 
     /// Bytes of blocks that can still be handed over to arrive within this time, with this probability (0 to 1), beside
     /// those that wait. What takes longer than three seconds is as uncertain as what takes three.
     pub fn deliverable(&mut self, now: Instant, within: Duration, probability: f64) -> u64 {
-        if self.stage != Stage::Open {
+        if !self.is_open() {
             return 0;
         }
         self.measure_packets();
@@ -110,7 +112,7 @@ impl Session {
 
     /// Takes the rates into the history, when it is time to.
     pub(super) fn update_forecast(&mut self, at: Micros) {
-        if at < self.outlook.look_at || self.stage != Stage::Open {
+        if at < self.outlook.look_at || !self.is_open() {
             return;
         }
         self.outlook.look_at = at + INTERVAL;
@@ -140,7 +142,7 @@ impl Session {
 
     /// The latest change of the capacity, if it was not taken yet.
     pub(super) fn poll_capacity(&mut self) -> Option<Event> {
-        self.outlook.news.take_if(|_| self.announced && self.stage != Stage::Closed).map(Event::Capacity)
+        self.outlook.news.take_if(|_| self.life.is_live()).map(Event::Capacity)
     }
 
     fn capacity_at(&self, at: Micros) -> Capacity {
@@ -209,7 +211,7 @@ impl Session {
     fn carriers(&self) -> PathSet {
         let role = self.role_in_life();
         let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use() && path.role == role);
-        self.scheduler.profile().sharing.carriers(in_use.map(|path| (path.id, path.metered)))
+        self.outbox.queue.profile().sharing.carriers(in_use.map(|path| (path.id, path.metered)))
     }
 
     fn carrying(&self) -> impl Iterator<Item = &Path> {
@@ -218,7 +220,7 @@ impl Session {
     }
 
     fn add_up(&self, of_paths: impl Iterator<Item = f64>) -> f64 {
-        match self.scheduler.profile().sharing {
+        match self.outbox.queue.profile().sharing {
             Sharing::Best => of_paths.fold(0.0, f64::max),
             Sharing::Sum | Sharing::Free | Sharing::Only(_) | Sharing::Primary(_) => of_paths.sum(),
         }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use squall_sched::{Micros, PathId, SchedEvent};
 
-use super::{Session, Stage};
+use super::Session;
 use crate::{
     CloseReason, Interface, NetPath, QuotaShare, RateLimit, Role, limiter::Limiter, path::Control,
     steering::Used, wire::PathInfo,
@@ -43,7 +43,7 @@ impl Session {
             self.refresh_limit(at, id);
         }
         self.outlook.look_again();
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// Sets how many bytes of UDP payload this side may send on each path of an interface in this session,
@@ -57,7 +57,7 @@ impl Session {
     /// 20 kB may be exceeded by what it takes to open the path.
     pub fn set_budget(&mut self, local: Interface, budget: Option<u64>) {
         self.metering.set_budget(local, budget);
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// Sets what this session has of the quota of an interface from now on, or lifts the quota. Bytes of IP packets count,
@@ -68,7 +68,7 @@ impl Session {
         if self.metering.set_quota(local, share) {
             self.announce_interface(self.micros(now), local);
         }
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// Bytes of IP packets, headers included, that this session has sent and received over an interface: not those that the peer sent and
@@ -86,10 +86,9 @@ impl Session {
 
     /// Computes what budgets leave.
     pub(super) fn refresh_allowances(&mut self) {
-        self.metering.set_cap(self.scheduler.profile().metered_cap);
+        self.metering.set_cap(self.outbox.queue.profile().metered_cap);
         let limited = self.metering.has_budgets();
-        let had_some = std::mem::replace(&mut self.has_allowances, limited);
-        if !limited && !had_some {
+        if !limited && self.conn.paths.iter().all(|path| path.allowance.is_none()) {
             return;
         }
         for local in self.metering.quota_locals() {
@@ -110,7 +109,7 @@ impl Session {
     /// Closes what is over budget, before anything more leaves; takes back what the rest cannot pay for.
     pub(super) fn enforce_budgets(&mut self, now: Instant) {
         self.refresh_allowances();
-        if !self.metering.has_budgets() || self.stage != Stage::Open {
+        if !self.metering.has_budgets() || !self.is_open() {
             return;
         }
         for id in self.conn.paths.ids() {
@@ -137,7 +136,7 @@ impl Session {
             closed = true;
         }
         if closed {
-            self.duties.flush();
+            self.flush();
             self.pump(self.micros(now));
         }
     }
@@ -161,8 +160,8 @@ impl Session {
 
     /// Sends the peer what a path costs at this end.
     fn send_cost(&mut self, id: PathId) {
-        self.queue_control(Control::PathInfo(id));
-        self.duties.flush();
+        self.send_item(Control::PathInfo(id));
+        self.flush();
     }
 
     /// A path was opened, or came up: the peer is informed if there is something about it.
@@ -214,7 +213,7 @@ impl Session {
             self.take_back_all(at, id);
         }
         self.outlook.look_again();
-        self.sched_events.push(SchedEvent::PathChanged(id));
-        self.duties.schedule();
+        self.outbox.queue.note(SchedEvent::PathChanged(id));
+        self.schedule();
     }
 }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, Context, Decision, Micros, PathView, Time, WorkKind, capacity};
+use squall_sched::{Assignment, Block, Decision, Micros, PathSet, PathView, Time, WorkKind, capacity};
 use squall_units::short::at_us;
 
-use super::Session;
+use super::{Session, views::Allowed};
 use crate::{
     capacity::{is_unmeasured, predicted_rate},
-    outbox::{Ending, QueueNumber},
+    outbox::{Ending, LaneNumber},
     path::{Chunk, Life, PACKET_OVERHEAD, Path, one_way_delays},
     wire::{MAX_DATA_HEADER, MAX_REPAIR_HEADER, MAX_SYMBOL},
 };
@@ -40,7 +40,7 @@ enum Next {
     /// It cannot be carried out.
     Broken,
     /// There is nothing to do before `wake`, and what repair paths could take was `repaired`.
-    Idle { wake: Option<Micros>, repaired: bool },
+    Idle { wake: Option<Time>, repaired: bool },
 }
 
 /// What a path took of an assignment.
@@ -51,59 +51,67 @@ pub(super) struct Taken {
 }
 
 impl Session {
-    /// Lets the scheduler assign what the windows take. Returns whether anything was assigned.
+    /// Lets the schedulers assign what the windows take. Returns whether anything was assigned.
     pub(super) fn decide(&mut self, now: Micros) -> bool {
         // Of a session that only receives, for every packet.
-        if self.outbox.open_blocks() == 0 && self.sched_events.is_empty() {
+        if self.outbox.open_blocks() == 0 && self.outbox.queue.events() == 0 {
             if self.duties.take_schedule(now) {
-                self.viewed_at = now;
+                self.views.skip(now);
                 self.report_limits();
             }
             return false;
         }
         let symbol = self.largest_symbol();
         self.outbox.queue.set_largest_symbol(symbol);
-        let admitted = self.outbox.admit();
-        self.sched_events.extend(admitted);
+        self.outbox.admit();
         if !self.duties.take_schedule(now) {
             return false;
         }
         self.refresh_views(now);
         self.watch_hints(now);
         self.expire_unreachable(now);
-        self.notify_scheduler(now);
-        let (mut assigned, mut idle, mut wake) = (false, 0, None);
+        self.notify_schedulers(now);
+        let assigned = self.assign(now);
+        self.report_limits();
+        assigned
+    }
+
+    /// Takes decisions until all lanes rest, or enough of them for now. Returns whether anything was assigned.
+    fn assign(&mut self, now: Micros) -> bool {
+        let (mut assigned, mut wake, mut all_rest) = (false, None, false);
+        self.outbox.queue.wake_all();
         for _ in 0..MAX_DECISIONS {
-            let Some(number) = self.outbox.queue.next_queue(idle) else { break };
-            match self.in_queue(now, number, |session| session.decide_once(now, number)) {
+            let Some(lane) = self.outbox.queue.next() else { break };
+            match self.decide_once(now, lane) {
                 Next::Assigned => assigned = true,
                 Next::Decided => {}
                 Next::Broken => break,
                 Next::Idle { wake: at, repaired } => {
                     assigned |= repaired;
-                    idle |= 1 << number;
-                    wake = wake.into_iter().chain(at).min();
-                    if self.outbox.queue.next_queue(idle).is_none() {
-                        self.duties.schedule_at(wake.filter(|at| *at > now));
-                        self.report_limits();
-                        return assigned;
+                    wake = wake.into_iter().chain(at.map(Time::micros)).min();
+                    self.outbox.queue.rest(lane);
+                    all_rest = self.outbox.queue.next().is_none();
+                    if all_rest {
+                        break;
                     }
                 }
             }
         }
-        // One queue may wait for a time, and the others may have ended with a decision.
+        // One lane may wait for a time, and the others may have ended with a decision.
         self.duties.schedule_at(wake.filter(|at| *at > now));
-        // Not at the end of what can be assigned: go on after the next packets.
-        self.duties.after_decisions(assigned);
-        self.report_limits();
+        if !all_rest {
+            // Not at the end of what can be assigned: go on after the next packets.
+            self.duties.after_decisions(assigned);
+        }
         assigned
     }
 
-    /// Takes one decision of the scheduler of a queue.
-    fn decide_once(&mut self, now: Micros, number: QueueNumber) -> Next {
-        let mut decision = self.ask(now, number);
+    /// Takes one decision of the scheduler of a lane.
+    fn decide_once(&mut self, now: Micros, lane: LaneNumber) -> Next {
+        let allowed = self.allowed(now, lane);
+        let mut decision = self.outbox.queue.ask(lane, now, &self.views.seen(allowed.all));
         let taken = match &mut decision {
-            Decision::Send(assignment) => self.commit_by_role(now, assignment),
+            Decision::Send(assignment) => self.commit_by_role(now, assignment, allowed),
             _ => None,
         };
         self.log_decision(now, &decision, taken.as_ref().map_or(0, |taken| taken.bytes));
@@ -113,14 +121,13 @@ impl Session {
                     tracing::warn!(?assignment, "scheduler assigned what cannot be sent");
                     return Next::Broken;
                 };
-                self.hedge_by_role(now, &assignment, range);
+                self.hedge(now, &assignment, range, allowed);
                 return Next::Assigned;
             }
             Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
             Decision::Probe(path) => self.queue_probe(now, path, 0),
             Decision::Idle { wake } => {
-                let wake = wake.map(Time::micros);
-                return Next::Idle { wake, repaired: self.repair_on_repair_paths(now, number) };
+                return Next::Idle { wake, repaired: self.repair_on_repair_paths(now, lane, allowed) };
             }
         }
         Next::Decided
@@ -133,24 +140,24 @@ impl Session {
     /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
     /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
     fn expire_unreachable(&mut self, now: Micros) {
-        if !self.config.lab().expire || self.scheduler.profile().judges_deadlines {
+        if !self.config.lab().expire || self.outbox.queue.profile().judges_deadlines {
             return;
         }
         // A backup that carries nothing has no estimate, and need not.
         let role = self.role_in_life();
         let carries = |path: &&Path| path.life.is_up() && path.role <= role;
         let is_estimated = self.conn.paths.iter().filter(carries).all(|path| path.capacity.is_some());
-        let usable = || self.views.iter().filter(|view| is_estimated && view.usable);
+        let usable = || self.views.within(self.views.by_role().all).filter(|_| is_estimated);
         // What an only path has held, the next packets need not wait.
         let Some(held) = usable().map(|view| view.held).min() else { return };
         let owd = usable().map(|view| view.owd).min().unwrap_or_default() - held;
         let rtt = usable().map(|view| view.srtt).min().unwrap_or_default() - held;
-        let at = at_us(now);
+        let (at, seen) = (at_us(now), self.views.seen(self.views.by_role().all));
         let is_beyond = |block: &Block, deadline: Time| {
             let has_begun = block.unsent_bytes() < block.meta().len;
             let by = if has_begun { deadline } else { deadline - rtt };
             deadline < at + owd
-                || u64::from(block.unsent_bytes()) > capacity::before(Some(by + held), at, &self.views)
+                || u64::from(block.unsent_bytes()) > capacity::before(Some(by + held), at, &seen)
         };
         let mut front = self.outbox.queue.plain().by_deadline().take(FRONT).peekable();
         let mut late = Vec::new();
@@ -166,25 +173,25 @@ impl Session {
         }
     }
 
-    fn notify_scheduler(&mut self, now: Micros) {
-        let events = std::mem::take(&mut self.sched_events);
-        let events = self.notify_hints(now, events);
-        let cx = Context { now: at_us(now), queue: self.outbox.queue.plain(), paths: &self.views };
-        for event in &events {
-            self.scheduler.on_event(event, &cx);
+    fn notify_schedulers(&mut self, now: Micros) {
+        let events = self.outbox.queue.take_events();
+        for lane in self.outbox.queue.numbers().filter(|_| !events.is_empty()) {
+            let seen = self.views.seen(self.allowed(now, lane).all);
+            self.outbox.queue.notify(lane, now, &events, &seen);
         }
     }
 
     /// Payload of a block that fits one packet, whatever its header; or the largest symbol, while blocks leave in symbols.
     pub(super) fn chunk_size(&mut self) -> u32 {
         let chunk = self.conn.max_datagram().saturating_sub(MAX_DATA_HEADER) as u32;
-        self.largest_symbol().filter(|_| self.cuts_symbols).unwrap_or(chunk)
+        self.largest_symbol().filter(|_| self.outbox.cuts_symbols).unwrap_or(chunk)
     }
 
     /// Largest symbol of parity, if the scheduler wants any and the peer takes it.
     fn largest_symbol(&mut self) -> Option<u32> {
         let most = self.conn.max_datagram().saturating_sub(SYMBOL_RESERVE) as u32;
-        (self.wants_parity && self.peer_takes_parity).then_some(most.min(MAX_SYMBOL) & !1)
+        (self.outbox.queue.profile().wants_parity && self.peer.takes_parity())
+            .then_some(most.min(MAX_SYMBOL) & !1)
     }
 
     /// Decides whether blocks leave in symbols: while a path loses what parity is for. A lost packet then costs one symbol and
@@ -192,7 +199,7 @@ impl Session {
     /// (`docs/wire.md`): blocks that are under way at the first loss have theirs too.
     fn review_symbols(&mut self, now: Micros) {
         let loses = |path: &Path| path.life.is_usable(now) && path.loss.at_present(now) >= LEAST_LOSS;
-        self.cuts_symbols = self.conn.paths.iter().any(loses);
+        self.outbox.cuts_symbols = self.conn.paths.iter().any(loses);
     }
 
     fn refresh_views(&mut self, now: Micros) {
@@ -201,38 +208,38 @@ impl Session {
         let (chunk, control) = (self.chunk_size(), &self.config.congestion);
         let paths = self.conn.paths.iter();
         let delays = one_way_delays(paths.clone(), now);
-        self.viewed_at = now;
-        self.views.clear();
-        let up = paths.zip(delays).filter(|(path, _)| path.life.is_up());
-        self.views.extend(up.map(|(path, owd)| PathView {
-            is_unmeasured: is_unmeasured(control, path),
-            ..path.view(now, chunk, owd, predicted_rate(control, path, now))
-        }));
-        if !self.views.iter().any(|v| v.usable) {
-            self.offer_silent_paths(now);
+        let mut usable: PathSet =
+            paths.clone().filter(|path| path.life.is_usable(now)).map(|path| path.id).collect();
+        if usable.is_empty() {
+            usable = self.silent_paths(now);
         }
-        self.apply_roles();
+        let up = paths.zip(delays).filter(|(path, _)| path.life.is_up());
+        let views = up.map(|(path, owd)| {
+            let rate = predicted_rate(control, path, now);
+            let is_unmeasured = is_unmeasured(control, path);
+            let usable = usable.contains(path.id);
+            (PathView { usable, is_unmeasured, ..path.view(now, chunk, owd, rate) }, path.role)
+        });
+        self.views.renew(now, views);
     }
 
-    fn offer_silent_paths(&mut self, now: Micros) {
-        // Every path is silent, or out by its radio's report. Data is sent all the same, for a session that sends nothing
-        // would never learn that it could: on all paths that only a radio takes out of use, each with its factor as under
-        // a warning, or else on the one with the latest proof of delivery.
-        let open = |life: &Life| life.is_up() && life.blocked_until <= now;
-        let delivers = |life: &Life| open(life) && !life.is_suspect() && !life.is_narrow();
-        let paths = &self.conn.paths;
-        let lives = paths.iter().map(|path| (path.id, &path.life)).filter(|(_, life)| open(life));
-        let latest = lives.max_by_key(|(_, life)| (!life.is_suspect(), !life.is_narrow(), life.last_proof()));
-        let latest = latest.map(|(id, _)| id);
-        for view in &mut self.views {
-            view.usable = latest == Some(view.id) || delivers(&paths[view.id].life);
-        }
+    /// The paths to use when every path is silent, or out by its radio's report. Data is sent all the same, for a session that sends
+    /// nothing would never learn that it could: on all paths that only a radio takes out of use, each with its factor as under
+    /// a warning, or else on the one with the latest proof of delivery.
+    fn silent_paths(&self, now: Micros) -> PathSet {
+        let open = self.conn.paths.iter().filter(|path| path.life.is_up() && path.life.blocked_until <= now);
+        let delivers = |life: &Life| !life.is_suspect() && !life.is_narrow();
+        let latest = open
+            .clone()
+            .max_by_key(|path| (!path.life.is_suspect(), !path.life.is_narrow(), path.life.last_proof()));
+        let latest = latest.map(|path| path.id);
+        open.filter(|path| latest == Some(path.id) || delivers(&path.life)).map(|path| path.id).collect()
     }
 
     /// Gives an assignment to its path, clipped to what the window takes. Returns what it got.
-    pub(super) fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Taken> {
+    pub(super) fn commit(&mut self, now: Micros, assignment: &Assignment, allowed: Allowed) -> Option<Taken> {
         let most = self.conn.max_datagram();
-        let view = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room())?;
+        let view = self.views.with_room(assignment.path, allowed.of(assignment.kind))?;
         let path = self.conn.paths.get_mut(assignment.path)?;
         let block = self.outbox.queue.get(assignment.block)?;
         let (range, payload, bytes) = if assignment.kind.is_parity() {
@@ -241,7 +248,7 @@ impl Session {
                 (0..range.end, self.outbox.begin_run(now, assignment.block, range.end, most)?)
             } else {
                 let size = block.parity()?.symbol_size();
-                (self.outbox.queue.mark_parity_sent(assignment.block, range), size)
+                (self.outbox.queue.of_mut(assignment.block).mark_parity_sent(assignment.block, range), size)
             };
             let symbols = range.end.saturating_sub(range.start);
             (range, u64::from(symbols) * u64::from(size), view.cost_parity(symbols, size))
@@ -250,8 +257,10 @@ impl Session {
             let Range { start, end } = view.clip(&assignment.range);
             // Where the window cuts, whole symbols go.
             let is_cut = end < assignment.range.end.min(len);
-            let whole =
-                block.symbol_end(0).filter(|_| is_cut && self.cuts_symbols).map(|size| end / size * size);
+            let whole = block
+                .symbol_end(0)
+                .filter(|_| is_cut && self.outbox.cuts_symbols)
+                .map(|size| end / size * size);
             let range = start..whole.filter(|whole| *whole > start).unwrap_or(end.min(len));
             self.outbox.queue.mark_sent(assignment.block, range.clone(), path.id, now);
             let len = range.end.saturating_sub(start);
@@ -261,9 +270,7 @@ impl Session {
             return None;
         }
         let expected_at = now + view.arrives_in(0).micros();
-        view.in_flight += bytes;
-        view.budget = view.budget.map(|left| left.saturating_sub(bytes));
-        view.waiting += bytes;
+        self.views.commit(path.id, bytes);
         path.committed_bytes += bytes;
         path.committed.push_back(Chunk {
             block: assignment.block,
@@ -281,10 +288,10 @@ impl Session {
     /// Copies what was given to a path in doubt to the quickest other one: if the path has failed, nothing could show
     /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
     /// are no use to the receiver.
-    pub(super) fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
+    fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>, allowed: Allowed) {
         if assignment.kind == WorkKind::Copy
             || assignment.kind.is_parity()
-            || !self.scheduler.profile().may_hedge
+            || !self.outbox.queue.profile().may_hedge
         {
             return;
         }
@@ -297,7 +304,8 @@ impl Session {
             return;
         }
         let doubtful = |id| paths.get(id).is_some_and(doubtful);
-        let others = self.views.iter().filter(|view| view.id != assignment.path && view.has_room());
+        let others = self.views.within(allowed.of(WorkKind::Copy));
+        let others = others.filter(|view| view.id != assignment.path && view.has_room());
         let Some(other) = others.min_by_key(|view| (doubtful(view.id), view.srtt, view.id)) else { return };
         let copy = Assignment {
             range,
@@ -307,7 +315,7 @@ impl Session {
             forecast: None,
             ..assignment.clone()
         };
-        if let Some(Taken { bytes, .. }) = self.commit(now, &copy) {
+        if let Some(Taken { bytes, .. }) = self.commit(now, &copy, allowed) {
             self.conn.paths[assignment.path].life.on_hedged(bytes);
             self.log_decision(now, &Decision::Send(copy), bytes);
         }

@@ -1,11 +1,8 @@
-//! What a session has to do before it may rest.
-//!
-//! `transmit` performs the duties in the order in which the fields of [`Duties`] stand: whatever noq sends first takes
-//! pending acknowledgements along, and those belong on the path that feedback chooses.
+//! Work that is open before a session may rest; `transmit` does it, in the order that is stated there.
 
 use squall_sched::Micros;
 
-/// The duties that are open. Deadlines, probes of paths and alerts have queues of their own.
+/// Open work. Deadlines, probes of paths and items have queues of their own.
 #[derive(Debug)]
 pub(super) struct Duties {
     /// noq's timer has expired. Running it may produce packets, so feedback goes first.

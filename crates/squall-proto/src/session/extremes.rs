@@ -9,7 +9,7 @@ use std::{
 use bytes::BytesMut;
 
 use super::*;
-use crate::{BlockOptions, ClientTls, Endpoint, Interface, NetPath, ServerTls, SessionId, Target};
+use crate::{BlockOptions, ClientTls, Endpoint, Interface, NetPath, ServerTls, SessionId, Target, varint};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);

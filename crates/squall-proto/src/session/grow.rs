@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_sched::{BlockId, Micros, WorkKind};
 
-use super::{Session, Stage};
+use super::Session;
 use crate::{
     BlockOptions, Channel, OpenError, Part, Priority, WriteError, inbox, outbox::Ending, path::Control,
     wire::Data,
@@ -23,14 +23,12 @@ impl Session {
     /// [`OpenError::Full`] when too many blocks are open; [`Event::Writable`](crate::Event::Writable) follows. Or the
     /// session is over.
     pub fn open(&mut self, now: Instant, options: &BlockOptions) -> Result<BlockId, OpenError> {
-        if self.stage == Stage::Closed {
+        if self.is_closed() {
             return Err(OpenError::Closed(self.reason()));
         }
-        let at = self.micros(now);
-        let id = self.outbox.open(at, options)?;
-        self.note_pause(at, options.channel, id);
+        let id = self.outbox.open(self.micros(now), options)?;
         self.stats.blocks_offered += 1;
-        self.duties.schedule();
+        self.schedule();
         Ok(id)
     }
 
@@ -44,7 +42,7 @@ impl Session {
         let len = data.len() as u64;
         self.outbox.append(id, data)?;
         self.stats.bytes_offered += len;
-        self.duties.schedule();
+        self.schedule();
         Ok(())
     }
 
@@ -58,7 +56,7 @@ impl Session {
             self.end_block(self.micros(now), id, Ending::Cancelled("it has no bytes"));
         }
         finished?;
-        self.duties.schedule();
+        self.schedule();
         if self.outbox.is_sent(id) && !self.waits_for_pacer(id) {
             // No packet of it is left that could carry its length.
             self.queue_end(id);
@@ -68,7 +66,7 @@ impl Session {
 
     /// Whether a block may get [`WriteError::Full`] for this many bytes now.
     pub fn has_room_for(&self, bytes: usize) -> bool {
-        self.stage != Stage::Closed && self.outbox.has_bytes_free(bytes as u64)
+        !self.is_closed() && self.outbox.has_bytes_free(bytes as u64)
     }
 
     /// Whether blocks that arrive on a channel are handed over as they grow, in [`Part`]s, rather than whole. Default:
@@ -93,7 +91,7 @@ impl Session {
 
     fn queue_end(&mut self, id: BlockId) {
         if self.outbox.take_end(id) {
-            self.queue_control(Control::End(id));
+            self.send_item(Control::End(id));
         }
     }
 

@@ -82,7 +82,7 @@ impl Session {
     /// Takes the decisions and losses since the last call; at most 65,536 of each are kept.
     pub fn take_reasons(&mut self) -> Reasons {
         let (decisions, losses) = self.logs.reasons.as_mut().map(std::mem::take).unwrap_or_default();
-        Reasons { epoch: self.epoch, decisions, losses }
+        Reasons { epoch: self.clock.epoch(), decisions, losses }
     }
 
     /// A decision of which the path took that many bytes.

@@ -17,7 +17,7 @@ impl Session {
     /// When the next packet is lost, if it is not acknowledged until then.
     pub(super) fn next_loss(&self) -> Option<Micros> {
         let paths = self.conn.paths.iter().filter(|_| self.config.lab().track_reordering);
-        paths.filter_map(|path| path.lost_at(self.resumed)).min()
+        paths.filter_map(|path| path.lost_at(self.clock.runs_since())).min()
     }
 
     /// Declares packets lost whose time is up.
@@ -29,7 +29,7 @@ impl Session {
 
     /// Declares packets of a path lost whose time is up.
     pub(super) fn detect_losses(&mut self, at: Micros, id: PathId) {
-        let resumed = self.resumed;
+        let resumed = self.clock.runs_since();
         let path = &mut self.conn.paths[id];
         let mut lost = Vec::new();
         while self.config.lab().track_reordering
@@ -106,7 +106,7 @@ impl Session {
     /// A packet that was declared lost has arrived.
     fn on_late(&mut self, at: Micros, id: PathId, packet: u64, entry: InFlight) {
         let path = &mut self.conn.paths[id];
-        if entry.sent_at >= self.resumed {
+        if !self.clock.was_suspended_after(entry.sent_at) {
             path.reordering.on_ack(at, packet, entry.sent_at, false);
         }
         if entry.counts() {

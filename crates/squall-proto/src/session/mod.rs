@@ -1,23 +1,29 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
-//! `transmit` decides what leaves next, in the order of `duties`; `decide` asks the scheduler, `receive` takes in packets and
-//! fates, `watch` handles what falls due: deadlines, silent paths, probes; `cost` handles metered paths, `roles` what
-//! each path is used for, `hints` hints of blocks, `signal` radio reports,
-//! `capacity` forecasts what the session can carry.
+//! Each part of its state has a type and a file of its own: `lifecycle`, `clock`, `peer`, `reopen` (the side of the session),
+//! `views` (the paths as schedulers see them), `queues`, `probe`, `duties`, `notices`, `capacity`, `log`. The other files say what
+//! the session does: `transmit` sends, `decide` asks the schedulers, `receive` takes in packets and fates, `watch` handles what
+//! falls due, `paths` the lives of paths, `loss` losses, `cost` metered paths, `roles` and `hints` which paths blocks may take,
+//! `signal` radio reports, `grow` blocks that grow.
 
 mod capacity;
+mod clock;
 mod cost;
 mod decide;
 mod duties;
 #[cfg(test)]
 mod extremes;
+mod grants;
 mod grow;
 mod hints;
+mod lifecycle;
 mod log;
 mod loss;
 mod notices;
 mod paths;
+mod peer;
 mod probe;
+mod queues;
 mod receive;
 mod reopen;
 mod roles;
@@ -26,6 +32,7 @@ mod stats;
 #[cfg(feature = "trace")]
 mod trace;
 mod transmit;
+mod views;
 mod watch;
 
 use std::{
@@ -35,141 +42,61 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{
-    BlockId, MAX_PATHS, Micros, PathId, PathSet, PathView, SchedEvent, Scheduler, StreamScheduler,
-};
+use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, SchedEvent, StreamScheduler};
+use squall_units::short::at_us;
 
 use crate::{
-    Block, Channel, CloseReason, Config, Event, Interface, Missed, Outcome, Priority, SendError,
-    SessionStats, WeightError,
+    Block, Channel, CloseReason, Config, Event, Missed, Outcome, SendError, SessionStats, WeightError,
     feedback::Reporter,
-    inbox::{Inbox, Stalls},
+    inbox::Inbox,
     metering::Metering,
     outbox::{Ended, Ending, Outbox},
-    path::{Control, Path, Payload},
+    path::{Control, Life, Path, Payload},
     radios::Radios,
     steering::{Connection, Handle},
     tally::SessionPlace,
-    varint,
     wire::Cancel,
 };
 
 use capacity::Outlook;
+use clock::SessionClock;
 use duties::Duties;
-use hints::Hints;
+use hints::Labels;
+use lifecycle::Lifecycle;
 use log::Logs;
 pub use log::{DecisionLog, LossLog, PacketFate, Reasons};
 use notices::Notices;
+use peer::{Hello, Peer};
 use probe::Probes;
-use reopen::Wanted;
-use squall_units::short::at_us;
+use queues::SendQueues;
+use reopen::Side;
 #[cfg(feature = "trace")]
 pub use trace::{ArrivalLog, PacketLog};
+use views::Views;
 
 /// A session with one peer.
 pub struct Session {
     config: Config,
-    epoch: Instant,
-    /// When the process ran again after it had not for a while; 0 for never.
-    resumed: Micros,
+    clock: SessionClock,
     conn: Connection<Payload, Path>,
-    /// What is logged of it.
-    span: tracing::Span,
-    stage: Stage,
-    /// When a session that has ended is let go of, if QUIC has not by then.
-    leaves_at: Micros,
-    is_let_go: bool,
-    /// Since when no path is up, after one was.
-    without_path_since: Option<Micros>,
-    /// Where paths were opened from that are closed, and until when packets are taken in there.
-    closed: Vec<(Interface, Micros)>,
-    /// Whether [`Event::Connected`] was reported.
-    announced: bool,
-    is_client: bool,
-    /// Whether the peer may use more than a stranger.
-    trusted: bool,
-    /// Whether its endpoint has noted that.
-    noted: bool,
-    /// On a server: paths that the client was allowed besides the usual number, when that was looked at last, and how often the
-    /// client had been blocked by then.
-    grants: usize,
-    granted_at: Micros,
-    paths_blocked: u64,
-    /// Paths that the application wants, on a client.
-    wanted: Vec<Wanted>,
-    scheduler: Box<dyn Scheduler>,
-    sched_events: Vec<SchedEvent>,
-    views: Vec<PathView>,
-    /// Paths that are usable whatever their role.
-    usable: PathSet,
-    hints: Hints,
-    /// Repair paths that schedulers do not see as usable.
-    repairing: PathSet,
-    /// When they were made.
-    viewed_at: Micros,
+    pub(crate) life: Lifecycle,
+    side: Side,
+    peer: Peer,
+    views: Views,
+    labels: Labels,
     outbox: Outbox,
     inbox: Inbox,
-    /// Blocks that this side handed over late, which the peer takes for stalls; if the scheduler wants reports of those.
-    pauses: Option<Stalls>,
-    /// The peer wants such reports.
-    peer_wants_stalls: bool,
-    /// The scheduler wants blocks to have parity.
-    wants_parity: bool,
-    /// The peer takes it.
-    peer_takes_parity: bool,
-    /// Blocks leave in symbols of parity, since paths lose packets.
-    cuts_symbols: bool,
     reporter: Reporter,
-    control: VecDeque<Control>,
+    queues: SendQueues,
     metering: Metering,
-    /// A path may have an allowance.
-    has_allowances: bool,
     outlook: Outlook,
     radios: Radios,
-    /// Alerts, each for a path.
-    urgent: VecDeque<(PathId, Control)>,
     probes: Probes,
-    /// The credit that was announced to the peer last.
-    announced_credit: u64,
-    /// Bits per second of blocks that the application wants from the peer at most.
-    wanted_rate: Option<u64>,
-    /// Highest sequence of the peer's feedback.
-    feedback_sequence: u64,
     duties: Duties,
-    /// The path that the datagrams inside noq are meant for.
-    batch_path: PathId,
     notices: Notices,
-    /// Whether outcomes of blocks become events.
-    reports_outcomes: bool,
-    /// What the inbox held when the session ended.
-    left: VecDeque<Event>,
-    /// [`Event::Closed`] is still to be taken.
-    end_due: bool,
     stats: SessionStats,
-    close_reason: Option<CloseReason>,
     logs: Logs,
-    /// Among the sessions of all workers.
-    place: SessionPlace,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Handshake,
-    Open,
-    Closed,
-}
-
-/// The version of the hello.
-const HELLO_VERSION: u64 = 1;
-
-/// A bit of the hello: blocks whose length is not known from the start are taken.
-const TAKES_GROWING: u64 = 1;
-
-/// A bit of the hello: stalls are to be reported.
-const WANTS_STALLED: u64 = 4;
-
-/// A bit of the hello: parity is taken.
-const TAKES_PARITY: u64 = 8;
 
 impl Session {
     pub(crate) fn new(
@@ -183,65 +110,32 @@ impl Session {
         let trusted = is_client || !config.distrust;
         let mut session = Self {
             config: config.clone(),
-            epoch,
-            resumed: 0,
-            span: span(&conn, is_client),
+            clock: SessionClock::new(epoch, config),
             conn,
-            stage: Stage::Handshake,
-            grants: 0,
-            granted_at: 0,
-            paths_blocked: 0,
-            leaves_at: Micros::MAX,
-            is_let_go: false,
-            without_path_since: None,
-            closed: Vec::new(),
-            announced: false,
-            is_client,
-            trusted,
-            noted: is_client,
-            wanted: Vec::new(),
-            scheduler: (config.scheduler)(),
-            sched_events: Vec::new(),
-            views: Vec::new(),
-            usable: PathSet::EMPTY,
-            hints: Hints::default(),
-            repairing: PathSet::EMPTY,
-            viewed_at: 0,
+            life: Lifecycle::new(place),
+            side: Side::new(is_client, config.limits.paths),
+            peer: if is_client { Peer::chosen() } else { Peer::accepted(trusted) },
+            views: Views::default(),
+            labels: Labels::default(),
             outbox: Outbox::new(config),
-            inbox: Inbox::new(if trusted { config.limits } else { config.limits.of_a_stranger() }),
-            pauses: None,
-            peer_wants_stalls: false,
-            wants_parity: false,
-            peer_takes_parity: false,
-            cuts_symbols: false,
+            inbox: Inbox::new(config.limits),
             reporter: Reporter::default(),
-            control: VecDeque::new(),
+            queues: SendQueues::default(),
             metering: Metering::default(),
-            has_allowances: false,
             outlook: Outlook::default(),
             radios: Radios::default(),
-            urgent: VecDeque::new(),
             probes: Probes::default(),
-            announced_credit: config.limits.reassembly,
-            wanted_rate: None,
-            feedback_sequence: 0,
             duties: Duties::new(),
-            batch_path: PathId(0),
             notices: Notices::new(config.limits.open_blocks),
-            reports_outcomes: false,
-            left: VecDeque::new(),
-            end_due: false,
             stats: SessionStats::default(),
-            close_reason: None,
             logs: Logs::default(),
-            place,
         };
-        if config.streams != StreamScheduler::Fifo && !session.scheduler.profile().follows_queue {
+        if config.streams != StreamScheduler::Fifo && !session.outbox.queue.profile().follows_queue {
             tracing::warn!("the scheduler has an order of its own: channels do not take turns");
         }
-        session.outbox.queue.set_streams(config.streams);
-        session.wants_parity = session.scheduler.profile().wants_parity;
-        session.pauses = session.scheduler.profile().wants_stalls.then(Stalls::default);
+        if !trusted {
+            session.inbox.set_limits(config.limits.of_a_stranger());
+        }
         let now = session.micros(now);
         session.admit_path(0, now);
         session
@@ -251,7 +145,7 @@ impl Session {
     /// Default: not. Of outcomes that are not fetched, the oldest beyond [`Limits::open_blocks`](crate::Limits)
     /// are dropped and counted in [`SessionStats::outcomes_dropped`].
     pub fn report_outcomes(&mut self, on: bool) {
-        self.reports_outcomes = on;
+        self.notices.reports_outcomes = on;
     }
 
     /// Hands a block over for sending.
@@ -260,22 +154,15 @@ impl Session {
     /// [`SendError::Full`] hands it back when there is no room; [`Event::Writable`] follows when there
     /// is. The other errors say what is wrong with the block, or that the session is over.
     pub fn send(&mut self, now: Instant, block: Block) -> Result<BlockId, SendError> {
-        if self.stage == Stage::Closed {
+        if self.is_closed() {
             return Err(SendError::Closed(self.reason()));
         }
-        let (at, len, channel) = (self.micros(now), block.data.len() as u64, block.options.channel);
-        let id = self.outbox.send(at, block)?;
-        self.note_pause(at, channel, id);
+        let len = block.data.len() as u64;
+        let id = self.outbox.send(self.micros(now), block)?;
         self.stats.blocks_offered += 1;
         self.stats.bytes_offered += len;
-        self.duties.schedule();
+        self.schedule();
         Ok(id)
-    }
-
-    fn note_pause(&mut self, at: Micros, channel: Channel, id: BlockId) {
-        if let Some(pauses) = &mut self.pauses {
-            pauses.on_block(at, channel.get(), id);
-        }
     }
 
     /// Takes a block back. It ends with [`Outcome::Cancelled`], unless it had ended before.
@@ -306,55 +193,44 @@ impl Session {
             .or_else(|| self.poll_writable())
             .or_else(|| self.poll_arrival(|_| true))
             .or_else(|| self.poll_capacity())
-            .or_else(|| self.poll_end())
+            .or_else(|| self.life.take_end())
     }
 
     /// The next thing that happened other than [`Event::Received`], [`Event::Part`] and [`Event::Missed`]. Those wait for
     /// [`Self::poll_arrival`], even after [`Event::Closed`], and hold the peer back meanwhile.
     pub fn poll_notice(&mut self) -> Option<Event> {
         let notice = self.notices.pop().or_else(|| self.poll_writable()).or_else(|| self.poll_capacity());
-        notice.or_else(|| self.poll_end())
+        notice.or_else(|| self.life.take_end())
     }
 
     /// The next of the peer's blocks on wanted channels: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
     pub fn poll_arrival(&mut self, wanted: impl Fn(Channel) -> bool) -> Option<Event> {
-        let is_wanted = |event: &Event| event.channel().is_some_and(&wanted);
-        match self.left.iter().position(is_wanted) {
-            Some(index) => self.left.remove(index),
-            None if self.is_live() => self.poll_inbox(|channel| wanted(Channel::new(channel))),
-            None => None,
-        }
+        let left = self.life.take_arrival(|event| event.channel().is_some_and(&wanted));
+        left.or_else(|| {
+            let is_live = self.life.is_live();
+            if is_live { self.poll_inbox(|channel| wanted(Channel::new(channel))) } else { None }
+        })
     }
 
     /// The reason of a close that has happened.
     fn reason(&self) -> CloseReason {
-        self.close_reason.clone().unwrap_or(CloseReason::Local)
+        self.life.reason().cloned().unwrap_or(CloseReason::Local)
     }
 
     fn poll_writable(&mut self) -> Option<Event> {
-        (self.is_live() && self.outbox.take_writable()).then_some(Event::Writable)
-    }
-
-    fn poll_end(&mut self) -> Option<Event> {
-        let due = std::mem::take(&mut self.end_due);
-        self.close_reason.clone().filter(|_| due).map(Event::Closed)
-    }
-
-    /// Whether the application takes part in the session.
-    fn is_live(&self) -> bool {
-        self.announced && self.stage != Stage::Closed
+        (self.life.is_live() && self.outbox.take_writable()).then_some(Event::Writable)
     }
 
     /// Whether [`Self::poll_event`] has an event.
     pub(crate) fn has_events(&self) -> bool {
-        let waiting = !self.notices.is_empty() || !self.left.is_empty() || self.end_due;
+        let waiting = !self.notices.is_empty() || self.life.has_events();
         let changed = self.inbox.has_events() || self.outbox.is_writable() || self.outlook.has_news();
-        waiting || self.is_live() && changed
+        waiting || self.life.is_live() && changed
     }
 
     /// Ends the session at once: unfinished blocks end with it. The peer is notified.
     pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
-        if self.stage == Stage::Closed {
+        if self.is_closed() {
             return;
         }
         self.leave_suspects(now);
@@ -377,12 +253,11 @@ impl Session {
     /// The peer has shown that it may use all that [`Config::limits`] allows, where
     /// [`Config::distrust`] holds it back.
     pub fn trust(&mut self, now: Instant) {
-        if self.trusted {
+        if !self.peer.trust() {
             return;
         }
-        self.trusted = true;
         self.inbox.set_limits(self.config.limits);
-        self.inbox.set_reports_stalls(self.peer_wants_stalls);
+        self.inbox.set_reports_stalls(self.peer.gets_stalls());
         self.offer_credit();
         let at = self.micros(now);
         self.conn.paths.ids().for_each(|id| self.apply_peer_alert(at, id));
@@ -391,12 +266,12 @@ impl Session {
     /// The process did not run for this time. What was under way says nothing of the network, but of the time.
     pub(crate) fn on_suspension(&mut self, now: Instant, time: Duration) {
         self.conn.clock().stop_for(time);
-        self.resumed = self.micros(now);
+        self.clock.resume(now);
     }
 
     /// Whether the session is over.
     pub fn is_closed(&self) -> bool {
-        self.stage == Stage::Closed
+        self.life.is_closed()
     }
 
     /// Largest block in bytes that [`Self::send`] takes: what this side allows, or the peer if that is less,
@@ -407,7 +282,7 @@ impl Session {
 
     /// Whether half of the send queue is free.
     pub fn is_half_empty(&self) -> bool {
-        self.stage != Stage::Closed && self.outbox.is_half_empty()
+        !self.is_closed() && self.outbox.is_half_empty()
     }
 
     /// Whether every block that was handed over has ended.
@@ -417,7 +292,7 @@ impl Session {
 
     /// Whether [`Self::send`] takes a block of this many bytes now.
     pub fn has_room(&self, len: usize) -> bool {
-        self.stage != Stage::Closed && self.outbox.has_room(len as u64)
+        !self.is_closed() && self.outbox.has_room(len as u64)
     }
 
     /// Bytes handed over that are not known to have arrived.
@@ -425,12 +300,35 @@ impl Session {
         self.outbox.queued_bytes()
     }
 
+    /// Has the schedulers asked again.
+    fn schedule(&mut self) {
+        self.duties.schedule();
+    }
+
+    /// noq has something to send that no datagram of ours takes along.
+    fn flush(&mut self) {
+        self.duties.flush();
+    }
+
     fn micros(&self, at: Instant) -> Micros {
-        at.saturating_duration_since(self.epoch).as_micros() as Micros
+        self.clock.micros(at)
     }
 
     fn instant(&self, at: Micros) -> Instant {
-        self.epoch + Duration::from_micros(at)
+        self.clock.instant(at)
+    }
+
+    /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
+    fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
+        let (span, liveness) = (self.conn.span().clone(), self.config.lab().liveness);
+        self.conn.admit(number, |id, quic| {
+            let mut path = Path::new(id, quic, now);
+            if !liveness {
+                path.life = Life::unwatched(now);
+            }
+            path.span = tracing::info_span!(parent: &span, "path", id = id.0, number);
+            path
+        })
     }
 
     fn end_block(&mut self, now: Micros, id: BlockId, ending: Ending) {
@@ -442,7 +340,7 @@ impl Session {
     fn on_ended(&mut self, now: Micros, ended: &Ended) {
         let meta = ended.meta;
         if let Some(reason) = ended.ending.cancel_reason() {
-            self.control.push_back(Control::Cancel(Cancel {
+            self.queues.push(Control::Cancel(Cancel {
                 block: meta.id.0,
                 reason,
                 priority: meta.priority,
@@ -450,111 +348,82 @@ impl Session {
                 previous: ended.previous,
             }));
         }
-        let acked = ended.acked;
-        let delivered = matches!(ended.ending, Ending::Delivered);
-        let counter = match ended.ending {
-            Ending::Delivered => &mut self.stats.blocks_delivered,
-            Ending::Expired => &mut self.stats.blocks_expired,
-            Ending::Lost => &mut self.stats.blocks_lost,
-            Ending::Refused(_) => &mut self.stats.blocks_refused,
-            Ending::Cancelled(_) => &mut self.stats.blocks_cancelled,
-            Ending::SessionClosed => &mut self.stats.blocks_closed,
+        let (acked, stats) = (ended.acked, &mut self.stats);
+        let (counter, outcome) = match ended.ending {
+            Ending::Delivered => {
+                stats.bytes_delivered += u64::from(meta.len);
+                let waited = ended.fully_sent.unwrap_or(at_us(now)) - meta.submitted;
+                let (at, waited) = (self.clock.instant(now), waited.duration());
+                let outcome = Outcome::Delivered { at, waited, over: per_path(&ended.over) };
+                (&mut stats.blocks_delivered, outcome)
+            }
+            Ending::Expired => (&mut stats.blocks_expired, Outcome::Expired { acked }),
+            Ending::Lost => (&mut stats.blocks_lost, Outcome::Lost { acked }),
+            Ending::Cancelled(reason) => (&mut stats.blocks_cancelled, Outcome::Cancelled { reason }),
+            Ending::Refused(reason) => (&mut stats.blocks_refused, Outcome::Refused(reason)),
+            Ending::SessionClosed => (&mut stats.blocks_closed, Outcome::SessionClosed),
         };
         *counter += 1;
-        let outcome = match ended.ending {
-            Ending::Delivered => {
-                self.stats.bytes_delivered += u64::from(meta.len);
-                let waited = ended.fully_sent.unwrap_or(at_us(now)) - meta.submitted;
-                let over = per_path(&ended.over);
-                Outcome::Delivered { at: self.instant(now), waited: waited.duration(), over }
-            }
-            Ending::Expired => Outcome::Expired { acked },
-            Ending::Lost => Outcome::Lost { acked },
-            Ending::Cancelled(reason) => Outcome::Cancelled { reason },
-            Ending::Refused(reason) => Outcome::Refused(reason),
-            Ending::SessionClosed => Outcome::SessionClosed,
-        };
-        if self.reports_outcomes {
-            self.notices.push(Event::Ended { id: meta.id, outcome });
-        }
-        self.sched_events.push(SchedEvent::Done { block: meta.id, delivered });
-        self.duties.schedule();
+        self.notices.push_outcome(meta.id, outcome);
+        let delivered = ended.ending == Ending::Delivered;
+        self.outbox.queue.note(SchedEvent::Done { block: meta.id, delivered });
+        self.schedule();
     }
 
     /// The connection is over.
     fn end(&mut self, now: Instant, reason: CloseReason) {
-        if self.stage == Stage::Closed {
+        if self.is_closed() {
             return;
         }
-        self.stage = Stage::Closed;
-        self.duties.flush();
+        self.flush();
         let now = self.micros(now);
-        let lasts = if self.conn.is_broken() { 0 } else { self.config.idle_timeout.as_micros() as Micros };
-        self.leaves_at = now.saturating_add(lasts);
         for ended in self.outbox.end_all() {
             self.on_ended(now, &ended);
         }
-        self.control.clear();
-        self.urgent.clear();
-        while let Some(event) = self.poll_inbox(|_| true) {
-            self.left.push_back(event);
-        }
+        let mut arrivals: VecDeque<_> = std::iter::from_fn(|| self.poll_inbox(|_| true)).collect();
         for label in self.inbox.end_all() {
-            self.stats.blocks_missed += 1;
-            self.left.push_back(Event::Missed {
-                id: label.id,
-                channel: Channel::new(label.channel),
-                priority: Priority::new(label.priority),
-                why: Missed::SessionClosed,
-            });
+            arrivals.push_back(self.missed(&label, Missed::SessionClosed));
         }
-        self.close_reason = Some(reason);
-        self.end_due = true;
+        self.queues.clear();
+        let lasts = if self.conn.is_broken() { 0 } else { self.clock.timeouts.idle };
+        self.life.close(reason, now.saturating_add(lasts), arrivals);
     }
 
     /// Both sides are up: reports it to the application, once.
     fn announce(&mut self) {
-        if !self.announced {
-            self.announced = true;
+        if self.life.announce() {
             // Whatever happened before comes after.
             self.notices.push_first(Event::Connected);
         }
     }
 
     fn send_hello(&mut self) {
-        let mut hello = Vec::new();
-        varint::write(&mut hello, HELLO_VERSION);
-        varint::write(&mut hello, self.config.limits.block.into());
-        // The whole memory, before anything has arrived: the peer never sends a block that does not fit it.
-        varint::write(&mut hello, self.config.limits.reassembly >> 10);
-        let wants_stalled = if self.pauses.is_some() { WANTS_STALLED } else { 0 };
-        varint::write(&mut hello, TAKES_GROWING | TAKES_PARITY | wants_stalled);
-        self.conn.send_hello(&hello);
-        self.duties.flush();
+        let hello = Hello {
+            block: self.config.limits.block,
+            // The whole memory, before anything has arrived: the peer never sends a block that does not fit it.
+            credit: self.config.limits.reassembly,
+            takes_growing: true,
+            wants_stalled: self.outbox.queue.profile().wants_stalls,
+            takes_parity: true,
+        };
+        self.conn.send_hello(&hello.encode());
+        self.flush();
     }
 
     /// # Errors
     /// If it is none.
-    fn on_hello(&mut self, mut hello: &[u8]) -> Result<(), &'static str> {
-        let mut field = || varint::read(&mut hello).ok_or("the hello ends within a field");
-        if field()? < HELLO_VERSION {
-            return Err("the hello has version 0");
-        }
-        let (block, credit) = (field()?, field()?.saturating_mul(1024));
-        self.outbox.set_block_limit(u32::try_from(block).unwrap_or(u32::MAX));
-        self.outbox.set_capacity(credit);
-        // Peers from before there were such blocks do not write the field.
-        let abilities = field().unwrap_or(0);
-        self.outbox.set_peer_takes_growing(abilities & TAKES_GROWING != 0);
-        self.peer_takes_parity = abilities & TAKES_PARITY != 0;
-        self.peer_wants_stalls = abilities & WANTS_STALLED != 0;
-        // What a peer can make this side keep and say comes after trust.
-        self.inbox.set_reports_stalls(self.trusted && self.peer_wants_stalls);
+    fn on_hello(&mut self, hello: &[u8]) -> Result<(), &'static str> {
+        let hello = Hello::decode(hello)?;
+        self.peer.on_hello(hello);
+        self.outbox.set_block_limit(hello.block);
+        self.outbox.set_capacity(hello.credit);
+        self.outbox.set_peer_takes_growing(hello.takes_growing);
+        self.inbox.set_reports_stalls(self.peer.gets_stalls());
         // Feedback that overtook the hello is newer.
-        if self.feedback_sequence == 0 {
-            self.outbox.set_credit(credit);
+        if !self.peer.has_given_feedback() {
+            self.outbox.set_credit(hello.credit);
         }
-        self.duties.schedule();
+        self.schedule();
         self.announce();
         Ok(())
     }
@@ -566,73 +435,45 @@ impl Session {
     /// Passes on what the connection and its endpoint have to say to each other.
     pub(crate) fn exchange(&mut self, endpoint: &mut noq_proto::Endpoint) {
         // Its number may be that of another connection by now.
-        if !self.is_let_go {
+        if !self.life.is_let_go() {
             self.conn.exchange(endpoint);
         }
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        self.conn.is_drained() || self.is_let_go
+        self.conn.is_drained() || self.life.is_let_go()
     }
 
     /// Whether the session has been over for as long as a peer takes to notice by itself. QUIC waits for three probe timeouts,
     /// which are many minutes once a network has held a packet back for long (RFC 9000 §10.2).
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        !self.is_drained() && self.micros(now) >= self.leaves_at
-    }
-
-    pub(crate) fn let_go(&mut self) {
-        self.is_let_go = true;
+        !self.is_drained() && self.life.drop_at().is_some_and(|at| self.micros(now) >= at)
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.stage == Stage::Open
+        self.life.is_open()
     }
 
     pub(crate) fn in_handshake(&self) -> bool {
-        self.stage == Stage::Handshake
-    }
-
-    /// Notes how far the session has come in what all workers count.
-    pub(crate) fn update_place(&mut self) {
-        self.place.update(self.announced && !self.is_closed(), self.in_handshake());
+        self.life.in_handshake()
     }
 
     /// Where the peer is, once after it was authorised.
     pub(crate) fn take_authorised(&mut self) -> Option<IpAddr> {
-        if self.noted || !self.trusted || !self.is_announced() {
-            return None;
-        }
-        let remote = self.conn.paths.iter().next()?.quic.net.remote.ip();
-        self.noted = true;
-        Some(remote)
-    }
-
-    /// Whether the session was reported to the application, or is to be. The peer's hello may come before the handshake
-    /// is confirmed; until then, one that races is not the session of the attempt.
-    pub(crate) fn is_announced(&self) -> bool {
-        self.announced && self.stage != Stage::Handshake
+        let path = self.conn.paths.iter().next().filter(|_| self.life.is_announced())?;
+        self.peer.note().then(|| path.quic.net.remote.ip())
     }
 
     /// Why the session ended, if it has.
     pub fn close_reason(&self) -> Option<&CloseReason> {
-        self.close_reason.as_ref()
+        self.life.reason()
     }
 
     /// This session raced and lost: the application gets none of its events.
     pub(crate) fn discard(&mut self) {
         self.notices.clear();
-        self.left.clear();
-        self.end_due = false;
-        self.announced = false;
+        self.life.discard();
     }
-}
-
-/// The span of a session, for its log.
-fn span(conn: &Connection<Payload, Path>, is_client: bool) -> tracing::Span {
-    let peer = conn.home().remote;
-    let side = if is_client { "client" } else { "server" };
-    tracing::info_span!("session", number = conn.handle().0, side, ?peer)
 }
 
 /// Bytes per path, for the paths that had any.

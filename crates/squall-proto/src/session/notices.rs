@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::Event;
+use squall_sched::BlockId;
+
+use crate::{Event, Outcome};
 
 /// Path events that wait at most: paths may change for as long as the application takes nothing.
 const MAX_PATH_EVENTS: usize = 256;
@@ -11,6 +13,8 @@ const MAX_PATH_EVENTS: usize = 256;
 #[derive(Debug)]
 pub(super) struct Notices {
     queue: VecDeque<Event>,
+    /// Outcomes of blocks become events.
+    pub(super) reports_outcomes: bool,
     outcomes: Bounded,
     paths: Bounded,
 }
@@ -30,8 +34,15 @@ impl Notices {
         let bounded = |most, is_one| Bounded { most, waiting: 0, dropped: 0, is_one };
         Self {
             queue: VecDeque::new(),
+            reports_outcomes: false,
             outcomes: bounded(outcomes.max(1), |event| matches!(event, Event::Ended { .. })),
             paths: bounded(MAX_PATH_EVENTS, |event| matches!(event, Event::Path(..))),
+        }
+    }
+
+    pub(super) fn push_outcome(&mut self, id: BlockId, outcome: Outcome) {
+        if self.reports_outcomes {
+            self.push(Event::Ended { id, outcome });
         }
     }
 
@@ -86,10 +97,10 @@ impl Bounded {
 
 #[cfg(test)]
 mod tests {
-    use squall_sched::{BlockId, PathId};
+    use squall_sched::PathId;
 
     use super::*;
-    use crate::{Outcome, PathChange};
+    use crate::PathChange;
 
     fn outcome(id: u64) -> Event {
         Event::Ended { id: BlockId(id), outcome: Outcome::SessionClosed }
@@ -98,6 +109,8 @@ mod tests {
     #[test]
     fn the_oldest_of_a_kind_makes_way_and_is_counted() {
         let mut notices = Notices::new(2);
+        notices.push_outcome(BlockId(9), Outcome::SessionClosed);
+        assert!(notices.is_empty(), "outcomes were not asked for");
         notices.push(Event::Path(PathId(0), PathChange::Down));
         (0..4).for_each(|id| notices.push(outcome(id)));
         notices.push_first(Event::Connected);

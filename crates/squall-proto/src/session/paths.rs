@@ -7,10 +7,10 @@ use std::{
 
 use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, WorkKind};
 
-use super::{PacketFate, Session, Stage};
+use super::{PacketFate, Session};
 use crate::{
     CloseReason, Event, Interface, NetPath, PathChange, TransportError,
-    path::{Change, Chunk, InFlight, Life, Moves, Path, Payload},
+    path::{Change, Chunk, InFlight, Moves, Payload},
 };
 
 /// A path that lets no data through is tried again after a round trip, within these bounds.
@@ -24,23 +24,7 @@ const MOVES_WITHIN: Micros = 10_000_000;
 /// Code with which a session is closed whose only path noq will never validate.
 const NO_VALIDATED_PATH: u32 = 4;
 
-/// What arrives where a path was is taken in for this long after its close: it was under way.
-const CLOSED_RECEIVES: Micros = 3_000_000;
-
 impl Session {
-    /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
-    pub(super) fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
-        let (span, liveness) = (&self.span, self.config.lab().liveness);
-        self.conn.admit(number, |id, quic| {
-            let mut path = Path::new(id, quic, now);
-            if !liveness {
-                path.life = Life::unwatched(now);
-            }
-            path.span = tracing::info_span!(parent: span, "path", id = id.0, number);
-            path
-        })
-    }
-
     /// QUIC has validated a path.
     pub(super) fn on_path_up(&mut self, at: Micros, number: u32) {
         let Some(id) = self.admit_path(number, at) else {
@@ -48,7 +32,7 @@ impl Session {
             self.conn.reject(number, self.instant(at));
             return;
         };
-        if self.conn.paths[id].life.is_up() || self.stage == Stage::Handshake {
+        if self.conn.paths[id].life.is_up() || self.in_handshake() {
             return;
         }
         let rtt = self.conn.srtt(id).map(|rtt| rtt.as_micros() as Micros);
@@ -59,12 +43,14 @@ impl Session {
         }
         path.life.on_validated(at, path.rtt.smoothed);
         let net = path.quic.net;
-        self.on_wanted_up(net);
+        if let Some(wanted) = self.side.wanted(net) {
+            wanted.on_up();
+        }
         self.refresh_path(at, id);
         self.announce_cost(at, id);
         self.announce_signal(at, id);
         self.path_event(id, PathChange::Up(net));
-        self.without_path_since = None;
+        self.life.on_path_up();
         self.close_leaving(at);
     }
 
@@ -75,15 +61,14 @@ impl Session {
         self.take_back_all(at, id);
         self.drop_flight(at, id);
         self.probes.forget(id);
-        self.urgent.retain(|(path, _)| *path != id);
+        self.queues.forget(id);
         let home = self.conn.paths[id].quic.home;
         self.conn.paths.remove(id);
-        self.closed.retain(|(_, until)| *until > at);
-        self.closed.push((home, at + CLOSED_RECEIVES));
+        self.side.on_gone(at, home);
         self.outbox.queue.forget_path(id);
         self.path_event(id, PathChange::Down);
         if !self.conn.paths.iter().any(|path| path.life.is_up()) {
-            self.without_path_since.get_or_insert(at);
+            self.life.on_last_path_gone(at);
         }
     }
 
@@ -92,10 +77,9 @@ impl Session {
     /// A client would move a path to where its packet arrives. If somebody gives one of its packets another of its addresses, the server
     /// sends there, and the two would follow each other from packet to packet for good.
     pub(super) fn receives_at(&self, at: Micros, local: Interface) -> bool {
-        !self.is_client
-            || self.stage == Stage::Handshake
+        self.in_handshake()
             || self.conn.paths.iter().any(|path| path.quic.home == local)
-            || self.closed.iter().any(|(home, until)| *home == local && at < *until)
+            || self.side.receives_at(at, local)
     }
 
     /// Notices what has moved since the last packet or timer of noq.
@@ -118,7 +102,7 @@ impl Session {
     /// noq-proto 1.4.0 goes back only to an address that was not validated either, and does not challenge it again: nothing but
     /// acknowledgements would leave there for good. A client opens another path, or another session if this was its last path.
     pub(super) fn leave_unvalidated(&mut self, at: Micros, id: PathId) {
-        if self.stage == Stage::Closed || self.conn.paths.get(id).is_none_or(|path| !path.moves.is_back) {
+        if self.is_closed() || self.conn.paths.get(id).is_none_or(|path| !path.moves.is_back) {
             return;
         }
         let now = self.instant(at);
@@ -127,7 +111,7 @@ impl Session {
             self.conn.close(now, NO_VALIDATED_PATH, reason.to_string().into_bytes().into());
             self.end(now, reason);
         }
-        self.duties.flush();
+        self.flush();
     }
 
     /// The peer's address changed: QUIC reports no fate of what was sent to the old one, and validates the new one.
@@ -144,7 +128,7 @@ impl Session {
         path.moves.is_back = false;
         // Fails on the last path.
         if path.moves.count > MAX_MOVES && self.conn.close_path(id, self.instant(at), 0).is_ok() {
-            self.duties.flush();
+            self.flush();
         }
         let path = &self.conn.paths[id];
         if path.life.is_up() {
@@ -169,14 +153,14 @@ impl Session {
         local: Interface,
         remote: Option<SocketAddr>,
     ) -> bool {
-        let (_span, at) = (self.span.clone().entered(), self.micros(now));
+        let (_span, at) = (self.conn.span().clone().entered(), self.micros(now));
         let meant = |net: NetPath| net.local == local && remote.is_none_or(|remote| net.remote == remote);
         let mut found = false;
         for id in self.conn.paths.ids() {
             let path = &self.conn.paths[id];
             let life = &path.life;
             let watched = life.is_watched() && !life.is_suspect();
-            if self.stage == Stage::Open && life.is_up() && watched && meant(path.quic.net) {
+            if self.is_open() && life.is_up() && watched && meant(path.quic.net) {
                 self.suspect(at, id);
                 found = true;
             }
@@ -233,7 +217,7 @@ impl Session {
                 if trusted { path.flight.next_packet() } else { u64::MAX };
         }
         self.conn.set_backup(id, !trusted);
-        self.duties.flush();
+        self.flush();
     }
 
     /// Takes over what the path's controller has worked out.
@@ -293,7 +277,7 @@ impl Session {
                 _ => {}
             }
         }
-        self.duties.schedule();
+        self.schedule();
     }
 
     pub(super) fn lose_chunk(&mut self, at: Micros, chunk: Chunk, path: PathId) {
@@ -301,7 +285,7 @@ impl Session {
             return self.on_parity(at, chunk, path, ParityFate::Lost);
         }
         let Chunk { block, range, .. } = chunk;
-        self.sched_events.push(SchedEvent::Lost { block, range: range.clone(), path });
+        self.outbox.queue.note(SchedEvent::Lost { block, range: range.clone(), path });
         if let Some(ended) = self.outbox.on_lost(block, range, path) {
             self.on_ended(at, &ended);
         }
@@ -315,7 +299,7 @@ impl Session {
             self.outbox.on_run(block, &range, fate);
             return;
         }
-        self.sched_events.push(SchedEvent::Parity { block, symbols: range.clone(), path, fate });
+        self.outbox.queue.note(SchedEvent::Parity { block, symbols: range.clone(), path, fate });
         if let Some(ended) = self.outbox.on_parity(block, range, fate) {
             self.on_ended(at, &ended);
         }
@@ -332,17 +316,17 @@ impl Session {
         for chunk in std::mem::take(&mut path.committed) {
             self.take_back(at, chunk, id);
         }
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// A range assigned to a path did not leave.
     pub(super) fn take_back(&mut self, at: Micros, chunk: Chunk, path: PathId) {
-        self.duties.schedule();
+        self.schedule();
         if chunk.is_parity() {
             return self.on_parity(at, chunk, path, ParityFate::Unsent);
         }
         let Chunk { block, range, .. } = chunk;
-        self.sched_events.push(SchedEvent::Unsent { block, range: range.clone(), path });
+        self.outbox.queue.note(SchedEvent::Unsent { block, range: range.clone(), path });
         if let Some(ended) = self.outbox.on_unsent(block, range, path) {
             self.on_ended(at, &ended);
         }
@@ -363,14 +347,14 @@ impl Session {
     }
 
     pub(super) fn path_event(&mut self, id: PathId, change: PathChange) {
-        if self.stage == Stage::Closed {
+        if self.is_closed() {
             return;
         }
-        let span = self.conn.paths.get(id).map_or(&self.span, |path| &path.span);
+        let span = self.conn.paths.get(id).map_or(self.conn.span(), |path| &path.span);
         span.in_scope(|| tracing::debug!(path = id.0, ?change, "path changes"));
         self.notices.push(Event::Path(id, change));
         self.outlook.look_again();
-        self.sched_events.push(SchedEvent::PathChanged(id));
-        self.duties.schedule();
+        self.outbox.queue.note(SchedEvent::PathChanged(id));
+        self.schedule();
     }
 }

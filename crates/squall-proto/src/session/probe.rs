@@ -128,14 +128,14 @@ impl Session {
     pub(super) fn on_probe_reply(&mut self, at: Micros, over: Option<PathId>, id: u64) {
         let Some(sent) = self.probes.take(id) else { return };
         let is_stale = self.conn.paths[sent.path].life.is_stale(at, sent.at);
-        if over == Some(sent.path) && sent.at >= self.resumed && !is_stale {
+        if over == Some(sent.path) && !self.clock.was_suspended_after(sent.at) && !is_stale {
             self.sample_rtt(at, sent.path, (at - sent.at).max(1), Sample::Probe);
         }
         let path = &mut self.conn.paths[sent.path];
         let packet = Packet::without_data(sent.at, sent.size);
         let change = path.life.on_proof(at, packet, path.rtt.steady);
         self.carry_out(at, sent.path, change);
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// Takes in a round trip that was measured on a path.
@@ -155,7 +155,7 @@ impl Session {
             let excess = delay.map_or(0, |(_, delay)| delay.saturating_sub(rtt));
             self.conn.paths[id].shorten_delay(at, excess);
         }
-        if !is_unused || at >= sampled_at + self.config.keep_alive.as_micros() as Micros {
+        if !is_unused || at >= sampled_at + self.clock.timeouts.keep_alive {
             self.conn.paths[id].rtt.sample(at, rtt, with);
         }
     }
@@ -168,12 +168,12 @@ impl Session {
     /// When a path is probed next for lack of samples.
     pub(super) fn idle_probe_at(&self, path: &Path) -> Option<Micros> {
         let wanted = self.is_wanted(path).then_some(WANTED_INTERVAL);
-        path.idle_probe_at(self.config.keep_alive.as_micros() as Micros, wanted)
+        path.idle_probe_at(self.clock.timeouts.keep_alive, wanted)
     }
 
     /// Probes the paths whose proof of delivery is overdue, and those that were idle for long.
     pub(super) fn probe_paths(&mut self, at: Micros) {
-        let silence = self.config.silence.as_micros() as Micros;
+        let silence = self.clock.timeouts.silence;
         let is_due = |due: Option<Micros>| due.is_some_and(|due| due <= at);
         for id in self.conn.paths.ids() {
             let idle_probe_at = self.idle_probe_at(&self.conn.paths[id]);
@@ -185,7 +185,7 @@ impl Session {
                 && let Some((size, unanswered)) = path.life.on_full_probe(at)
             {
                 self.queue_probe(at, id, size);
-                self.duties.flush();
+                self.flush();
                 if unanswered {
                     self.path_event(id, PathChange::Narrow);
                 }
@@ -207,7 +207,7 @@ impl Session {
         } else {
             self.queue_probe(at, id, 0);
         }
-        self.duties.flush();
+        self.flush();
     }
 }
 

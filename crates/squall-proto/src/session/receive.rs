@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent};
 
-use super::{PacketFate, Session, Stage};
+use super::{PacketFate, Session};
 use crate::{
     Channel, CloseReason, Event, Missed, NetPath, PathChange, Priority, Received,
-    inbox::{InboxError, InboxEvent},
+    inbox::{InboxError, InboxEvent, Label},
     outbox::Ending,
     path::{Control, Delay, InFlight, Level, Payload, Reported, Sample, WRAP},
     steering::{Ecn, Fate, PacketEvent, QuicEvent},
-    wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, TICK, WireError},
+    wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, WireError},
 };
 
 /// Code with which a session is closed when the peer breaks the protocol.
@@ -21,14 +21,8 @@ const PROTOCOL_ERROR: u32 = 1;
 /// microseconds: noq acknowledges a packet on its own within less.
 const MAX_REPORT_AGE: Micros = 50_000;
 
-/// For this long after a suspension, in microseconds, reports may be of packets that left before it.
-const LATE_REPORTS: Micros = 10_000_000;
-
 /// While this many events wait for the scheduler, reports of stalls are dropped: one of them takes a peer few bytes.
 const MAX_WAITING_EVENTS: usize = 4096;
-
-/// While this many control items wait, rebuilt blocks are not reported.
-const MAX_WAITING_ANSWERS: usize = 256;
 
 /// How the peer broke the protocol.
 #[derive(Debug, thiserror::Error)]
@@ -48,13 +42,13 @@ impl Session {
         if !self.receives_at(at, net.local) {
             return;
         }
-        let _span = self.span.clone().entered();
+        let _span = self.conn.span().clone().entered();
         self.conn.on_event(event);
         if ecn.is_none() {
             self.conn.on_unmarked(net);
         }
         let path = self.arrival_path(at, net);
-        self.duties.flush();
+        self.flush();
         // Before the fates: a refusal comes with the acknowledgement, and must count first.
         let mut media = false;
         self.inbox.on_packet();
@@ -69,7 +63,7 @@ impl Session {
             self.leave_unvalidated(at, path);
         }
         self.grant_paths(at);
-        let media = media && self.stage == Stage::Open;
+        let media = media && self.is_open();
         self.duties.on_packet(media);
         if media {
             self.announce();
@@ -78,7 +72,7 @@ impl Session {
 
     /// The peer broke the protocol.
     fn break_off(&mut self, at: Micros, error: &BadPeer) {
-        if self.stage == Stage::Closed {
+        if self.is_closed() {
             return;
         }
         let (now, error) = (self.instant(at), error.to_string());
@@ -107,7 +101,9 @@ impl Session {
                 QuicEvent::PathGone { number, net, used, by_peer } => {
                     if let Some(net) = net {
                         self.settle_budget(number, net, used, by_peer);
-                        self.on_wanted_gone(at, net);
+                        if let Some(wanted) = self.side.wanted(net) {
+                            wanted.on_down(at);
+                        }
                     }
                     self.on_path_gone(at, number);
                 }
@@ -130,17 +126,16 @@ impl Session {
     }
 
     fn on_confirmed(&mut self, at: Micros) {
-        if self.stage != Stage::Handshake {
+        if !self.life.confirm() {
             return;
         }
-        self.stage = Stage::Open;
         // The handshake's packet numbers collide with those of data: none of them is ours.
         self.conn.forget_packets();
-        if self.is_client {
+        if self.side.is_client() {
             self.conn.change_keys();
         }
         self.send_hello();
-        if self.is_client {
+        if self.side.is_client() {
             self.announce();
         }
         self.on_path_up(at, 0);
@@ -183,7 +178,7 @@ impl Session {
     }
 
     fn on_fates(&mut self, at: Micros, id: PathId, fates: &[Fate]) {
-        self.duties.schedule();
+        self.schedule();
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
         // What was in flight when the path fell silent, or out, says nothing of the path that is back.
         let forgiven = self.conn.paths[id].quic.ledger.lock().forgive_below;
@@ -203,12 +198,13 @@ impl Session {
             if entry.counts() && fate.packet >= forgiven {
                 path.losses.on_fate(true);
             }
-            if entry.sent_at >= self.resumed {
+            let is_measurable = !self.clock.was_suspended_after(entry.sent_at);
+            if is_measurable {
                 path.reordering.on_ack(at, fate.packet, entry.sent_at, Some(fate.packet) == newest);
             }
             let known = self.micros(clock.of_session(fate.at));
             let path = &mut self.conn.paths[id];
-            let counts = entry.sent_at >= self.resumed && !path.life.is_stale(known, entry.sent_at);
+            let counts = is_measurable && !path.life.is_stale(known, entry.sent_at);
             if Some(fate.packet) == newest && counts {
                 let with = match entry.payload {
                     Some(Payload::Chunk(_)) => Sample::Data,
@@ -248,7 +244,7 @@ impl Session {
         let level = Level::of(self.conn.paths.iter());
         let path = &mut self.conn.paths[id];
         let reported = path.reported.filter(|reported| at - reported.at <= MAX_REPORT_AGE);
-        let Some(reported) = reported.filter(|_| written >= self.resumed) else { return };
+        let Some(reported) = reported.filter(|_| !self.clock.was_suspended_after(written)) else { return };
         let departed_after = reported.departed_after(written);
         if departed_after > 0 {
             return;
@@ -307,7 +303,7 @@ impl Session {
                 self.on_parity(at, chunk, id, ParityFate::Acked);
             }
             Payload::Chunk(chunk) => {
-                self.sched_events.push(SchedEvent::Acked {
+                self.outbox.queue.note(SchedEvent::Acked {
                     block: chunk.block,
                     range: chunk.range.clone(),
                     path: id,
@@ -369,13 +365,15 @@ impl Session {
 
     /// The peer reports stalls. A gap that this side made itself is none.
     fn on_stalled(&mut self, stalled: Stalled) {
-        let Some(pauses) = &self.pauses else { return };
-        for block in stalled.blocks().filter(|block| !pauses.contains(*block)) {
-            if self.sched_events.len() < MAX_WAITING_EVENTS {
-                self.sched_events.push(SchedEvent::Stalled(block));
+        if !self.outbox.queue.profile().wants_stalls {
+            return;
+        }
+        for block in stalled.blocks() {
+            if self.outbox.queue.events() < MAX_WAITING_EVENTS && !self.outbox.was_pause(block) {
+                self.outbox.queue.note(SchedEvent::Stalled(block));
             }
         }
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// Takes in a chunk, or a symbol of parity with the fields of its block.
@@ -419,7 +417,7 @@ impl Session {
     ) -> Result<(), BadPeer> {
         let (path, transit) = self.note_arrival(at, id, run.sent, payload.len());
         // The sender counts on it only when it learns that a block was rebuilt.
-        if self.trusted {
+        if self.peer.is_trusted() {
             self.inbox.on_run_parity(at, path, transit, run, payload)?;
             self.answer_blocks();
         }
@@ -454,32 +452,22 @@ impl Session {
         if let Some(ended) = self.outbox.on_rebuilt(block) {
             self.on_ended(at, &ended);
         }
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// Has the sender informed of blocks that are refused, or were rebuilt.
     fn answer_blocks(&mut self) {
         while let Some(block) = self.inbox.take_rebuilt() {
-            // Unheard, the sender only takes it for lost.
-            if self.control.len() < MAX_WAITING_ANSWERS {
-                self.control.push_back(Control::Rebuilt(block));
-            }
+            self.queues.push_rebuilt(block);
         }
         while let Some((block, reason)) = self.inbox.take_refusal() {
-            self.control.push_back(Control::Refused(block, reason));
+            self.queues.push(Control::Refused(block, reason));
         }
-    }
-
-    /// Whether this departure was before a suspension that ended just now.
-    fn is_from_before(&self, at: Micros, departure: Stamp) -> bool {
-        let since = at.saturating_sub(self.resumed);
-        let after = u64::from(departure.since(Stamp::at(self.resumed))) * TICK;
-        self.resumed > 0 && since < LATE_REPORTS && after > since
     }
 
     fn on_feedback(&mut self, at: Micros, feedback: &Feedback) {
         for sample in &feedback.samples {
-            if sample.departure.is_some_and(|departure| self.is_from_before(at, departure)) {
+            if sample.departure.is_some_and(|departure| self.clock.is_from_before(at, departure)) {
                 continue;
             }
             if let Some(id) = self.conn.paths.find(sample.path) {
@@ -488,35 +476,24 @@ impl Session {
                 path.reported = Some(Reported { at, delay: sample.delay, departure: sample.departure });
             }
         }
-        if feedback.sequence > self.feedback_sequence {
-            self.feedback_sequence = feedback.sequence;
+        if self.peer.on_feedback(feedback.sequence) {
             self.outbox.set_credit(feedback.credit.saturating_mul(1024));
             self.stats.peer_duplicates = feedback.duplicates;
-            self.duties.schedule();
+            self.schedule();
             self.outlook.on_wanted(feedback.wanted);
         }
     }
 
-    /// Announces to the peer that the application has made room: a quarter more than was announced last, or enough for the
-    /// largest block, which with less would wait for good.
+    /// Announces to the peer that the application has made room.
     pub(super) fn offer_credit(&mut self) {
-        let (limits, credit) = (self.inbox.limits(), self.inbox.credit());
-        let is_more = credit >= self.announced_credit.saturating_add(limits.reassembly / 4);
-        // As it is announced.
-        let largest = (limits.reassembly >> 10).min(u64::from(limits.block).div_ceil(1 << 10));
-        let fits_again = self.announced_credit >> 10 < largest && largest <= credit >> 10;
-        if is_more || fits_again {
-            self.queue_control(Control::Credit);
+        if self.inbox.has_more_credit() {
+            self.queues.push(Control::Credit);
         }
     }
 
-    /// Has an item sent, and sent again until it arrives. What is made up only when it leaves need not
-    /// wait twice.
-    pub(super) fn queue_control(&mut self, control: Control) {
-        let made_up = matches!(control, Control::Credit | Control::PathInfo(_));
-        if !made_up || !self.control.contains(&control) {
-            self.control.push_back(control);
-        }
+    /// Has an item sent, and sent again until it arrives.
+    pub(super) fn send_item(&mut self, item: Control) {
+        self.queues.push(item);
     }
 
     /// An item is lost, and sent again if it is still news.
@@ -525,7 +502,7 @@ impl Session {
             Control::Alert { path, sequence } => self.radios.on_lost(at, path, sequence),
             // Leaves with the next feedback.
             Control::Stalled(stalled) => self.inbox.repeat_stalled(stalled),
-            other => self.queue_control(other),
+            other => self.send_item(other),
         }
     }
 
@@ -553,8 +530,12 @@ impl Session {
             InboxEvent::Cancelled(label, reason) => (label, Missed::Cancelled(reason)),
             InboxEvent::Refused(label, reason) => (label, Missed::Refused(reason)),
         };
+        Some(self.missed(&label, why))
+    }
+
+    pub(super) fn missed(&mut self, label: &Label, why: Missed) -> Event {
         self.stats.blocks_missed += 1;
         let (channel, priority) = (Channel::new(label.channel), Priority::new(label.priority));
-        Some(Event::Missed { id: label.id, channel, priority, why })
+        Event::Missed { id: label.id, channel, priority, why }
     }
 }

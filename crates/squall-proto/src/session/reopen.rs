@@ -1,11 +1,28 @@
-//! Paths that a client wants: each is opened when the peer allows, and again whenever it goes down.
+//! Opening paths: a client opens those that it wants as soon as the server allows, and again whenever they go down.
 
 use std::time::Instant;
 
 use squall_sched::Micros;
 
-use super::{Session, Stage};
+use super::{Session, grants::PathGrants};
 use crate::{Interface, NetPath};
+
+/// The side of a session, with what it needs to open paths.
+#[derive(Debug)]
+pub(super) enum Side {
+    Client(ClientPaths),
+    Server(PathGrants),
+}
+
+/// Paths of a client.
+#[derive(Debug)]
+pub(super) struct ClientPaths {
+    /// Paths that the server may allow.
+    most: usize,
+    wanted: Vec<Wanted>,
+    /// Interfaces of closed paths, and until when packets are taken in there.
+    closed: Vec<(Interface, Micros)>,
+}
 
 /// A path that the application wants to have.
 #[derive(Clone, Copy, Debug)]
@@ -23,46 +40,104 @@ pub(super) struct Wanted {
 const RETRY: Micros = 50_000;
 /// Doublings of that at most: 1.6 s.
 const MAX_RETRY_DOUBLINGS: u32 = 5;
-/// A client that abandons paths before they are up, with an interface that goes, is allowed another one for each, but not more than
-/// one in this time …
-const GRANT_INTERVAL: Micros = 1_000_000;
-/// … and this many in a session: each keeps some connection ids.
-const MAX_GRANTS: usize = 256;
 /// A path that went down is opened again after this, and ever later if it does not come up.
 const REOPEN: Micros = 1_000_000;
 /// Doublings of that at most: about a minute.
 const MAX_DOUBLINGS: u32 = 6;
+/// Packets that were under way to a closed path are taken in for this long.
+const CLOSED_RECEIVES: Micros = 3_000_000;
+
+impl Side {
+    /// `most` is the usual number of paths.
+    pub(super) fn new(is_client: bool, most: usize) -> Self {
+        if is_client {
+            Self::Client(ClientPaths { most, wanted: Vec::new(), closed: Vec::new() })
+        } else {
+            Self::Server(PathGrants::new(most))
+        }
+    }
+
+    pub(super) fn is_client(&self) -> bool {
+        matches!(self, Self::Client(_))
+    }
+
+    fn all_wanted(&self) -> &[Wanted] {
+        if let Self::Client(client) = self { &client.wanted } else { &[] }
+    }
+
+    /// The path between these addresses, if a client wants it.
+    pub(super) fn wanted(&mut self, net: NetPath) -> Option<&mut Wanted> {
+        let Self::Client(client) = self else { return None };
+        client.wanted.iter_mut().find(|wanted| wanted.net == net)
+    }
+
+    /// A path of this interface has left its slot.
+    pub(super) fn on_gone(&mut self, at: Micros, home: Interface) {
+        if let Self::Client(client) = self {
+            client.closed.retain(|(_, until)| *until > at);
+            client.closed.push((home, at + CLOSED_RECEIVES));
+        }
+    }
+
+    /// Whether packets are taken in at an interface: a client does where a path was just now, a server anywhere.
+    pub(super) fn receives_at(&self, at: Micros, local: Interface) -> bool {
+        let Self::Client(client) = self else { return true };
+        client.closed.iter().any(|(home, until)| *home == local && at < *until)
+    }
+}
+
+impl Wanted {
+    pub(super) fn on_up(&mut self) {
+        self.failures = 0;
+    }
+
+    pub(super) fn on_down(&mut self, at: Micros) {
+        self.open_at = Some(at + (REOPEN << self.failures.min(MAX_DOUBLINGS)));
+        self.failures += 1;
+    }
+
+    /// The path is there, or is not to be opened before `again_at`.
+    fn tried(&mut self, again_at: Option<Micros>) {
+        (self.open_at, self.refusals) = (again_at, 0);
+    }
+
+    fn refused(&mut self, at: Micros) {
+        self.open_at = Some(at + (RETRY << self.refusals.min(MAX_RETRY_DOUBLINGS)));
+        self.refusals += 1;
+    }
+}
 
 impl Session {
     /// Opens a further path, as soon as the peer allows, and again whenever it goes down. Only a client
     /// can; on a server this does nothing.
     pub fn add_path(&mut self, now: Instant, net: NetPath) {
-        self.conn
-            .paths
-            .iter_mut()
-            .filter(|path| path.quic.net == net)
-            .for_each(|path| path.is_leaving = false);
-        if self.is_client && !self.wanted.iter().any(|wanted| wanted.net == net) {
-            let open_at = self.conn.number_of(net).is_none().then(|| self.micros(now));
-            self.wanted.push(Wanted { net, failures: 0, refusals: 0, open_at });
+        let there = self.conn.paths.iter_mut().filter(|path| path.quic.net == net);
+        there.for_each(|path| path.is_leaving = false);
+        let open_at = self.conn.number_of(net).is_none().then(|| self.micros(now));
+        if self.side.wanted(net).is_none()
+            && let Side::Client(client) = &mut self.side
+        {
+            client.wanted.push(Wanted { net, failures: 0, refusals: 0, open_at });
         }
     }
 
     /// Closes the paths of a local interface, for instance because it is gone. The last path stays
     /// until another is up.
     pub fn remove_interface(&mut self, now: Instant, local: Interface) {
-        self.wanted.retain(|wanted| wanted.net.local != local);
-        for id in self.conn.paths.at_local(local) {
-            self.conn.paths[id].is_leaving = true;
-        }
-        self.close_leaving(self.micros(now));
+        self.leave(now, |net| net.local == local);
     }
 
     /// Closes one path of a local interface, where others stay.
     pub fn remove_path(&mut self, now: Instant, net: NetPath) {
-        self.wanted.retain(|wanted| wanted.net != net);
-        let meant = self.conn.paths.iter_mut().filter(|path| path.quic.net == net);
+        self.leave(now, |other| other == net);
+    }
+
+    fn leave(&mut self, now: Instant, is_meant: impl Fn(NetPath) -> bool) {
+        let meant = self.conn.paths.iter_mut().filter(|path| is_meant(path.quic.net));
         meant.for_each(|path| path.is_leaving = true);
+        if let Side::Client(client) = &mut self.side {
+            client.wanted.retain(|wanted| !is_meant(wanted.net));
+        }
         self.close_leaving(self.micros(now));
     }
 
@@ -85,74 +160,103 @@ impl Session {
             }
         }
         self.pump(at);
-        self.duties.flush();
-    }
-
-    pub(super) fn on_wanted_up(&mut self, net: NetPath) {
-        if let Some(wanted) = self.wanted.iter_mut().find(|wanted| wanted.net == net) {
-            wanted.failures = 0;
-        }
-    }
-
-    pub(super) fn on_wanted_gone(&mut self, at: Micros, net: NetPath) {
-        if let Some(wanted) = self.wanted.iter_mut().find(|wanted| wanted.net == net) {
-            wanted.open_at = Some(at + (REOPEN << wanted.failures.min(MAX_DOUBLINGS)));
-            wanted.failures += 1;
-        }
+        self.flush();
     }
 
     /// When a path is to be opened next.
     pub(super) fn open_at(&self) -> Option<Micros> {
-        self.wanted.iter().filter(|_| self.conn.is_multipath()).filter_map(|wanted| wanted.open_at).min()
+        let wanted = self.side.all_wanted().iter().filter(|_| self.conn.is_multipath());
+        wanted.filter_map(|wanted| wanted.open_at).min()
     }
 
     /// Opens the paths for which it is time.
     pub(super) fn open_paths(&mut self, at: Micros) {
-        if self.stage != Stage::Open || !self.conn.is_multipath() {
+        if !self.is_open() || !self.conn.is_multipath() {
             return;
         }
-        for index in 0..self.wanted.len() {
-            let Wanted { net, open_at: Some(due), .. } = self.wanted[index] else { continue };
-            if due > at {
+        let now = self.instant(at);
+        let Side::Client(client) = &mut self.side else { return };
+        let mut opened = Vec::new();
+        for wanted in client.wanted.iter_mut().filter(|wanted| wanted.open_at.is_some_and(|due| due <= at)) {
+            if self.metering.is_barred(wanted.net) {
+                // Until its budget grows, which is nothing to hurry for.
+                wanted.tried(Some(at + REOPEN));
                 continue;
             }
-            let refusals = std::mem::take(&mut self.wanted[index].refusals);
-            self.wanted[index].open_at = if self.metering.is_barred(net) {
-                // Until its budget grows, which is nothing to hurry for.
-                Some(at + REOPEN)
-            } else {
-                match self.conn.open_path(net, self.instant(at)) {
-                    Ok(number) => {
-                        if let Some(id) = self.admit_path(number, at) {
-                            self.announce_cost(at, id);
-                        }
-                        self.duties.flush();
-                        None
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, ?net, "path not opened yet");
-                        self.wanted[index].refusals = refusals + 1;
-                        // The number must be allowed by both sides.
-                        self.conn.allow_paths(self.config.limits.paths, self.instant(at));
-                        Some(at + (RETRY << refusals.min(MAX_RETRY_DOUBLINGS)))
-                    }
+            match self.conn.open_path(wanted.net, now) {
+                Ok(number) => {
+                    wanted.tried(None);
+                    opened.push(number);
                 }
-            };
+                Err(error) => {
+                    tracing::debug!(%error, net = ?wanted.net, "path not opened yet");
+                    wanted.refused(at);
+                    // The number must be allowed by both sides.
+                    self.conn.allow_paths(client.most, now);
+                }
+            }
+        }
+        for number in opened {
+            if let Some(id) = self.admit_path(number, at) {
+                self.announce_cost(at, id);
+            }
+            self.flush();
         }
     }
 
     /// A server allows the client another path if it wants one, may open none, and has fewer than it may have.
     pub(super) fn grant_paths(&mut self, at: Micros) {
-        if self.is_client || at < self.granted_at + GRANT_INTERVAL || self.stage != Stage::Open {
+        let Side::Server(grants) = &mut self.side else { return };
+        if !grants.is_due(at) || !self.life.is_open() {
             return;
         }
-        self.granted_at = at;
-        let (blocked, most) = (self.conn.paths_blocked(), self.config.limits.paths);
-        let is_blocked = std::mem::replace(&mut self.paths_blocked, blocked) < blocked;
-        if is_blocked && self.conn.paths.iter().count() < most && self.grants < MAX_GRANTS {
-            self.grants += 1;
-            self.conn.allow_paths(most + self.grants, self.instant(at));
-            self.duties.flush();
+        let paths = self.conn.paths.iter().count();
+        if let Some(allowed) = grants.review(at, self.conn.paths_blocked(), paths) {
+            self.conn.allow_paths(allowed, self.instant(at));
+            self.flush();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted() -> Wanted {
+        let net = NetPath { local: Interface(1), remote: ([192, 0, 2, 1], 443).into() };
+        Wanted { net, failures: 0, refusals: 0, open_at: None }
+    }
+
+    #[test]
+    fn a_path_that_goes_down_is_opened_again_ever_later() {
+        let mut path = wanted();
+        for doublings in [0, 1, 2, 3, 4, 5, 6, 6] {
+            path.on_down(100);
+            assert_eq!(path.open_at, Some(100 + (REOPEN << doublings)));
+        }
+        path.on_up();
+        path.on_down(0);
+        assert_eq!(path.open_at, Some(REOPEN));
+    }
+
+    #[test]
+    fn a_path_that_the_server_refuses_is_tried_again_within_two_seconds() {
+        let mut path = wanted();
+        for doublings in [0, 1, 2, 3, 4, 5, 5] {
+            path.refused(0);
+            assert_eq!(path.open_at, Some(RETRY << doublings));
+        }
+        path.tried(Some(7));
+        path.refused(0);
+        assert_eq!(path.open_at, Some(RETRY), "another outcome came between");
+    }
+
+    #[test]
+    fn a_client_takes_packets_in_where_a_path_was_just_now() {
+        let (mut side, [home, other]) = (Side::new(true, 8), [1, 2].map(Interface));
+        side.on_gone(100, home);
+        assert!(side.receives_at(100 + CLOSED_RECEIVES - 1, home));
+        assert!(!side.receives_at(100 + CLOSED_RECEIVES, home) && !side.receives_at(100, other));
+        assert!(Side::new(false, 8).receives_at(0, home), "a server anywhere");
     }
 }

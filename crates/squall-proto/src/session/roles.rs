@@ -1,66 +1,40 @@
-//! What paths are used for: the session takes backup and repair paths from the schedulers while there are others, and moves
+//! Use of paths by their role: the schedulers see no backup and repair paths while there are others, and the session moves
 //! repairs, parity and copies to repair paths.
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, Decision, Micros, PathSet, PathView, WorkKind};
+use squall_sched::{Assignment, Block, BlockId, Decision, Micros, PathId, PathSet, PathView, WorkKind};
 use squall_units::short::at_us;
 
-use super::{Session, decide::Taken, hints::usable};
-use crate::{Role, outbox::QueueNumber};
+use super::{Session, decide::Taken, views::Allowed};
+use crate::{Role, outbox::LaneNumber};
 
 /// Lost ranges that are moved to repair paths at a time.
 const MAX_MOVED: usize = 64;
 
-impl Session {
-    /// The role of the paths that carry first transmissions now, by what schedulers see: primary, as long as one of them is
-    /// open.
-    fn role_in_use(&self) -> Role {
-        let open = self.views.iter().filter(|view| view.is_open());
-        open.map(|view| self.conn.paths[view.id].role).min().unwrap_or_default()
-    }
+/// Reason of an assignment to a repair path.
+const IN_TIME: &str = "a path for repairs brings it in time";
 
-    /// The same by the life of paths, for forecasts.
+impl Session {
+    /// The role of the paths that carry first transmissions now, by the life of paths: primary, as long as one of them is in use.
     pub(super) fn role_in_life(&self) -> Role {
         let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use());
         in_use.map(|path| path.role).min().unwrap_or_default()
     }
 
-    /// Takes from the scheduler the paths that their role keeps from carrying what it decides now.
-    pub(super) fn apply_roles(&mut self) {
-        self.usable = usable(&self.views);
-        self.repairing = PathSet::EMPTY;
-        if self.conn.paths.iter().all(|path| path.role == Role::Primary) {
-            return;
-        }
-        let in_use = self.role_in_use();
-        for view in &mut self.views {
-            let role = self.conn.paths[view.id].role;
-            if role > in_use && view.usable {
-                view.usable = false;
-                if role == Role::Repair {
-                    self.repairing.insert(view.id);
-                }
-            }
-        }
-    }
-
-    /// Runs `what` while the scheduler's view has the repair paths as usable ones.
-    fn with_repair_paths<R>(&mut self, what: impl FnOnce(&mut Self) -> R) -> R {
-        let set = |session: &mut Self, usable: bool| {
-            let repairing = session.repairing;
-            let hidden = session.views.iter_mut().filter(|view| repairing.contains(view.id));
-            hidden.for_each(|view| view.usable = usable);
-        };
-        set(self, true);
-        let result = what(self);
-        set(self, false);
-        result
-    }
-
     /// The repair path on which this would arrive first, if that is before its block expires.
-    fn repair_path(&self, now: Micros, assignment: &Assignment) -> Option<&PathView> {
-        let block = self.outbox.queue.get(assignment.block)?;
+    fn repair_path(
+        &self,
+        now: Micros,
+        block: BlockId,
+        range: &Range<u32>,
+        kind: WorkKind,
+        allowed: Allowed,
+    ) -> Option<PathId> {
+        if allowed.repairs.is_empty() || kind == WorkKind::Fresh {
+            return None;
+        }
+        let block = self.outbox.queue.get(block)?;
         let is_in_time = |view: &&PathView| {
             block
                 .meta()
@@ -68,62 +42,48 @@ impl Session {
                 .is_none_or(|deadline| at_us(now) + view.arrives_in(0) + view.late <= deadline)
         };
         // A second copy on a path would share the fate of the first.
-        let there = match assignment.kind {
+        let there = match kind {
             WorkKind::Copy => {
-                let copied = block.segments_from(assignment.range.start).iter();
+                let copied = block.segments_from(range.start).iter();
                 copied
-                    .take_while(|s| s.start < assignment.range.end)
+                    .take_while(|s| s.start < range.end)
                     .fold(PathSet::EMPTY, |set, s| set.union(s.in_flight))
             }
             _ => PathSet::EMPTY,
         };
-        let suitable = self.repairing.difference(there);
-        let open = self.views.iter().filter(|view| suitable.contains(view.id) && view.has_room());
-        open.filter(is_in_time).min_by_key(|view| (view.arrives_in(0), view.id))
+        let open = self.views.within(allowed.repairs.difference(there)).filter(|view| view.has_room());
+        open.filter(is_in_time).min_by_key(|view| (view.arrives_in(0), view.id)).map(|view| view.id)
     }
 
     /// Gives an assignment to its path; a repair, parity or a copy to a repair path, if one brings it in time.
-    pub(super) fn commit_by_role(&mut self, now: Micros, assignment: &mut Assignment) -> Option<Taken> {
-        if self.repairing.is_empty() || assignment.kind == WorkKind::Fresh {
-            return self.commit(now, assignment);
+    pub(super) fn commit_by_role(
+        &mut self,
+        now: Micros,
+        assignment: &mut Assignment,
+        allowed: Allowed,
+    ) -> Option<Taken> {
+        let Assignment { block, range, kind, .. } = &*assignment;
+        if let Some(path) = self.repair_path(now, *block, range, *kind, allowed) {
+            (assignment.path, assignment.forecast, assignment.reason) = (path, None, IN_TIME);
         }
-        self.with_repair_paths(|session| {
-            if let Some(view) = session.repair_path(now, assignment) {
-                assignment.path = view.id;
-                assignment.forecast = None;
-                assignment.reason = "a path for repairs brings it in time";
-            }
-            session.commit(now, assignment)
-        })
-    }
-
-    /// As [`Self::hedge`], with repair paths to copy to.
-    pub(super) fn hedge_by_role(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
-        if self.repairing.is_empty() {
-            return self.hedge(now, assignment, range);
-        }
-        self.with_repair_paths(|session| session.hedge(now, assignment, range));
+        self.commit(now, assignment, allowed)
     }
 
     /// Repairs what the scheduler could not, for lack of room on the paths that it sees. Returns whether there was any.
-    pub(super) fn repair_on_repair_paths(&mut self, now: Micros, number: QueueNumber) -> bool {
-        if self.repairing.is_empty() || self.views.iter().any(PathView::has_room) {
+    pub(super) fn repair_on_repair_paths(&mut self, now: Micros, lane: LaneNumber, allowed: Allowed) -> bool {
+        if allowed.repairs.is_empty() || self.views.within(allowed.all).any(PathView::has_room) {
             return false;
         }
         let mut moved = false;
         for _ in 0..MAX_MOVED {
             let uncovered = |block: &&Block| !block.is_covered();
-            let lost =
-                self.outbox.queue.numbered(number).with_lost().find(uncovered).and_then(Block::next_work);
+            let lost = self.outbox.queue.queue(lane).with_lost().find(uncovered).and_then(Block::next_work);
             let Some(work) = lost else { break };
-            // None of the paths that the scheduler sees has room.
-            let Some(nowhere) =
-                self.views.iter().find(|view| !self.repairing.contains(view.id)).map(|view| view.id)
-            else {
+            let Some(path) = self.repair_path(now, work.block, &work.range, work.kind, allowed) else {
                 break;
             };
-            let mut repair = Assignment::new(work, nowhere, "");
-            let Some(Taken { bytes, .. }) = self.commit_by_role(now, &mut repair) else { break };
+            let repair = Assignment::new(work, path, IN_TIME);
+            let Some(Taken { bytes, .. }) = self.commit(now, &repair, allowed) else { break };
             self.log_decision(now, &Decision::Send(repair), bytes);
             moved = true;
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use squall_sched::{Micros, PathId};
 use squall_signal::{Alert, AlertKind, Reading};
 
-use super::{Session, Stage};
+use super::Session;
 use crate::{
     Interface, PathChange,
     path::{Control, Fates, Path, RadioState},
@@ -50,7 +50,7 @@ impl Session {
         // The report of a peer that is not trusted is kept until it is: it is not repeated.
         if self.config.signal.is_some()
             && self.radios.receive(alert)
-            && self.trusted
+            && self.peer.is_trusted()
             && let Some(id) = self.conn.paths.find(alert.path)
         {
             self.apply_alert(at, id, &alert.alert(), true);
@@ -71,7 +71,7 @@ impl Session {
     /// Applies what the peer's radio reported last of a path, if the peer is trusted.
     pub(super) fn apply_peer_alert(&mut self, at: Micros, id: PathId) {
         let number = self.conn.paths[id].quic.number;
-        if let Some(alert) = self.radios.received(number).filter(|_| self.trusted) {
+        if let Some(alert) = self.radios.received(number).filter(|_| self.peer.is_trusted()) {
             self.apply_alert(at, id, &alert, true);
         }
     }
@@ -98,7 +98,7 @@ impl Session {
 
     /// The peer reports what became of its packets. Of one that is not trusted nothing is kept: its counts come again.
     pub(super) fn on_path_loss(&mut self, loss: &PathLoss) {
-        if self.trusted
+        if self.peer.is_trusted()
             && let Some(id) = self.conn.paths.find(loss.path)
         {
             self.conn.paths[id].losses.on_report(Fates { acked: loss.acked, lost: loss.lost });
@@ -124,7 +124,7 @@ impl Session {
         while let Some((local, alert)) = self.radios.silent(at) {
             self.on_alert(at, local, &alert);
         }
-        if self.stage != Stage::Open {
+        if !self.is_open() {
             return;
         }
         let paths = &self.conn.paths;
@@ -138,17 +138,14 @@ impl Session {
                 .iter()
                 .filter(|path| alive(path) || path.life.is_up() && (none || path.quic.number == alert.path));
             let control = Control::Alert { path: alert.path, sequence: alert.sequence };
-            self.urgent.retain(
-                |(_, waiting)| !matches!(waiting, Control::Alert { path, .. } if *path == alert.path),
-            );
-            self.urgent.extend(over.map(|path| (path.id, control)));
+            self.queues.alert(control, over.map(|path| path.id));
             self.duties.flush();
         }
     }
 
     /// The next alert to leave, with the path it is to leave on.
     pub(super) fn next_urgent(&mut self) -> Option<(PathId, Control, Item<'static>)> {
-        while let Some((id, control)) = self.urgent.pop_front() {
+        while let Some((id, control)) = self.queues.pop_alert() {
             if let Control::Alert { path, sequence } = control
                 && let Some(alert) = self.radios.pending(path, sequence)
             {

@@ -25,7 +25,7 @@ impl Session {
 
     /// Addresses and counters of every open path.
     pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
-        let delays: Vec<_> = one_way_delays(self.conn.paths.iter(), self.viewed_at).collect();
+        let delays: Vec<_> = one_way_delays(self.conn.paths.iter(), self.views.at()).collect();
         let open = self.conn.paths.ids().zip(delays);
         open.map(|(id, owd)| {
             let counters = self.conn.counters(id).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! What leaves next.
+//! The next packets: [`Session::poll_transmit`] has their order.
 //!
-//! The order matters, because whatever noq sends first takes the pending acknowledgements along:
-//! feedback, on the path of our choice; then noq's timers and the tail-loss probes they bring;
-//! control items; data, which takes the end of a block along; at last whatever else noq has to say.
+//! It matters, because whatever noq sends first takes the pending acknowledgements along, and those belong on the path that feedback
+//! chooses. So noq's timers, which may produce packets, run after feedback, and data takes the end of a block along.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 use squall_sched::{BlockId, Micros, PathId, WorkKind};
+use squall_units::short::at_us;
 
-use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
+use super::{PacketFate, Session, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
     capacity::predicted_rate,
     outbox::Outbox,
@@ -42,17 +42,14 @@ struct Out<'a> {
 /// Bytes of a REFUSED or a REBUILT with its frame, at most.
 const MAX_ANSWER: usize = 40;
 
-/// Bytes of the frame around a datagram (RFC 9221 §4), at most.
-const FRAME: usize = 3;
-
 impl Session {
     /// The next packets to send, written to `buf`, which must be empty.
     pub(crate) fn poll_transmit(&mut self, now: Instant, max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let _span = self.span.clone().entered();
+        let _span = self.conn.span().clone().entered();
         let out = &mut Out { now, at: self.micros(now), max, buf };
         self.enforce_budgets(now);
         self.update_forecast(out.at);
-        if self.stage != Stage::Open {
+        if !self.is_open() {
             return self.transmit_unsteered(out);
         }
         if self.conn.has_queued() {
@@ -85,21 +82,16 @@ impl Session {
     /// Handshake and close, which noq steers.
     fn transmit_unsteered(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         // A close leaves before timers act, however late they are: noq forgets it three probe timeouts after it was asked for.
-        let owes_close = self.stage == Stage::Closed && self.duties.has_flush();
+        let owes_close = self.is_closed() && self.duties.has_flush();
         if !owes_close && self.duties.take_quic_timer() {
             self.conn.on_timeout(out.now);
         }
-        let max = match self.stage {
-            // A packet for each kind of key, once, and once more for each packet that still arrives: before the handshake
-            // is over noq writes the close again at every call.
-            Stage::Closed => {
-                if self.duties.take_flush() {
-                    out.max
-                } else {
-                    0
-                }
-            }
-            _ => 1,
+        // A close is a packet for each kind of key, once, and once more for each packet that still arrives: before the handshake
+        // is over noq writes it again at every call.
+        let max = match self.is_closed() {
+            true if self.duties.take_flush() => out.max,
+            true => 0,
+            false => 1,
         };
         let transmit =
             if max > 0 { self.conn.poll_transmit(Gate::Open, out.now, max, out.buf) } else { None };
@@ -107,7 +99,7 @@ impl Session {
             self.conn.on_timeout(out.now);
         }
         self.conn.departures.clear();
-        if self.stage == Stage::Closed
+        if self.is_closed()
             && let Some(number) = transmit.as_ref().and_then(|sent| self.conn.number_of(sent.path))
             && let Some(id) = self.conn.paths.find(number)
         {
@@ -120,7 +112,8 @@ impl Session {
 
     /// Datagrams that noq kept, because the poll for them brought something else.
     fn transmit_queued(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
-        let transmit = self.poll_quic(Gate::Only(self.batch_path), MAX_BATCH, out);
+        let gate = self.queues.batch_path.map_or(Gate::Open, Gate::Only);
+        let transmit = self.poll_quic(gate, MAX_BATCH, out);
         transmit.or_else(|| self.poll_quic(Gate::Open, 1, out))
     }
 
@@ -135,9 +128,7 @@ impl Session {
         let mut datagram = Vec::with_capacity(64);
         let mut payload = Payload::Ephemeral;
         // The acknowledgement of a block that is refused must not come without the refusal.
-        if let Some(at) = self.control.iter().position(|c| matches!(c, Control::Refused(..)))
-            && let Some(Control::Refused(block, reason)) = self.control.remove(at)
-        {
+        if let Some((block, reason)) = self.queues.take_refusal() {
             Item::Refused(block.0, reason).encode(&mut datagram);
             payload = Payload::Control(Control::Refused(block, reason));
         }
@@ -154,17 +145,16 @@ impl Session {
         self.reporter.on_sent(transmit.size, self.conn.paths[id].way_back.slowdown(out.at));
         self.stats.feedback_sent += 1;
         self.stats.feedback_bytes += len as u64;
-        self.duties.flush();
+        self.flush();
         Some(transmit)
     }
 
     fn report(&mut self, at: Micros, datagram: &mut Vec<u8>) {
         let mut feedback = self.reporter.report(at);
-        self.announced_credit = self.inbox.credit();
-        feedback.credit = self.announced_credit >> 10;
+        feedback.credit = self.inbox.announce_credit() >> 10;
         feedback.duplicates = self.inbox.duplicate_bytes();
         feedback.expired = self.inbox.expired_blocks();
-        feedback.wanted = self.wanted_rate;
+        feedback.wanted = self.outlook.requested;
         Item::Feedback(feedback).encode(datagram);
     }
 
@@ -207,7 +197,7 @@ impl Session {
             if life.probe_at().is_some_and(|due| due <= out.at) {
                 life.on_probe(out.at);
                 self.conn.ping(id);
-                self.duties.flush();
+                self.flush();
             }
         }
         if !self.duties.has_tail_probes() {
@@ -266,11 +256,10 @@ impl Session {
                 return transmit;
             }
         }
-        if matches!(self.control.front(), Some(Control::End(_))) && self.has_data_to_send(out.at) {
-            return None;
-        }
-        if self.control.is_empty() {
-            return None;
+        match self.queues.front() {
+            None => return None,
+            Some(Control::End(_)) if self.has_data_to_send(out.at) => return None,
+            Some(_) => {}
         }
         let rank = |path: &&Path| {
             let life = &path.life;
@@ -279,32 +268,37 @@ impl Session {
         let id = self.conn.paths.iter().filter(|path| path.life.is_up()).min_by_key(rank)?.id;
         let (control, datagram) = self.next_control(out.at)?;
         let mut room = self.conn.max_datagram().saturating_sub(datagram.len());
-        if let Err(Payload::Control(control)) = self.conn.queue(datagram.into(), Payload::Control(control)) {
-            self.control.push_front(control);
+        if !self.queue_item(control, datagram) {
             return None;
         }
         // What a peer brings about takes a frame each, and a packet together: it can be a hundred for one of its own.
-        while let Some(Control::Refused(..) | Control::Rebuilt(_)) = self.control.front()
+        while let Some(Control::Refused(..) | Control::Rebuilt(_)) = self.queues.front()
             && room >= MAX_ANSWER
         {
             let Some((control, datagram)) = self.next_control(out.at) else { break };
-            room = room.saturating_sub(FRAME + datagram.len());
-            if let Err(Payload::Control(control)) =
-                self.conn.queue(datagram.into(), Payload::Control(control))
-            {
-                self.control.push_front(control);
+            room = room.saturating_sub(FRAME_OVERHEAD + datagram.len());
+            if !self.queue_item(control, datagram) {
                 break;
             }
         }
-        self.batch_path = id;
+        self.queues.batch_path = Some(id);
         self.poll_quic(Gate::Only(id), 1, out)
+    }
+
+    /// Queues a control item inside noq. Returns whether noq has taken it; if not, the item waits again.
+    fn queue_item(&mut self, control: Control, datagram: Vec<u8>) -> bool {
+        let is_taken = self.conn.queue(datagram.into(), Payload::Control(control)).is_ok();
+        if !is_taken {
+            self.queues.put_back(control);
+        }
+        is_taken
     }
 
     /// The next control item that is still to be sent.
     fn next_control(&mut self, at: Micros) -> Option<(Control, Vec<u8>)> {
         let mut datagram = Vec::with_capacity(32);
         loop {
-            let control = self.control.pop_front()?;
+            let control = self.queues.pop()?;
             match control {
                 Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
                 Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
@@ -335,8 +329,7 @@ impl Session {
 
     /// The announcement of an end that leaves next.
     fn next_end(&mut self, at: Micros) -> Option<(BlockId, Vec<u8>)> {
-        let Some(&Control::End(id)) = self.control.front() else { return None };
-        self.control.pop_front();
+        let id = self.queues.take_end()?;
         let mut datagram = Vec::with_capacity(32);
         Item::Data(self.end_of(at, id)?, &[]).encode(&mut datagram);
         Some((id, datagram))
@@ -350,11 +343,11 @@ impl Session {
         payload: Payload,
         out: &mut Out<'_>,
     ) -> Option<Transmit> {
-        self.batch_path = id;
+        self.queues.batch_path = Some(id);
         match self.conn.queue(Bytes::from(datagram), payload) {
             Ok(()) => self.poll_quic(Gate::Only(id), 1, out),
             Err(Payload::Control(control)) => {
-                self.control.push_front(control);
+                self.queues.put_back(control);
                 None
             }
             Err(Payload::Ephemeral | Payload::Losses | Payload::Probe(_) | Payload::Chunk(_)) => {
@@ -373,7 +366,7 @@ impl Session {
                 if self.queue_batch(id, out.at, packets.min(max)) == 0 {
                     continue;
                 }
-                self.batch_path = id;
+                self.queues.batch_path = Some(id);
                 let transmit = self.poll_quic(Gate::Only(id), max, out);
                 self.duties.after_data();
                 if transmit.is_none() {
@@ -465,17 +458,15 @@ impl Session {
                 fills = !self.conn.fill(id, len, queued, Payload::Ephemeral);
             }
             queued += 1;
-            if let Some((block, datagram)) = end.take()
-                && self.conn.queue(datagram.into(), Payload::Control(Control::End(block))).is_err()
-            {
-                self.control.push_front(Control::End(block));
+            if let Some((block, datagram)) = end.take() {
+                self.queue_item(Control::End(block), datagram);
             }
             if !full {
                 break;
             }
         }
         if let Some((block, _)) = end {
-            self.control.push_front(Control::End(block));
+            self.queues.put_back(Control::End(block));
         }
         queued
     }
@@ -485,7 +476,7 @@ impl Session {
         let Some(next) = self.conn.paths[id].committed.front() else { return false };
         let block = self.outbox.queue.get(chunk.block);
         let symbol_end = block.and_then(|block| block.symbol_end(chunk.range.start));
-        let is_symbol = chunk.is_parity() || self.cuts_symbols && symbol_end == Some(chunk.range.end);
+        let is_symbol = chunk.is_parity() || self.outbox.cuts_symbols && symbol_end == Some(chunk.range.end);
         let is_same = next.kind == chunk.kind || !(next.is_parity() || chunk.is_parity());
         // The header has the start of the range.
         let (start, next_start) = (chunk.range.start.into(), next.range.start.into());
@@ -509,7 +500,7 @@ impl Session {
             }
             let size = if front.is_parity() { most } else { size };
             let Some(Written { end, bytes, has_end, datagram }) =
-                write(&mut self.outbox, front, at, size, self.config.even_offsets, self.cuts_symbols)
+                write(&mut self.outbox, front, at, size, self.config.even_offsets)
             else {
                 // The packets of the path have become smaller than a symbol.
                 let chunk = path.committed.pop_front()?;
@@ -560,7 +551,12 @@ impl Session {
                 self.outlook.on_departure(chunk.bytes, bytes);
                 path.on_departure(at);
                 if !chunk.is_parity() {
-                    self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
+                    self.outbox.queue.of_mut(chunk.block).mark_departed(
+                        chunk.block,
+                        chunk.range.clone(),
+                        chunk.kind,
+                        at_us(at),
+                    );
                 }
                 if meant != id {
                     path.stats.strays += 1;
@@ -612,14 +608,7 @@ struct Written {
 }
 
 /// Writes as much of the start of a chunk as a datagram of `most` bytes takes; `None` if a symbol of parity is too long for one.
-fn write(
-    outbox: &mut Outbox,
-    chunk: &Chunk,
-    at: Micros,
-    most: usize,
-    even: bool,
-    cuts: bool,
-) -> Option<Written> {
+fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize, even: bool) -> Option<Written> {
     let (block, start) = (chunk.block, chunk.range.start);
     if chunk.kind == WorkKind::RunParity {
         let (run, symbol) = outbox.run_symbol(block, start, at)?;
@@ -635,7 +624,8 @@ fn write(
     let offset_len = if even { header.even_offset_len() } else { header.offset_len() };
     let header_len = header.header_len(offset_len);
     let room = most.saturating_sub(header_len).max(1) as u32;
-    let symbol_end = outbox.queue.get(block)?.symbol_end(start).filter(|_| cuts).unwrap_or(u32::MAX);
+    let symbol_end =
+        outbox.queue.get(block)?.symbol_end(start).filter(|_| outbox.cuts_symbols).unwrap_or(u32::MAX);
     let end = chunk.range.end.min(start + room).min(symbol_end);
     let data = outbox.bytes(block, &(start..end))?;
     let mut datagram = Vec::with_capacity(header_len + data.len());

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_sched::Micros;
 
-use super::{Session, Stage};
+use super::Session;
 use crate::{CloseReason, outbox::Ending, path::Path};
 
 /// How often a path that ought to be closed, and cannot be, is looked at.
@@ -14,7 +14,7 @@ const IDLE_STEP: Micros = 1_000_000;
 impl Session {
     /// Does what the time has come for. Packets that follow are taken by `poll_transmit`.
     pub(crate) fn on_time(&mut self, now: Instant) {
-        let _span = self.span.clone().entered();
+        let _span = self.conn.span().clone().entered();
         let at = self.micros(now);
         // Run only when acknowledgements are out of the way, which is up to `poll_transmit`.
         if self.conn.timeout().is_some_and(|due| due <= now) {
@@ -23,10 +23,10 @@ impl Session {
         while let Some(id) = self.outbox.overdue(at) {
             self.end_block(at, id, Ending::Expired);
         }
-        if self.are_hints_due(now) {
+        if self.outbox.queue.impatient_at().is_some_and(|due| due <= at) {
             self.watch_hints(at);
         }
-        if self.lasts_without_path_until().is_some_and(|until| until <= at) && self.stage == Stage::Open {
+        if self.lasts_without_path_until().is_some_and(|until| until <= at) && self.is_open() {
             self.conn.close(now, 0, Bytes::from_static(b"no path"));
             self.end(now, CloseReason::TimedOut);
             return;
@@ -38,29 +38,23 @@ impl Session {
         self.send_alerts(at);
         self.open_paths(at);
         // A path may have come free, a scheduler's wake-up be due.
-        self.duties.schedule();
+        self.schedule();
     }
 
     /// When a session ends that has no path any more. The peer may go on sending over one that this side has closed, which would keep
     /// both sides from timing out.
     fn lasts_without_path_until(&self) -> Option<Micros> {
-        self.without_path_since
-            .map(|since| since.saturating_add(self.config.idle_timeout.as_micros() as Micros))
+        self.life.without_path_since().map(|since| since.saturating_add(self.clock.timeouts.idle))
     }
 
     /// When [`Self::on_time`] or `poll_transmit` has something to do next.
     pub(crate) fn timeout(&mut self, now: Instant) -> Option<Instant> {
         let now = self.micros(now);
         let quic = self.conn.timeout();
-        match self.stage {
-            Stage::Open => {}
-            Stage::Closed => {
-                let last = (self.leaves_at < Micros::MAX).then(|| self.instant(self.leaves_at));
-                return quic.into_iter().chain(last).min();
-            }
-            Stage::Handshake => return quic,
+        if !self.is_open() {
+            let last = self.life.drop_at().map(|at| self.instant(at));
+            return quic.into_iter().chain(last).min();
         }
-        let silence = self.config.silence.as_micros() as Micros;
         let packet = self.packet_size();
         // What noq could not send goes before anything else of ours, and noq decides when to try again.
         let held_up = self.conn.has_queued() || !self.conn.paths.iter().any(|path| path.life.is_up());
@@ -72,20 +66,20 @@ impl Session {
         consider(self.radios.timeout());
         consider(self.open_at());
         consider(self.lasts_without_path_until());
-        consider(self.hints_due());
+        consider(self.outbox.queue.impatient_at());
         consider(self.next_loss());
         if !held_up {
             consider(self.reporter.due_at());
             consider(self.duties.wake());
             consider(self.losses_due());
         }
-        let idle = self.config.path_idle_timeout.as_micros() as Micros;
+        let idle = self.clock.timeouts.path_idle;
         for path in self.conn.paths.iter() {
             // In steps, because the last path is kept however long it is silent.
             consider(self.idle_since(path).map(|since| (since + idle).max(now + IDLE_STEP)));
         }
         for path in self.conn.paths.iter().filter(|path| path.life.is_up()) {
-            consider(path.judged_at(silence));
+            consider(path.judged_at(self.clock.timeouts.silence));
             consider(path.life.probe_at());
             consider(self.idle_probe_at(path));
             consider(path.life.full_probe_at());
@@ -100,12 +94,12 @@ impl Session {
     }
 
     fn watch_paths(&mut self, at: Micros) {
-        let silence = self.config.silence.as_micros() as Micros;
         self.close_idle(at);
         self.probe_paths(at);
         for id in self.conn.paths.ids() {
             let path = &self.conn.paths[id];
-            if path.life.is_up() && path.suspect_at(silence).is_some_and(|due| due <= at) {
+            if path.life.is_up() && path.suspect_at(self.clock.timeouts.silence).is_some_and(|due| due <= at)
+            {
                 self.suspect(at, id);
             }
         }
@@ -117,19 +111,19 @@ impl Session {
     fn idle_since(&self, path: &Path) -> Option<Micros> {
         // Without liveness no silence is noticed but that of a packet that has no answer.
         let unanswered = || path.flight.waiting_since().filter(|_| !path.life.is_watched());
-        path.life.idle_since().or_else(unanswered).filter(|_| !self.is_client || path.life.is_up())
+        path.life.idle_since().or_else(unanswered).filter(|_| !self.side.is_client() || path.life.is_up())
     }
 
     /// Closes a path that has delivered nothing for too long; a client opens it again later.
     fn close_idle(&mut self, at: Micros) {
-        let idle = self.config.path_idle_timeout.as_micros() as Micros;
+        let idle = self.clock.timeouts.path_idle;
         let now = self.instant(at);
         for id in self.conn.paths.ids().rev() {
             let is_idle = self.idle_since(&self.conn.paths[id]).is_some_and(|since| at >= since + idle);
             // Fails on the last path, which ends with the session.
             if is_idle && self.conn.close_path(id, now, 0).is_ok() {
                 self.pump(at);
-                self.duties.flush();
+                self.flush();
                 return;
             }
         }

@@ -153,6 +153,8 @@ pub(crate) struct Connection<P, S> {
     handle: ConnectionHandle,
     /// The path of the handshake: noq does not know its interface before the first answer.
     home: NetPath,
+    /// Parent of all that is logged of the connection.
+    span: tracing::Span,
     controllers: Arc<controller::Controllers>,
     /// The changes of [`Self::controllers`] that have been seen.
     changes: usize,
@@ -194,10 +196,13 @@ impl<P, S: Entry> Connection<P, S> {
         clock: Clock,
     ) -> Self {
         let buffer_size = inner.datagrams().send_buffer_space();
+        let side = if inner.side().is_client() { "client" } else { "server" };
+        let span = tracing::info_span!("session", number = handle.0, side, peer = ?home.remote);
         let mut this = Self {
             inner,
             handle,
             home,
+            span,
             controllers,
             changes: 0,
             matched: 0,
@@ -264,9 +269,8 @@ impl<P, S: Entry> Connection<P, S> {
         self.handle
     }
 
-    /// The path of the handshake.
-    pub(crate) fn home(&self) -> NetPath {
-        self.home
+    pub(crate) fn span(&self) -> &tracing::Span {
+        &self.span
     }
 
     /// Takes in a packet or an answer of the endpoint.

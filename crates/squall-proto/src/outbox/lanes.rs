@@ -1,0 +1,369 @@
+//! Lanes of blocks: one for blocks that take any path, and one for each hint for a path that blocks have.
+//!
+//! Each lane has a queue and a scheduler of its own, which sees the paths that its blocks may take. So every scheduler obeys hints,
+//! and none of them has to know of any: a scheduler plans all blocks of its queue over all paths that it sees.
+
+use std::{collections::HashMap, ops::Range};
+
+use squall_sched::{
+    Block, BlockId, BlockQueue, Context, Decision, Micros, PathId, PathView, Profile, SchedEvent, Scheduler,
+    Sharing, StreamScheduler, Time, schedulers::minrtt::MinRtt,
+};
+use squall_units::short::at_us;
+
+use crate::{Config, PathHint, SchedulerFactory, block::HintKind};
+
+/// Lanes that are kept, also without blocks: their schedulers have a memory.
+const KEPT: usize = 17;
+
+/// How long a block waits for the only path that it may take, while that is not usable. As long as an outage of a radio or
+/// a handover takes.
+const PATIENCE: Micros = 3_000_000;
+
+/// Number of a lane: 0 for the one without a hint.
+pub(crate) type LaneNumber = usize;
+
+pub(crate) struct Lanes {
+    /// The first one has no hint.
+    lanes: Vec<Lane>,
+    /// The lane of each block with a hint that has not ended.
+    hinted: HashMap<BlockId, LaneNumber>,
+    /// Events that the schedulers have not seen.
+    events: Vec<SchedEvent>,
+    scheduler: SchedulerFactory,
+    streams: StreamScheduler,
+    weights: HashMap<u16, u16>,
+}
+
+struct Lane {
+    hint: Option<PathHint>,
+    queue: BlockQueue,
+    scheduler: Box<dyn Scheduler>,
+    /// Its scheduler has nothing to do for now.
+    rests: bool,
+    /// Blocks with its hint that have not ended, in the queue or not.
+    blocks: usize,
+    /// Since when none of the paths is usable that its blocks may take.
+    blocked_since: Option<Micros>,
+}
+
+impl Lane {
+    fn new(hint: Option<PathHint>, scheduler: Box<dyn Scheduler>) -> Self {
+        let queue = BlockQueue::new();
+        Self { hint, queue, scheduler, rests: false, blocks: 0, blocked_since: None }
+    }
+
+    /// When a block has waited for too long for its only path.
+    fn patient_until(&self, block: &Block) -> Option<Micros> {
+        Some(block.meta().submitted.micros().max(self.blocked_since?) + PATIENCE)
+    }
+}
+
+impl Lanes {
+    pub(crate) fn new(config: &Config) -> Self {
+        let mut first = Lane::new(None, (config.scheduler)());
+        first.queue.set_streams(config.streams);
+        Self {
+            lanes: vec![first],
+            hinted: HashMap::new(),
+            events: Vec::new(),
+            scheduler: config.scheduler.clone(),
+            streams: config.streams,
+            weights: HashMap::new(),
+        }
+    }
+
+    /// A block is going to be in the lane of its hint.
+    pub(crate) fn enter(&mut self, id: BlockId, hint: Option<&PathHint>) {
+        let Some(hint) = hint else { return };
+        let known = self.lanes.iter().position(|lane| lane.hint.as_ref() == Some(hint));
+        let number = known.unwrap_or_else(|| self.add_lane(hint));
+        self.lanes[number].blocks += 1;
+        self.hinted.insert(id, number);
+    }
+
+    fn add_lane(&mut self, hint: &PathHint) -> LaneNumber {
+        let mut scheduler = (self.scheduler)();
+        if matches!(scheduler.profile().sharing, Sharing::Only(_)) {
+            // It sends everything on a path of its own choice, and would ignore the hint.
+            scheduler = Box::new(MinRtt);
+        }
+        let mut lane = Lane::new(Some(hint.clone()), scheduler);
+        lane.queue.set_streams(self.streams);
+        self.weights.iter().for_each(|(channel, weight)| lane.queue.set_channel_weight(*channel, *weight));
+        let unused = self.lanes.iter().skip(1).position(|lane| lane.blocks == 0).map(|at| at + 1);
+        match unused.filter(|_| self.lanes.len() >= KEPT) {
+            Some(number) => {
+                self.lanes[number] = lane;
+                number
+            }
+            None => {
+                self.lanes.push(lane);
+                self.lanes.len() - 1
+            }
+        }
+    }
+
+    /// A block has ended, in its queue or before it was there.
+    pub(crate) fn leave(&mut self, id: BlockId) {
+        if let Some(number) = self.hinted.remove(&id) {
+            self.lanes[number].blocks -= 1;
+        }
+    }
+
+    /// The lane of a block; the first one of a block that has ended.
+    fn lane_of(&self, id: BlockId) -> LaneNumber {
+        if self.hinted.is_empty() { 0 } else { self.hinted.get(&id).copied().unwrap_or(0) }
+    }
+
+    pub(crate) fn numbers(&self) -> Range<LaneNumber> {
+        0..self.lanes.len()
+    }
+
+    pub(crate) fn hint(&self, number: LaneNumber) -> Option<&PathHint> {
+        self.lanes[number].hint.as_ref()
+    }
+
+    pub(crate) fn queue(&self, number: LaneNumber) -> &BlockQueue {
+        &self.lanes[number].queue
+    }
+
+    /// The queue of blocks without a hint.
+    pub(crate) fn plain(&self) -> &BlockQueue {
+        self.queue(0)
+    }
+
+    /// The queue of a block.
+    pub(crate) fn of(&self, id: BlockId) -> &BlockQueue {
+        self.queue(self.lane_of(id))
+    }
+
+    pub(crate) fn of_mut(&mut self, id: BlockId) -> &mut BlockQueue {
+        let number = self.lane_of(id);
+        &mut self.lanes[number].queue
+    }
+
+    fn all(&self) -> impl Iterator<Item = &BlockQueue> {
+        self.lanes.iter().map(|lane| &lane.queue)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut BlockQueue> {
+        self.lanes.iter_mut().map(|lane| &mut lane.queue)
+    }
+
+    /// Profile of the scheduler of blocks without a hint.
+    pub(crate) fn profile(&self) -> Profile {
+        self.lanes[0].scheduler.profile()
+    }
+
+    /// Adds an event for the schedulers.
+    pub(crate) fn note(&mut self, event: SchedEvent) {
+        self.events.push(event);
+    }
+
+    /// Events that the schedulers have not seen.
+    pub(crate) fn events(&self) -> usize {
+        self.events.len()
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<SchedEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Notifies the scheduler of a lane of the events that concern it.
+    pub(crate) fn notify(
+        &mut self,
+        number: LaneNumber,
+        now: Micros,
+        events: &[SchedEvent],
+        paths: &[PathView],
+    ) {
+        for event in events {
+            // A block that has ended is in no lane any more, and schedulers that do not know it ignore it.
+            let is_for_all = matches!(event, SchedEvent::Done { .. } | SchedEvent::PathChanged(_));
+            if is_for_all || event.block().map_or(0, |id| self.lane_of(id)) == number {
+                let Lane { queue, scheduler, .. } = &mut self.lanes[number];
+                scheduler.on_event(event, &Context { now: at_us(now), queue, paths });
+            }
+        }
+    }
+
+    /// Asks the scheduler of a lane.
+    pub(crate) fn ask(&mut self, number: LaneNumber, now: Micros, paths: &[PathView]) -> Decision {
+        let Lane { queue, scheduler, .. } = &mut self.lanes[number];
+        scheduler.next(&Context { now: at_us(now), queue, paths })
+    }
+
+    /// The scheduler of a lane has nothing to do until [`Self::wake_all`].
+    pub(crate) fn rest(&mut self, number: LaneNumber) {
+        self.lanes[number].rests = true;
+    }
+
+    pub(crate) fn wake_all(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.rests = false);
+    }
+
+    /// The lane to decide about next, of those that do not rest: that with the block that is due first, the older block if none has a
+    /// deadline.
+    pub(crate) fn next(&self) -> Option<LaneNumber> {
+        let is_busy = |lane: &Lane| !lane.rests && !lane.queue.is_empty();
+        if let [plain] = &self.lanes[..] {
+            return is_busy(plain).then_some(0);
+        }
+        let due = |queue: &BlockQueue| {
+            let first = queue.by_deadline().next().map(Block::meta);
+            first.map_or((Time::MAX, u64::MAX), |meta| (meta.deadline.unwrap_or(Time::MAX), meta.id.0))
+        };
+        let busy = self.lanes.iter().enumerate().filter(|(_, lane)| is_busy(lane));
+        busy.min_by_key(|(_, lane)| due(&lane.queue)).map(|(number, _)| number)
+    }
+
+    /// Notes whether a path is usable that blocks with the hint of this lane may take, if they may take only one. Returns the blocks
+    /// that have waited for too long: a block that waits takes memory of the peer's, and holds up the ordered ones behind it.
+    pub(crate) fn watch(&mut self, number: LaneNumber, now: Micros, is_usable: bool) -> Vec<BlockId> {
+        let lane = &mut self.lanes[number];
+        if lane.hint.as_ref().is_none_or(|hint| hint.kind != HintKind::Only) {
+            return Vec::new();
+        }
+        lane.blocked_since = if is_usable { None } else { lane.blocked_since.or(Some(now)) };
+        let is_over = |block: &&Block| lane.patient_until(block).is_some_and(|until| until <= now);
+        lane.queue.iter().filter(is_over).map(|block| block.meta().id).collect()
+    }
+
+    /// When a block has waited for too long for its only path.
+    pub(crate) fn impatient_at(&self) -> Option<Micros> {
+        let blocked = self.lanes[1..].iter().filter(|lane| lane.blocked_since.is_some());
+        blocked.filter_map(|lane| lane.patient_until(lane.queue.iter().next()?)).min()
+    }
+
+    pub(crate) fn get(&self, id: BlockId) -> Option<&Block> {
+        self.of(id).get(id)
+    }
+
+    /// The oldest block that is in a queue.
+    pub(crate) fn oldest(&self) -> Option<BlockId> {
+        self.all().filter_map(|queue| queue.iter().next()).map(|block| block.meta().id).min()
+    }
+
+    /// Whether any block has bytes to send.
+    pub(crate) fn has_work(&self) -> bool {
+        self.all().any(|queue| queue.by_deadline().next().is_some())
+    }
+
+    pub(crate) fn fresh_bytes(&self) -> u64 {
+        self.all().map(BlockQueue::fresh_bytes).sum()
+    }
+
+    pub(crate) fn parity_bytes(&self) -> u64 {
+        self.all().map(BlockQueue::parity_bytes).sum()
+    }
+
+    /// Bounds the bytes of parity over all queues.
+    pub(crate) fn set_parity_limit(&mut self, bytes: u64) {
+        let sum = self.parity_bytes();
+        for queue in self.all_mut() {
+            let others = sum - queue.parity_bytes();
+            queue.set_parity_limit(bytes.saturating_sub(others));
+        }
+    }
+
+    pub(crate) fn set_largest_symbol(&mut self, bytes: Option<u32>) {
+        self.all_mut().for_each(|queue| queue.set_largest_symbol(bytes));
+    }
+
+    pub(crate) fn set_channel_weight(&mut self, channel: u16, weight: u16) {
+        self.weights.insert(channel, weight);
+        self.all_mut().for_each(|queue| queue.set_channel_weight(channel, weight));
+    }
+
+    /// The receiver does not have a block, which those that need it may be in any queue.
+    pub(crate) fn miss(&mut self, id: BlockId) {
+        self.all_mut().for_each(|queue| queue.miss(id));
+    }
+
+    pub(crate) fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
+        self.of_mut(id).mark_sent(id, range, path, at_us(now));
+    }
+
+    /// News of a block that may have ended, and be awaited in its queue.
+    fn news<R>(&mut self, id: BlockId, report: impl Fn(&mut BlockQueue) -> R) -> R {
+        if self.of(id).get(id).is_some() {
+            return report(self.of_mut(id));
+        }
+        // Its lane is forgotten by now.
+        self.all_mut().skip(1).for_each(|queue| _ = report(queue));
+        report(&mut self.lanes[0].queue)
+    }
+
+    pub(crate) fn mark_acked(&mut self, id: BlockId, range: Range<u32>) -> u32 {
+        self.news(id, |queue| queue.mark_acked(id, range.clone()))
+    }
+
+    pub(crate) fn mark_lost(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> u32 {
+        self.news(id, |queue| queue.mark_lost(id, range.clone(), path))
+    }
+
+    pub(crate) fn mark_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
+        self.news(id, |queue| queue.mark_unsent(id, range.clone(), path));
+    }
+
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        self.all_mut().for_each(|queue| queue.forget_path(path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_sched::BlockMeta;
+
+    use super::*;
+
+    fn insert(lanes: &mut Lanes, id: u64, hint: Option<&str>, deadline: Option<Micros>) {
+        lanes.enter(BlockId(id), hint.map(PathHint::only).as_ref());
+        let meta = BlockMeta { deadline: deadline.map(at_us), ..BlockMeta::new(BlockId(id), 1_000) };
+        lanes.of_mut(BlockId(id)).insert(meta);
+    }
+
+    #[test]
+    fn the_lane_with_the_block_that_is_due_first_is_next_unless_it_rests() {
+        let mut lanes = Lanes::new(&Config::default());
+        assert_eq!(lanes.next(), None);
+        insert(&mut lanes, 0, None, None);
+        insert(&mut lanes, 1, Some("a"), Some(20));
+        insert(&mut lanes, 2, Some("b"), Some(10));
+        assert_eq!((lanes.numbers(), lanes.next()), (0..3, Some(2)));
+        lanes.rest(2);
+        assert_eq!(lanes.next(), Some(1));
+        lanes.rest(1);
+        assert_eq!(lanes.next(), Some(0));
+        lanes.rest(0);
+        assert_eq!(lanes.next(), None);
+        lanes.wake_all();
+        assert_eq!(lanes.next(), Some(2));
+    }
+
+    #[test]
+    fn lanes_without_blocks_make_room_for_other_hints() {
+        let mut lanes = Lanes::new(&Config::default());
+        for id in 0..100 {
+            insert(&mut lanes, id, Some(&id.to_string()), None);
+            if id >= 30 {
+                lanes.of_mut(BlockId(id)).remove(BlockId(id));
+                lanes.leave(BlockId(id));
+            }
+        }
+        assert_eq!(lanes.numbers().len(), 32, "one for no hint, 30 in use, and one after the other");
+        assert!(lanes.get(BlockId(29)).is_some() && lanes.get(BlockId(30)).is_none());
+    }
+
+    #[test]
+    fn a_block_waits_for_three_seconds_for_its_only_path() {
+        let mut lanes = Lanes::new(&Config::default());
+        insert(&mut lanes, 0, Some("a"), None);
+        assert_eq!((lanes.watch(1, 5, true), lanes.impatient_at()), (vec![], None));
+        assert_eq!((lanes.watch(1, 7, false), lanes.impatient_at()), (vec![], Some(7 + PATIENCE)));
+        assert_eq!(lanes.watch(1, 6 + PATIENCE, false), []);
+        assert_eq!(lanes.watch(1, 7 + PATIENCE, false), [BlockId(0)]);
+        assert_eq!((lanes.watch(1, 8 + PATIENCE, true), lanes.impatient_at()), (vec![], None));
+    }
+}
