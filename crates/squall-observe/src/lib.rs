@@ -1,8 +1,8 @@
 //! How a tunnel is observed: its [`Status`], the same as [`metrics`] and as a page with a feed ([`web`]), its events
 //! ([`journal`]), and its tasks, whose failures are events too ([`supervise`]).
 //!
-//! Everything that is shown is read from one snapshot, [`Status`], which a [`web::Source`] makes. This crate knows nothing of
-//! how flows are carried.
+//! Everything that is shown is read from one snapshot, [`Status`], which a [`web::Source`] makes. It is independent of how
+//! flows are carried.
 
 #![forbid(unsafe_code)]
 

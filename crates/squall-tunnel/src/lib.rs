@@ -11,7 +11,7 @@
 //! instead.
 //!
 //! Modules by layer, each of which imports those below it alone: `tunnel`; `entry`, `exit`; `session`, `rpc`; `shared`; `flow`;
-//! `wire`, `tun`, `tenant`; `config`; `media`, `code`. What is shown is `squall-observe`. `docs/tunnel.md` is for users.
+//! `wire`, `tun`, `tenant`; `config`; `media`, `code`. Status and metrics are in `squall-observe`. `docs/tunnel.md` is for users.
 //!
 //! ```no_run
 //! use squall_tunnel::{Config, Tunnel};
