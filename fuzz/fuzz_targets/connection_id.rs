@@ -1,5 +1,8 @@
-//! See `crates/squall-proto/src/fuzz`.
+//! See `harness/connection_id.rs`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| squall_proto::fuzz::connection_id(input));
+#[path = "../harness/connection_id.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| harness::check(input));

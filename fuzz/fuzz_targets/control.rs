@@ -1,4 +1,4 @@
-//! See `crates/squall-tunnel/src/fuzz`.
+//! See `harness/tunnel.rs`.
 
 #![no_main]
 

@@ -25,12 +25,6 @@ fn element(name: &str) -> gst::Element {
     gst::ElementFactory::make(name).build().expect("is registered")
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("binds");
-    socket.local_addr().expect("has one").port()
-}
-
 /// Running time begins now.
 fn play(harness: &mut Harness, element: &gst::Element) {
     harness.use_systemclock();
@@ -65,7 +59,7 @@ fn pull(harness: &mut Harness) -> gst::Buffer {
 /// A receiver that plays, the harness at its pad, and its address.
 fn receiver(set: impl FnOnce(&gst::Element)) -> (Harness, gst::Element, String) {
     let source = element("squallsrc");
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = format!("127.0.0.1:{}", squall_testkit::reserve_port());
     source.set_property("listen", &address);
     set(&source);
     let mut harness = Harness::with_element(&source, None, Some("src"));
@@ -317,7 +311,7 @@ fn the_end_arrives_after_all_buffers() {
 #[test]
 fn the_listening_end_can_send() {
     let sink = element("squallsink");
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = format!("127.0.0.1:{}", squall_testkit::reserve_port());
     sink.set_property("listen", &address);
     sink.set_property("sync", false);
     sink.set_property("async", false);

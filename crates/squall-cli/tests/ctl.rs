@@ -7,7 +7,6 @@ mod common;
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::UdpSocket,
     os::unix::{
         fs::PermissionsExt as _,
         net::{UnixListener, UnixStream},
@@ -103,8 +102,7 @@ fn hash_of(token: &str) -> String {
 
 fn tenant_file(folder: &Path, name: &str) -> String {
     let file = folder.join(format!("{name}.toml"));
-    let port =
-        UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port();
+    let port = squall_testkit::reserve_port();
     let text = format!(
         "name = \"{name}\"\ntoken_sha256 = \"{}\"\nflow = [{{ name = \"cam\", in = \"udp://127.0.0.1:{port}\" }}]\n",
         hash_of(&format!("the token of {name}"))

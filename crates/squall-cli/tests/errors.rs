@@ -125,8 +125,7 @@ fn without_ipv6(args: &[&str]) -> Option<(String, Option<i32>)> {
 #[cfg(target_os = "linux")]
 #[test]
 fn all_addresses_of_a_machine_without_ipv6_are_those_of_ipv4() {
-    let free =
-        UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port();
+    let free = squall_testkit::reserve_port();
     let flow = format!("cam=udp://[::]:{free}");
     let all = ["tunnel", "--listen", "[::]:0", "--in", &flow, "--metrics", "[::]:0"];
     let Some((said, code)) = without_ipv6(&all) else { return };

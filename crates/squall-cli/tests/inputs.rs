@@ -7,7 +7,6 @@ mod common;
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _},
-    net::UdpSocket,
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -35,8 +34,7 @@ fn readers(file: &Path, scratch: &Scratch) -> Vec<Vec<String>> {
     let (token, keys) =
         (scratch.write("token.toml", token.as_bytes()), scratch.write("keys.toml", keys.as_bytes()));
     let to = "--to 127.0.0.1:9";
-    // Of its own: the tests run side by side.
-    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+    let port = squall_testkit::reserve_port();
     let commands = [
         format!("signal watch --trace {path}"),
         format!("tunnel check {path}"),
@@ -44,7 +42,7 @@ fn readers(file: &Path, scratch: &Scratch) -> Vec<Vec<String>> {
         format!("tunnel check {}", token.display()),
         format!("tunnel check {}", keys.display()),
         format!("tunnel {to} --insecure --token-file {path} --in x=udp://127.0.0.1:9"),
-        format!("tunnel {to} --token 0123456789ab --ca {path} --in x=udp://{free}"),
+        format!("tunnel {to} --token 0123456789ab --ca {path} --in x=udp://127.0.0.1:{port}"),
         format!("recv --listen 127.0.0.1:0 --identity {path}"),
         format!("send /dev/null {to} --ca {path}"),
     ];

@@ -181,7 +181,7 @@ struct Exit {
 
 impl Exit {
     fn start(mut args: Vec<String>, state: &std::path::Path) -> Self {
-        let address = format!("127.0.0.1:{}", port(&socket()));
+        let address = format!("127.0.0.1:{}", squall_testkit::reserve_port());
         args.extend(["--listen", &address, "--state"].map(str::to_owned));
         args.push(state.display().to_string());
         let mut exit = Self { args, running: None, address, fingerprint: String::new() };
@@ -211,7 +211,7 @@ fn rolling_restart() -> (u32, u32, u32, u32, Duration) {
     let mut flows = [Vec::new(), Vec::new()];
     let mut commands = Vec::new();
     for number in 0..FLOWS {
-        let entry_port = port(&socket());
+        let entry_port = squall_testkit::reserve_port();
         let player = socket();
         outs.push(format!("up{number}=udp://127.0.0.1:{}", port(&player)));
         flows[number % 2].push(format!("up{number}=udp://127.0.0.1:{entry_port},latency=2s"));
@@ -219,7 +219,7 @@ fn rolling_restart() -> (u32, u32, u32, u32, Duration) {
         let to = SocketAddr::from(([127, 0, 0, 1], entry_port));
         senders.push((socket(), to, true));
 
-        let (entry_port, source, player) = (port(&socket()), socket(), socket());
+        let (entry_port, source, player) = (squall_testkit::reserve_port(), socket(), socket());
         outs.push(format!("down{number}=udp://127.0.0.1:{},latency=2s", port(&source)));
         flows[number % 2].push(format!("down{number}=udp://127.0.0.1:{entry_port},latency=2s"));
         let to = SocketAddr::from(([127, 0, 0, 1], entry_port));
@@ -339,7 +339,7 @@ fn entry_that_stays(exit: &mut Tunnel) -> (Tunnel, UdpSocket) {
     let address = address.rsplit(' ').next().expect("is an address");
     let other = socket();
     let silent = format!("127.0.0.1:{}", port(&other));
-    let from = format!("x=udp://127.0.0.1:{}", port(&socket()));
+    let from = format!("x=udp://127.0.0.1:{}", squall_testkit::reserve_port());
     let to = ["--to", address, "--to", &silent, "--pin", pin, "--interface", "127.0.0.1"];
     let entry = start(&[&["--token", TOKEN], &to[..], &["--in", &from]].concat());
     exit.line("session 1 with");

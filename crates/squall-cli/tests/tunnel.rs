@@ -16,6 +16,7 @@ use std::{
 };
 
 use common::{Scratch, failure, run, squall};
+use squall_testkit::reserve_port;
 
 const TOKEN: &str = "a token for tests";
 
@@ -77,10 +78,6 @@ impl Drop for Tunnel {
     }
 }
 
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port()
-}
-
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
     socket.set_read_timeout(Some(PATIENCE)).expect("is set");
@@ -129,7 +126,7 @@ fn write_entry(file: &Path, address: &str, fingerprint: &str, rest: &str) {
 
 #[test]
 fn a_tunnel_runs_from_flags_and_shows_what_it_does() {
-    let (target, port) = (socket(), free_port());
+    let (target, port) = (socket(), reserve_port());
     let (exit, address, fingerprint) = exit(&target);
     let flow = format!("x=udp://127.0.0.1:{port},latency=30s");
     let args = [
@@ -169,7 +166,7 @@ fn a_tunnel_runs_from_flags_and_shows_what_it_does() {
 
 #[test]
 fn bitrates_are_printed_a_line_per_change_for_a_script() {
-    let (target, port) = (socket(), free_port());
+    let (target, port) = (socket(), reserve_port());
     let (exit, address, fingerprint) = exit(&target);
     let flow = format!("x=udp://127.0.0.1:{port},latency=30s");
     let mut command = squall();
@@ -212,7 +209,7 @@ fn bitrates_are_printed_a_line_per_change_for_a_script() {
 #[test]
 fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
     let scratch = Scratch::new("tunnel-reload");
-    let (target, first, second) = (socket(), free_port(), free_port());
+    let (target, first, second) = (socket(), reserve_port(), reserve_port());
     let (exit, address, fingerprint) = exit(&target);
     let file = scratch.path("entry.toml");
     let flow = |port| format!("[[flow]]\nname = \"x\"\nin = \"udp://127.0.0.1:{port}\"\nlatency = \"30s\"\n");

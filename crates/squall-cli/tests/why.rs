@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{failure, run};
-use squall_testkit::network::Network;
+use squall_testkit::{network::Network, reserve_port};
 use squall_tunnel::{
     Config, FlowConfig, Tunnel,
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, Token, TrustConfig},
@@ -22,16 +22,12 @@ fn token() -> Token {
     Token::new("a token for tests").expect("is long enough")
 }
 
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port()
-}
-
 #[test]
 fn blocks_on_failing_paths_are_explained() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let target = UdpSocket::bind("127.0.0.1:0").expect("is bound");
-    let port = free_port();
+    let port = reserve_port();
     let listen = ListenConfig::new(([127, 0, 0, 1], 0).into(), IdentityConfig::Fresh);
     let out = format!("cam=udp://{}", target.local_addr().expect("is bound"));
     let out = FlowConfig::parse(&out, false).expect("is right");
@@ -87,7 +83,7 @@ fn blocks_on_failing_paths_are_explained() {
 
 #[test]
 fn a_tunnel_without_a_status_is_named_in_a_line() {
-    let nowhere = format!("127.0.0.1:{}", free_port());
+    let nowhere = format!("127.0.0.1:{}", reserve_port());
     let (said, code) = failure(&run(["why", "cam", &nowhere]));
     assert_eq!(code, Some(1));
     assert!(said.starts_with(&format!("squall: no tunnel answers on {nowhere} (--metrics ")), "{said}");

@@ -27,9 +27,6 @@ pub mod drive;
 mod endpoint;
 mod event;
 mod feedback;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod fuzz;
 #[doc(hidden)]
 pub mod inbox;
 mod limiter;

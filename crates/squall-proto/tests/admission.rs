@@ -1,25 +1,25 @@
 //! What strangers can do to a server, in virtual time.
 
 use std::{
-    collections::VecDeque,
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
-use noq_proto::{DatagramEvent, EndpointConfig, FourTuple, crypto::rustls::QuicClientConfig};
+use noq_proto::TransportConfig;
 use squall_proto::{
-    ALPN, AcceptFilter, Block, ClientTls, CloseReason, Config, Endpoint, Event, Fingerprint, Interface,
-    Limits, NetPath, ServerTls, SessionId, Target, TransportError,
-    rustls::{self, CertificateError},
+    AcceptFilter, AdmissionStats, Block, ClientTls, CloseReason, Config, Event, Fingerprint, Limits, Session,
+    SessionId, TransportError,
+    rustls::{CertificateError, Error},
+};
+use squall_testkit::{
+    Peer, Stranger,
+    world::{SERVER, World},
 };
 
 /// Time of a packet on its way, and the step of the clock.
 const WAY: Duration = Duration::from_millis(2);
-
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 9, 9)), 4433);
-const TO_SERVER: NetPath = NetPath { local: Interface(0), remote: SERVER };
 
 /// What a server with a token allows.
 fn server_config() -> Config {
@@ -27,317 +27,186 @@ fn server_config() -> Config {
     Config { limits, announce_timeout: Duration::from_secs(5), distrust: true, ..Config::default() }
 }
 
-fn identity() -> ServerTls {
-    let (certificate, key) = squall_testkit::certificate("localhost");
-    ServerTls::new(vec![certificate], key).expect("belong together")
+fn server(config: Config, seed: u8, now: Instant) -> Peer {
+    Peer { holds_events: true, ..Peer::server(config, seed, now) }
 }
 
-/// A client of QUIC that sends what the test writes and nothing else.
-struct Stranger {
-    addr: SocketAddr,
-    endpoint: noq_proto::Endpoint,
-    handle: noq_proto::ConnectionHandle,
-    connection: noq_proto::Connection,
-    /// Sends nothing after its first flight.
-    spoofed: bool,
-    sent: usize,
-    over: bool,
-    hello: Option<Vec<u8>>,
-    reason: String,
-}
-
-impl Stranger {
-    fn new(now: Instant, addr: SocketAddr) -> Self {
-        let tls =
-            rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_protocol_versions(&[&rustls::version::TLS13])
-                .expect("is supported");
-        let mut tls =
-            tls.dangerous().with_custom_certificate_verifier(Arc::new(Anyone)).with_no_client_auth();
-        tls.alpn_protocols = vec![ALPN.to_vec()];
-        let config = QuicClientConfig::try_from(tls).expect("is usable");
-        let mut config = noq_proto::ClientConfig::new(Arc::new(config));
-        let mut transport = noq_proto::TransportConfig::default();
-        transport.keep_alive_interval(Some(Duration::from_secs(1)));
-        config.transport_config(Arc::new(transport));
-        let mut endpoint = noq_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
-        let (handle, connection) =
-            endpoint.connect(now, config, SERVER, "localhost").expect("the request is valid");
-        let (hello, reason) = (None, String::new());
-        Self { addr, endpoint, handle, connection, spoofed: false, sent: 0, over: false, hello, reason }
-    }
-
-    fn transmit(&mut self, now: Instant, wire: &mut Vec<(SocketAddr, SocketAddr, Vec<u8>)>) {
-        if self.connection.poll_timeout().is_some_and(|at| at <= now) {
-            self.connection.handle_timeout(now);
-        }
-        while let Some(event) = self.connection.poll_endpoint_events() {
-            if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
-                self.connection.handle_event(answer);
-            }
-        }
-        while let Some(event) = self.connection.poll() {
-            match event {
-                noq_proto::Event::Connected => self.say_hello(),
-                noq_proto::Event::ConnectionLost { reason } => {
-                    self.over = true;
-                    self.reason = reason.to_string();
-                }
-                _ => {}
-            }
-        }
-        let mut buf = Vec::new();
-        while let Some(out) = self.connection.poll_transmit(now, 1.try_into().expect("is 1"), &mut buf) {
-            if !self.spoofed || self.sent == 0 {
-                wire.push((self.addr, SERVER, buf[..out.size].to_vec()));
-            }
-            self.sent += 1;
-            buf.clear();
-        }
-    }
-
-    fn say_hello(&mut self) {
-        let Some(hello) = self.hello.take() else { return };
-        let id = self.connection.streams().open(noq_proto::Dir::Uni).expect("one is allowed");
-        let mut stream = self.connection.send_stream(id);
-        stream.write(&hello).expect("there is room");
-        stream.finish().expect("is open");
-    }
-
-    fn receive(&mut self, now: Instant, data: &[u8]) {
-        if self.spoofed {
-            return;
-        }
-        let (path, mut buf) = (FourTuple::new(SERVER, None), Vec::new());
-        if let Some(DatagramEvent::ConnectionEvent(_, event)) =
-            self.endpoint.handle(now, path, None, BytesMut::from(data), &mut buf)
-        {
-            self.connection.handle_event(event);
-        }
-    }
-}
-
-/// Takes any certificate.
-#[derive(Debug)]
-struct Anyone;
-
-mod trust {
-    use rustls::{
-        DigitallySignedStruct, Error, SignatureScheme,
-        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        pki_types::{CertificateDer, ServerName, UnixTime},
-    };
-
-    impl ServerCertVerifier for super::Anyone {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
-        }
-    }
-}
-
-/// A server, its strangers and Squall's own clients on one network.
-struct World {
-    now: Instant,
-    tls: ServerTls,
-    server: Endpoint,
-    strangers: Vec<Stranger>,
-    clients: Vec<(IpAddr, Endpoint)>,
-    /// Packets on their way, and when they arrive.
-    wire: VecDeque<(Instant, SocketAddr, SocketAddr, Vec<u8>)>,
+/// A server, its strangers and Squall's own clients on one network. No application takes events by itself.
+struct Scene {
+    world: World,
+    /// Strangers so far.
+    strangers: u32,
+    /// Addresses that are not those of their senders, which send one packet, and whether it is still to leave.
+    spoofed: BTreeMap<SocketAddr, bool>,
     /// Of each packet.
     delay: Duration,
     /// Most connections that had not announced themselves.
     most: usize,
 }
 
-impl World {
+impl Scene {
     fn new() -> Self {
-        let (now, tls) = (Instant::now(), identity());
-        let server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
-        let (strangers, clients, wire) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { now, tls, server, strangers, clients, wire, delay: Duration::ZERO, most: 0 }
+        Self::with(server_config())
+    }
+
+    fn with(config: Config) -> Self {
+        let now = Instant::now();
+        let mut world = World::new(now, server(config, 1, now), Vec::new());
+        world.most = u32::MAX;
+        Self { world, strangers: 0, spoofed: BTreeMap::new(), delay: Duration::ZERO, most: 0 }
     }
 
     /// The server is killed and started again.
     fn restart(&mut self) {
-        self.server = Endpoint::new(server_config(), Some(&self.tls), Some([2; 32]), self.now);
+        self.world.server = server(server_config(), 2, self.world.now);
     }
 
     fn stranger(&mut self, addr: impl Into<IpAddr>) -> &mut Stranger {
-        let port = 1000 + self.strangers.len() as u16;
-        self.strangers.push(Stranger::new(self.now, (addr.into(), port).into()));
-        self.strangers.last_mut().expect("was pushed")
+        self.strangers += 1;
+        let address = (addr.into(), 1_000 + self.strangers as u16).into();
+        let mut transport = TransportConfig::default();
+        transport.keep_alive_interval(Some(Duration::from_secs(1)));
+        let config = Stranger::config(transport);
+        self.world.strangers.push(Stranger::new(self.world.now, address, self.strangers, config));
+        self.world.strangers.last_mut().expect("was pushed")
     }
 
-    fn client(&mut self, addr: [u8; 4]) -> (usize, SessionId) {
-        let seed = [10 + self.clients.len() as u8; 32];
-        let mut client = Endpoint::new(Config::default(), None, Some(seed), self.now);
-        let id = client.connect(self.now, Self::target()).expect("has a path");
-        self.clients.push((addr.into(), client));
-        (self.clients.len() - 1, id)
+    /// Returns the place of the client.
+    fn client(&mut self, addr: [u8; 4]) -> usize {
+        let at = self.world.clients.len();
+        let mut client = Peer::client(Config::default(), 10 + at as u8, self.world.now, &[(addr, 7).into()]);
+        client.holds_events = true;
+        self.world.clients.push(client);
+        at
     }
 
-    fn target() -> Target {
-        let tls = ClientTls::insecure_trust_anyone().expect("is usable");
-        Target { tls, server_name: "localhost".into(), interfaces: vec![vec![TO_SERVER]] }
+    fn session(&mut self, client: usize) -> &mut Session {
+        self.world.clients[client].session()
+    }
+
+    /// The next event of a client.
+    fn event(&mut self, client: usize) -> Option<Event> {
+        let client = &mut self.world.clients[client];
+        client.endpoint.poll_event(client.id?)
+    }
+
+    /// The only session of the server.
+    fn served(&mut self) -> (SessionId, &mut Session) {
+        let server = &mut self.world.server.endpoint;
+        let id = server.sessions().next().expect("there is one");
+        (id, server.session(id).expect("is open"))
     }
 
     fn step(&mut self) {
-        self.now += WAY;
-        let now = self.now;
-        while self.wire.front().is_some_and(|packet| packet.0 <= now) {
-            let Some((_, from, to, data)) = self.wire.pop_front() else { break };
-            let data = data.as_slice();
-            if to == SERVER {
-                let net = NetPath { local: Interface(0), remote: from };
-                self.server.handle(now, net, None, data.into());
-            } else if let Some(stranger) = self.strangers.iter_mut().find(|one| one.addr == to) {
-                stranger.receive(now, data);
-            } else if let Some((_, client)) = self.clients.iter_mut().find(|one| one.0 == to.ip()) {
-                client.handle(now, NetPath { remote: from, ..TO_SERVER }, None, data.into());
+        let (delay, spoofed) = (self.delay, &mut self.spoofed);
+        self.world.now += WAY;
+        self.world.turn(|now, packet, wire| {
+            let passes = spoofed.get_mut(&packet.from).is_none_or(std::mem::take);
+            if passes && !spoofed.contains_key(&packet.to) {
+                wire.put(now + delay, packet);
             }
-        }
-        let mut sent = Vec::new();
-        for stranger in &mut self.strangers {
-            stranger.transmit(now, &mut sent);
-        }
-        let all = self.clients.iter_mut().map(|(local, one)| (SocketAddr::new(*local, 7), one));
-        for (addr, endpoint) in all.chain([(SERVER, &mut self.server)]) {
-            if endpoint.poll_timeout().is_some_and(|at| at <= now) {
-                endpoint.handle_timeout(now);
-            }
-            let mut buf = Vec::new();
-            while let Some(out) = endpoint.poll_transmit(now, 1, &mut buf) {
-                sent.push((addr, out.path.remote, buf[..out.size].to_vec()));
-                buf.clear();
-            }
-        }
-        let at = now + self.delay;
-        self.wire.extend(sent.into_iter().map(|(from, to, data)| (at, from, to, data)));
-        self.most = self.most.max(self.server.admission().pending);
+        });
+        self.most = self.most.max(self.world.server.endpoint.admission().pending);
     }
 
     fn run(&mut self, time: Duration) {
-        let end = self.now + time;
-        while self.now < end {
+        let end = self.world.now + time;
+        while self.world.now < end {
             self.step();
         }
     }
 
-    /// Connects from there; says how long it took.
+    /// Connects from there; returns how long it took.
     fn connects(&mut self, addr: [u8; 4]) -> Duration {
-        let begin = self.now;
-        let (at, id) = self.client(addr);
-        while self.now < begin + Duration::from_secs(8) {
+        let begin = self.world.now;
+        let client = self.client(addr);
+        while self.world.now < begin + Duration::from_secs(8) {
             self.step();
-            match self.clients[at].1.poll_event(id) {
-                Some(Event::Connected) => return self.now - begin,
+            match self.event(client) {
+                Some(Event::Connected) => return self.world.now - begin,
                 Some(Event::Closed(reason)) => panic!("it is refused: {reason}"),
                 _ => {}
             }
         }
-        panic!("it does not connect: {:?}", self.server.admission());
+        panic!("it does not connect: {:?}", self.admission());
     }
 
-    fn send(&mut self, at: usize, id: SessionId) {
-        let session = self.clients[at].1.session(id).expect("is open");
-        session.send(self.now, Block::new(vec![1; 100])).expect("is taken");
+    fn send(&mut self, client: usize, size: usize) {
+        let now = self.world.now;
+        self.session(client).send(now, Block::new(vec![1; size])).expect("is taken");
     }
 
-    fn closed(&mut self, (at, id): (usize, SessionId)) -> Option<CloseReason> {
-        while let Some(event) = self.clients[at].1.poll_event(id) {
+    fn close(&mut self, client: usize) {
+        let now = self.world.now;
+        self.session(client).close(now, 0, "");
+    }
+
+    fn closed(&mut self, client: usize) -> Option<CloseReason> {
+        while let Some(event) = self.event(client) {
             if let Event::Closed(reason) = event {
                 return Some(reason);
             }
         }
         None
     }
+
+    fn admission(&self) -> AdmissionStats {
+        self.world.server.endpoint.admission()
+    }
 }
 
 #[test]
 fn silent_connections_do_not_keep_others_out() {
-    let mut world = World::new();
+    let mut scene = Scene::new();
     // From the address of the honest client, and from others, again as soon as they are let go.
     for round in 0..15 {
         for n in 0..40 {
-            world.stranger([10, 0, n % 5, 1]);
-            world.run(WAY * 3);
+            scene.stranger([10, 0, n % 5, 1]);
+            scene.run(WAY * 3);
         }
-        let took = world.connects([10, 0, 0, 1 + round]);
+        let took = scene.connects([10, 0, 0, 1 + round]);
         assert!(took < Duration::from_secs(1), "{took:?}");
     }
-    assert!(world.most <= 33, "{} at a time", world.most);
-    let stats = world.server.admission();
+    assert!(scene.most <= 33, "{} at a time", scene.most);
+    let stats = scene.admission();
     assert!(stats.displaced > 100 && stats.refused == 0, "{stats:?}");
 }
 
 /// Handshakes that are never announced, from these hosts in turn, as many a second; each of `clients` that come after some seconds
 /// of them connects within three.
 fn connect_beside(per_second: u32, lead: u64, clients: usize, host: impl Fn(u32) -> IpAddr) {
-    let mut world = World::new();
-    world.delay = Duration::from_millis(125);
-    let (mut next, mut count, mut took) = (world.now, 0, Vec::new());
+    let mut scene = Scene::new();
+    scene.delay = Duration::from_millis(125);
+    let (mut next, mut count, mut took) = (scene.world.now, 0, Vec::new());
     let mut begun = None;
-    let begin = world.now + Duration::from_secs(lead);
+    let begin = scene.world.now + Duration::from_secs(lead);
     while took.len() < clients {
-        while next <= world.now {
-            world.stranger(host(count));
+        while next <= scene.world.now {
+            scene.stranger(host(count));
             (next, count) = (next + Duration::from_secs(1) / per_second, count + 1);
         }
-        world.strangers.retain(|one| !one.over);
-        world.step();
-        let comes = world.now >= begin;
-        begun = begun.or_else(|| comes.then(|| (world.client([172, 16, took.len() as u8, 1]), world.now)));
-        let Some(((at, id), since)) = begun else { continue };
-        let took_now = world.now - since;
-        match world.clients[at].1.poll_event(id) {
+        scene.world.strangers.retain(|one| one.end.is_none());
+        scene.step();
+        let comes = scene.world.now >= begin;
+        begun =
+            begun.or_else(|| comes.then(|| (scene.client([172, 16, took.len() as u8, 1]), scene.world.now)));
+        let Some((client, since)) = begun else { continue };
+        let took_now = scene.world.now - since;
+        match scene.event(client) {
             Some(Event::Connected) => {
                 took.push(took_now);
-                world.clients[at].1.session(id).expect("is open").close(world.now, 0, "");
+                scene.close(client);
             }
-            Some(Event::Closed(reason)) => panic!("it is refused: {reason}, {:?}", world.server.admission()),
+            Some(Event::Closed(reason)) => panic!("it is refused: {reason}, {:?}", scene.admission()),
             _ => {
-                assert!(
-                    took_now < Duration::from_secs(3),
-                    "it does not connect: {:?}",
-                    world.server.admission()
-                );
+                assert!(took_now < Duration::from_secs(3), "it does not connect: {:?}", scene.admission());
                 continue;
             }
         }
         begun = None;
     }
     println!("{per_second} a second: {took:?}");
-    assert!(world.server.admission().displaced > 0, "the attack works");
+    assert!(scene.admission().displaced > 0, "the attack works");
 }
 
 #[test]
@@ -355,34 +224,34 @@ fn handshakes_of_a_customer_with_many_networks_do_not_keep_others_out() {
 
 /// Attempts from the address of a client, then as many others as in the tests above: whether a client from there connects.
 fn connects_after_attempts_of_its_own(is_authorised: bool) -> bool {
-    let mut world = World::new();
+    let mut scene = Scene::new();
     let host = [172, 16, 0, 1];
-    let (at, id) = world.client(host);
-    world.run(Duration::from_secs(1));
+    let client = scene.client(host);
+    scene.run(Duration::from_secs(1));
     if is_authorised {
-        let session = world.server.sessions().next().expect("there is one");
-        world.server.session(session).expect("is open").trust(world.now);
+        let now = scene.world.now;
+        scene.served().1.trust(now);
     }
-    world.clients[at].1.session(id).expect("is open").close(world.now, 0, "");
-    world.run(Duration::from_secs(1));
-    world.clients.clear();
+    scene.close(client);
+    scene.run(Duration::from_secs(1));
+    scene.world.clients.clear();
     for _ in 0..40 {
-        world.stranger(host);
-        world.run(WAY * 10);
+        scene.stranger(host);
+        scene.run(WAY * 10);
     }
-    world.run(Duration::from_secs(6));
-    world.strangers.clear();
-    world.delay = Duration::from_millis(125);
+    scene.run(Duration::from_secs(6));
+    scene.world.strangers.clear();
+    scene.delay = Duration::from_millis(125);
     let mut client = None;
     for n in 0..600_u32 {
-        world.stranger([10, 0, (n % 200) as u8, 1]);
-        world.run(Duration::from_millis(6));
-        world.strangers.retain(|one| !one.over);
+        scene.stranger([10, 0, (n % 200) as u8, 1]);
+        scene.run(Duration::from_millis(6));
+        scene.world.strangers.retain(|one| one.end.is_none());
         if n == 200 {
-            client = Some(world.client(host));
+            client = Some(scene.client(host));
         }
-        let Some((at, id)) = client else { continue };
-        match world.clients[at].1.poll_event(id) {
+        let Some(client) = client else { continue };
+        match scene.event(client) {
             Some(Event::Connected) => return true,
             Some(Event::Closed(_)) => return false,
             _ => {}
@@ -399,71 +268,81 @@ fn a_host_that_was_authorised_connects_beside_others() {
 
 #[test]
 fn sessions_that_begin_at_once_are_no_more_than_allowed() {
-    let mut world = World::new();
-    let all: Vec<_> = (0..24).map(|n| world.client([10, 0, 1, n])).collect();
-    world.run(Duration::from_secs(2));
+    let mut scene = Scene::new();
+    let all: Vec<_> = (0..24).map(|n| scene.client([10, 0, 1, n])).collect();
+    scene.run(Duration::from_secs(2));
     let mut accepted = 0;
-    while let Some(id) = world.server.poll_ready() {
-        while let Some(event) = world.server.poll_event(id) {
+    while let Some(id) = scene.world.server.endpoint.poll_ready() {
+        while let Some(event) = scene.world.server.endpoint.poll_event(id) {
             accepted += usize::from(matches!(event, Event::Connected));
         }
     }
-    assert_eq!((accepted, world.server.admission().refused), (16, 8));
-    let refused = all.into_iter().filter_map(|one| world.closed(one));
+    assert_eq!((accepted, scene.admission().refused), (16, 8));
+    let refused = all.into_iter().filter_map(|one| scene.closed(one));
     let words = "closed by the peer with code 5: too many sessions";
     assert_eq!(refused.filter(|reason| reason.to_string() == words).count(), 8);
 }
 
 #[test]
 fn a_silent_connection_has_five_seconds() {
-    let mut world = World::new();
-    world.stranger([10, 0, 0, 1]);
-    world.run(Duration::from_millis(4_900));
-    assert_eq!((world.server.admission().pending, world.strangers[0].over), (1, false));
-    world.run(Duration::from_millis(200));
-    assert_eq!((world.server.admission().pending, world.server.admission().expired), (0, 1));
-    assert!(world.strangers[0].reason.contains("no hello in time"), "{}", world.strangers[0].reason);
+    let mut scene = Scene::new();
+    scene.stranger([10, 0, 0, 1]);
+    scene.run(Duration::from_millis(4_900));
+    assert_eq!((scene.admission().pending, scene.world.strangers[0].end.is_some()), (1, false));
+    scene.run(Duration::from_millis(200));
+    assert_eq!((scene.admission().pending, scene.admission().expired), (0, 1));
+    let reason = scene.world.strangers[0].end.as_deref().unwrap_or_default();
+    assert!(reason.contains("no hello in time"), "{reason}");
     // And it is forgotten.
-    world.run(Duration::from_secs(10));
-    assert!(world.server.is_empty());
+    scene.run(Duration::from_secs(10));
+    assert!(scene.world.server.endpoint.is_empty());
 }
 
 #[test]
 fn one_host_has_its_share_only() {
-    let mut world = World::new();
+    let mut scene = Scene::new();
     for _ in 0..20 {
-        world.stranger([10, 0, 0, 1]);
-        world.run(WAY * 10);
+        scene.stranger([10, 0, 0, 1]);
+        scene.run(WAY * 10);
     }
-    assert_eq!(world.server.admission().pending, 8);
-    assert_eq!(world.strangers.iter().filter(|one| one.over).count(), 0, "they say nothing yet");
-    world.run(Duration::from_secs(2));
-    assert_eq!(world.strangers.iter().filter(|one| one.over).count(), 12, "a stateless reset answers");
+    assert_eq!(scene.admission().pending, 8);
+    assert_eq!(
+        scene.world.strangers.iter().filter(|one| one.end.is_some()).count(),
+        0,
+        "they say nothing yet"
+    );
+    scene.run(Duration::from_secs(2));
+    assert_eq!(
+        scene.world.strangers.iter().filter(|one| one.end.is_some()).count(),
+        12,
+        "a stateless reset answers"
+    );
 }
 
 #[test]
 fn spoofed_handshakes_do_not_keep_others_out() {
-    let mut world = World::new();
+    let mut scene = Scene::new();
     for n in 0..60 {
         for m in 0..10 {
-            world.stranger([10, 1, n, m]).spoofed = true;
+            let address = scene.stranger([10, 1, n, m]).address;
+            scene.spoofed.insert(address, true);
         }
-        world.run(Duration::from_millis(100));
+        scene.run(Duration::from_millis(100));
         if n % 10 == 9 {
-            let took = world.connects([10, 2, 0, n]);
+            let took = scene.connects([10, 2, 0, n]);
             assert!(took < Duration::from_millis(100), "{took:?}");
         }
     }
-    let stats = world.server.admission();
-    assert!(world.most <= 9 && stats.retried > 500, "{} at a time, {stats:?}", world.most);
+    let stats = scene.admission();
+    assert!(scene.most <= 9 && stats.retried > 500, "{} at a time, {stats:?}", scene.most);
 }
 
 /// What a hello says, and why the session ends.
 fn end_of(hello: &[u8]) -> String {
-    let mut world = World::new();
-    world.stranger([10, 0, 0, 1]).hello = Some(hello.to_vec());
-    world.run(Duration::from_millis(200));
-    world.strangers[0].reason.clone()
+    let mut scene = Scene::new();
+    scene.stranger([10, 0, 0, 1]).hello = Some(hello.to_vec());
+    scene.run(Duration::from_millis(200));
+    scene.world.strangers[0].end.take().unwrap_or_default()
 }
 
 #[test]
@@ -484,81 +363,70 @@ fn a_malformed_hello_closes_the_session() {
 
 #[test]
 fn a_server_that_is_killed_and_started_again_says_so() {
-    let mut world = World::new();
-    world.connects([10, 0, 0, 1]);
-    let client = (0, SessionId(1));
-    world.run(Duration::from_millis(100));
-    world.restart();
-    let begin = world.now;
+    let mut scene = Scene::new();
+    scene.connects([10, 0, 0, 1]);
+    let client = 0;
+    scene.run(Duration::from_millis(100));
+    scene.restart();
+    let begin = scene.world.now;
     let reason = loop {
-        let (at, id) = client;
-        let session = world.clients[at].1.session(id).expect("is open");
-        let _ = session.send(world.now, Block::new(vec![0; 500]));
-        world.step();
-        if let Some(reason) = world.closed(client) {
+        let now = scene.world.now;
+        let _ = scene.session(client).send(now, Block::new(vec![0; 500]));
+        scene.step();
+        if let Some(reason) = scene.closed(client) {
             break reason;
         }
-        assert!(world.now < begin + Duration::from_secs(1), "it takes the silence for a failure");
+        assert!(scene.world.now < begin + Duration::from_secs(1), "it takes the silence for a failure");
     };
     let CloseReason::Transport(error) = reason else { panic!("{reason:?}") };
-    assert_eq!(
-        (error.code, error.message.as_str()),
-        (None, "reset by peer"),
-        "after {:?}",
-        world.now - begin
-    );
+    let lasted = scene.world.now - begin;
+    assert_eq!((error.code, error.message.as_str()), (None, "reset by peer"), "after {lasted:?}");
 }
 
 /// Three probe timeouts after a close noq forgets the connection (RFC 9000 §10.2), whether the close has left or not.
 #[test]
 fn a_close_leaves_even_if_the_server_is_late() {
-    let mut world = World::new();
-    world.connects([10, 0, 0, 1]);
-    world.run(Duration::from_millis(100));
-    let id = world.server.sessions().next().expect("there is one");
-    world.server.session(id).expect("is open").close(world.now, 16, "enough");
-    world.now += Duration::from_secs(2);
-    world.run(Duration::from_millis(100));
+    let mut scene = Scene::new();
+    scene.connects([10, 0, 0, 1]);
+    scene.run(Duration::from_millis(100));
+    let now = scene.world.now;
+    scene.served().1.close(now, 16, "enough");
+    scene.world.now += Duration::from_secs(2);
+    scene.run(Duration::from_millis(100));
     let expected = CloseReason::ByPeer { code: 16, reason: "enough".into() };
-    assert_eq!(world.closed((0, SessionId(1))), Some(expected));
+    assert_eq!(scene.closed(0), Some(expected));
 }
 
 #[test]
 fn what_is_held_for_a_stranger_is_bounded() {
-    let mut world = World::new();
-    world.connects([10, 0, 0, 1]);
-    let mut server = None;
-    while server.is_none() {
-        world.step();
-        server = world.server.sessions().next();
+    let mut scene = Scene::new();
+    scene.connects([10, 0, 0, 1]);
+    while scene.world.server.endpoint.sessions().next().is_none() {
+        scene.step();
     }
-    let id = server.expect("there is one");
-    let held = |world: &mut World| {
-        let session = world.clients[0].1.session(SessionId(1)).expect("is open");
+    let held = |scene: &mut Scene| {
+        let now = scene.world.now;
         for _ in 0..40 {
-            let _ = session.send(world.now, Block::new(vec![0; 10_000]));
+            let _ = scene.session(0).send(now, Block::new(vec![0; 10_000]));
         }
-        world.run(Duration::from_millis(500));
-        world.server.session(id).expect("is open").stats().held_bytes
+        scene.run(Duration::from_millis(500));
+        scene.served().1.stats().held_bytes
     };
-    assert!(held(&mut world) <= 64 << 10);
-    world.server.session(id).expect("is open").trust(world.now);
-    assert!(held(&mut world) > 300_000, "all of it once it is trusted");
+    assert!(held(&mut scene) <= 64 << 10);
+    let now = scene.world.now;
+    scene.served().1.trust(now);
+    assert!(held(&mut scene) > 300_000, "all of it once it is trusted");
 }
 
 #[test]
 fn a_stranger_has_64_blocks_however_small() {
-    let mut world = World::new();
-    world.connects([10, 0, 0, 1]);
-    world.run(Duration::from_millis(100));
-    let id = world.server.sessions().next().expect("there is one");
-    let session = world.clients[0].1.session(SessionId(1)).expect("is open");
-    for _ in 0..400 {
-        session.send(world.now, Block::new(vec![0; 1])).expect("there is room");
-    }
-    world.run(Duration::from_millis(500));
-    let mut received = 0;
-    while let Some(event) = world.server.poll_event(id) {
+    let mut scene = Scene::new();
+    scene.connects([10, 0, 0, 1]);
+    scene.run(Duration::from_millis(100));
+    let (mut received, id) = (0, scene.served().0);
+    (0..400).for_each(|_| scene.send(0, 1));
+    scene.run(Duration::from_millis(500));
+    while let Some(event) = scene.world.server.endpoint.poll_event(id) {
         received += usize::from(matches!(event, Event::Received(_)));
     }
     assert!(received <= 64, "{received} blocks");
@@ -573,16 +441,14 @@ fn a_block_that_was_read_holds_up_no_larger_one() {
         (server_config(), [30_000, 60_000]),
         (Config { limits: roomy, distrust: false, ..server_config() }, [20_000, 90_000]),
     ] {
-        let mut world = World::new();
-        world.server = Endpoint::new(config, Some(&world.tls), Some([1; 32]), world.now);
-        world.connects([10, 0, 0, 1]);
+        let mut scene = Scene::with(config);
+        scene.connects([10, 0, 0, 1]);
         let mut received = Vec::new();
         for size in sizes {
-            let session = world.clients[0].1.session(SessionId(1)).expect("is open");
-            session.send(world.now, Block::new(vec![0; size])).expect("there is room");
-            world.run(Duration::from_millis(500));
-            let id = world.server.sessions().next().expect("there is one");
-            while let Some(event) = world.server.poll_event(id) {
+            scene.send(0, size);
+            scene.run(Duration::from_millis(500));
+            let id = scene.served().0;
+            while let Some(event) = scene.world.server.endpoint.poll_event(id) {
                 if let Event::Received(block) = event {
                     received.push(block.data.len());
                 }
@@ -595,88 +461,84 @@ fn a_block_that_was_read_holds_up_no_larger_one() {
 /// noq writes the close again at every call as long as the handshake is not over.
 #[test]
 fn a_client_that_does_not_trust_a_server_says_so_once() {
-    let mut world = World::new();
-    let mut client = Endpoint::new(Config::default(), None, Some([10; 32]), world.now);
-    let interfaces = vec![vec![TO_SERVER]];
-    let tls = ClientTls::pinned(Fingerprint([7; 32])).expect("is usable");
-    let id = client
-        .connect(world.now, Target { tls, server_name: "localhost".into(), interfaces })
-        .expect("has a path");
-    world.clients.push(([10, 0, 0, 1].into(), client));
+    let mut scene = Scene::new();
+    let address = SocketAddr::from(([10, 0, 0, 1], 7));
+    let mut client = Peer::new(Config::default(), 10, scene.world.now, vec![address]);
+    client.connect(scene.world.now, ClientTls::pinned(Fingerprint([7; 32])).expect("is usable"));
+    scene.world.clients.push(client);
     let mut packets = 0;
     for _ in 0..100 {
-        world.step();
-        packets += world.wire.iter().filter(|(_, _, to, _)| *to == SERVER).count();
+        scene.step();
+        packets += scene.world.wire.packets().filter(|packet| packet.to == SERVER).count();
         assert!(packets < 20, "{packets} packets");
     }
-    let closed = world.closed((0, id));
+    let closed = scene.closed(0);
     let Some(CloseReason::Transport(TransportError { code, tls, .. })) = closed else { panic!("{closed:?}") };
     // 49 is the alert `access_denied`.
     assert_eq!(code, Some(0x100 + 49));
     let wrong = CertificateError::ApplicationVerificationFailure;
-    assert_eq!(tls.as_deref(), Some(&rustls::Error::InvalidCertificate(wrong)));
+    assert_eq!(tls.as_deref(), Some(&Error::InvalidCertificate(wrong)));
 }
 
 #[test]
 fn addresses_that_are_filtered_out_get_no_answer() {
-    let mut world = World::new();
     let accept: AcceptFilter = Arc::new(|peer| peer.ip() != IpAddr::from([10, 0, 0, 1]));
     let config = Config { accept: Some(accept), ..server_config() };
-    world.server = Endpoint::new(config, Some(&world.tls), Some([1; 32]), world.now);
-    world.client([10, 0, 0, 1]);
+    let mut scene = Scene::with(config);
+    scene.client([10, 0, 0, 1]);
     for _ in 0..1_000 {
-        world.step();
-        assert!(world.wire.iter().all(|(_, from, _, _)| *from != SERVER));
+        scene.step();
+        assert!(scene.world.wire.packets().all(|packet| packet.from != SERVER));
     }
     // The client says it again, how often depends on its timers.
-    assert!(world.server.admission().refused >= 2 && world.server.is_empty());
-    world.connects([10, 0, 0, 2]);
+    assert!(scene.admission().refused >= 2 && scene.world.server.endpoint.is_empty());
+    scene.connects([10, 0, 0, 2]);
 }
 
 /// QUIC uses the number of a connection again once it is over, whether or not the application has read what it left.
 #[test]
 fn reading_what_a_session_left_does_not_disturb_the_next_one() {
-    let mut world = World::new();
-    let (first, id) = world.client([10, 0, 0, 1]);
-    world.run(Duration::from_secs(1));
+    let mut scene = Scene::new();
+    let first = scene.client([10, 0, 0, 1]);
+    scene.run(Duration::from_secs(1));
     let mut ids = Vec::new();
-    ids.extend(world.server.poll_ready());
-    world.send(first, id);
-    world.run(Duration::from_secs(1));
-    world.clients[first].1.session(id).expect("is open").close(world.now, 0, "");
-    world.run(Duration::from_secs(5));
-    let (second, id) = world.client([10, 0, 0, 2]);
-    world.run(Duration::from_secs(1));
-    while world.server.poll_event(ids[0]).is_some() {}
-    world.run(Duration::from_secs(1));
-    assert!(!world.server.has(ids[0]));
-    world.send(second, id);
-    world.run(Duration::from_secs(1));
-    let served = world.server.poll_ready().expect("the second session has news");
-    let events = std::iter::from_fn(|| world.server.poll_event(served));
+    ids.extend(scene.world.server.endpoint.poll_ready());
+    scene.send(first, 100);
+    scene.run(Duration::from_secs(1));
+    scene.close(first);
+    scene.run(Duration::from_secs(5));
+    let second = scene.client([10, 0, 0, 2]);
+    scene.run(Duration::from_secs(1));
+    while scene.world.server.endpoint.poll_event(ids[0]).is_some() {}
+    scene.run(Duration::from_secs(1));
+    assert!(!scene.world.server.endpoint.has(ids[0]));
+    scene.send(second, 100);
+    scene.run(Duration::from_secs(1));
+    let served = scene.world.server.endpoint.poll_ready().expect("the second session has news");
+    let events = std::iter::from_fn(|| scene.world.server.endpoint.poll_event(served));
     assert_eq!(events.filter(|event| matches!(event, Event::Received(_))).count(), 1);
 }
 
 #[test]
 fn a_session_that_is_over_is_freed_however_slow_its_network_was() {
-    let mut world = World::new();
-    let (at, id) = world.client([10, 0, 0, 1]);
-    world.run(Duration::from_secs(1));
+    let mut scene = Scene::new();
+    let client = scene.client([10, 0, 0, 1]);
+    scene.run(Duration::from_secs(1));
     let way = Duration::from_secs(8);
-    world.delay = way;
-    world.run(Duration::from_secs(120));
-    world.clients[at].1.session(id).expect("is open").close(world.now, 0, "");
-    let is_empty = |world: &mut World| {
-        while let Some(id) = world.server.poll_ready() {
-            while world.server.poll_event(id).is_some() {}
+    scene.delay = way;
+    scene.run(Duration::from_secs(120));
+    scene.close(client);
+    let is_empty = |scene: &mut Scene| {
+        while let Some(id) = scene.world.server.endpoint.poll_ready() {
+            while scene.world.server.endpoint.poll_event(id).is_some() {}
         }
         // It forgets a session with the next that it does.
-        world.step();
-        world.server.is_empty()
+        scene.step();
+        scene.world.server.endpoint.is_empty()
     };
     // The idle timeout is 30 s.
-    world.run(way + Duration::from_secs(29));
-    assert!(!is_empty(&mut world), "three probe timeouts were short");
-    world.run(Duration::from_secs(2));
-    assert!(is_empty(&mut world) && world.clients[at].1.poll_event(id).is_some());
+    scene.run(way + Duration::from_secs(29));
+    assert!(!is_empty(&mut scene), "three probe timeouts were short");
+    scene.run(Duration::from_secs(2));
+    assert!(is_empty(&mut scene) && scene.event(client).is_some());
 }

@@ -1,34 +1,57 @@
 //! The fuzz targets' checks, on their corpus and on random input, without a fuzzer.
 
-use std::path::Path;
+use std::{
+    panic,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use proptest::prelude::*;
+use squall_testkit::replay;
 
+#[path = "../../../fuzz/harness/connection_id.rs"]
+mod connection_id;
 #[path = "../../../fuzz/harness/inbox.rs"]
 mod inbox;
+#[path = "../../../fuzz/harness/pair.rs"]
+mod pair;
+#[path = "../../../fuzz/harness/session.rs"]
+mod session;
 #[path = "../../../fuzz/harness/wire.rs"]
 mod wire;
 
-fn replay(target: &str, check: fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let files = std::fs::read_dir(&corpus).unwrap_or_else(|e| panic!("{}: {e}", corpus.display()));
-    let mut inputs = 0;
-    for file in files {
-        let path = file.expect("a directory entry").path();
-        check(&std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())));
-        inputs += 1;
-    }
-    assert!(inputs >= 100, "only {inputs} inputs in {}", corpus.display());
-}
-
 #[test]
-fn corpus_of_wire() {
+fn corpora() {
     replay("wire", wire::check);
+    replay("inbox", inbox::check);
+    replay("connection_id", connection_id::check);
 }
 
 #[test]
-fn corpus_of_inbox() {
-    replay("inbox", inbox::check);
+fn corpora_of_sessions() {
+    replay("session", session::check);
+    replay("pair", pair::check);
+}
+
+/// Both ends of the session that noq panics in find it ended, by the checks of [`pair`].
+#[test]
+fn a_panic_of_noq_ends_a_session_and_nothing_else() {
+    let input = include_bytes!("../../../fuzz/corpus/pair/moved-twice-and-back");
+    let (own, count) = (thread::current().id(), Arc::new(AtomicUsize::new(0)));
+    let (report, counted) = (panic::take_hook(), count.clone());
+    panic::set_hook(Box::new(move |panic| {
+        let is_noq = panic.location().is_some_and(|at| at.file().contains("noq-proto"));
+        if thread::current().id() == own && is_noq {
+            counted.fetch_add(1, Relaxed);
+        } else {
+            report(panic);
+        }
+    }));
+    pair::check(input);
+    assert_eq!(count.load(Relaxed), 1, "noq does not panic any more: the panic need not be caught");
 }
 
 proptest! {

@@ -7,21 +7,32 @@ mod certificate;
 mod corpus;
 pub mod foreign;
 mod help;
+mod input;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 pub mod network;
+mod outcomes;
+mod peer;
+mod port;
 mod probe;
 mod processors;
 pub mod program;
 mod real_time;
+mod stranger;
 mod unjudged;
+pub mod world;
 
 pub use certificate::certificate;
 pub use corpus::replay;
 pub use help::check_help;
+pub use input::Input;
+pub use outcomes::Outcomes;
+pub use peer::{NAME, Peer, Tls, tls};
+pub use port::reserve_port;
 pub use real_time::in_real_time;
 #[doc(hidden)]
 pub use real_time::too_late;
+pub use stranger::Stranger;
 pub use unjudged::skipped;
 
 /// Bytes that differ from place to place, and with the seed.

@@ -26,13 +26,21 @@
 
 #![forbid(unsafe_code)]
 
+// Unit tests share the two ends of the tests in `tests/`.
+#[cfg(test)]
+extern crate self as squall_tunnel;
+
 mod code;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 pub mod config;
 mod entry;
 mod exit;
 mod flow;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
+#[path = "../../../fuzz/harness/tunnel.rs"]
 pub mod fuzz;
 mod media;
 #[cfg(test)]

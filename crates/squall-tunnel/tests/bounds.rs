@@ -39,7 +39,7 @@ async fn arrives(source: &UdpSocket, port: u16, target: &UdpSocket, datagram: &[
 #[test]
 fn a_network_that_is_wholly_gone_comes_back_alone() {
     within(async || {
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
         let network = Network::before(exit.listening().expect("it listens"));
@@ -71,7 +71,7 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
 #[test]
 fn a_disposable_picture_is_repaired() {
     within(async || {
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
         let network = Network::before(exit.listening().expect("it listens"));
@@ -111,7 +111,7 @@ fn what_waits_for_a_session_is_bounded() {
             Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
         let network = Network::before(exit.listening().expect("it listens"));
         network.set_gone(true);
-        let port = free_port();
+        let port = reserve_port();
         let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=60s,max_pending=65536"));
         let entry = Tunnel::start(through(&network, entry_config(&exit, vec![flow]))).await.expect("starts");
         let source = socket();
@@ -179,7 +179,7 @@ fn clients_are_rejected_with_a_reason() {
             codes.push(code);
         }
         assert_eq!(codes.last(), Some(&18), "{codes:?}");
-        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", free_port()));
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", reserve_port()));
         let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
         attached(&entry).await;
         entry.stop().await;
@@ -247,7 +247,7 @@ fn a_peer_with_the_token_leaves_nothing_behind() {
                 |status: &squall_tunnel::Status| status.sessions.is_empty() && !status.flows[0].attached;
             until(&exit, "nothing is left", is_gone).await;
         }
-        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", free_port()));
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", reserve_port()));
         let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
         attached(&entry).await;
         assert_eq!(exit.status().task_failures, 0);
@@ -261,7 +261,7 @@ fn an_entry_cannot_drain_or_redirect_an_exit() {
     within(async || {
         let exit =
             Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
-        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", free_port()));
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", reserve_port()));
         let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
         attached(&entry).await;
         let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
@@ -327,7 +327,7 @@ fn an_entry_of_a_later_release_is_carried() {
 #[test]
 fn an_entry_that_does_not_restore_null_packets_gets_them() {
     within(async || {
-        let port = free_port();
+        let port = reserve_port();
         let flow = flow_in(&format!("x=udp://127.0.0.1:{port},media=ts"));
         let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
         let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
@@ -381,7 +381,7 @@ fn tunnels_are_bounded() {
             panic!("it is closed")
         };
         assert_eq!((code, reason.as_str()), (20, "too many connections without a token"));
-        let flow = || vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))];
+        let flow = || vec![flow_in(&format!("x=udp://127.0.0.1:{}", reserve_port()))];
         let first = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
         attached(&first).await;
         let second = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
@@ -408,7 +408,7 @@ fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
         let flows = vec![flow_out("x=udp://127.0.0.1:9"), flow_out("y=udp://127.0.0.1:9")];
         let exit = Tunnel::start(exit_config(0, None, flows)).await.expect("starts");
         let network = Network::before(exit.listening().expect("it listens"));
-        let port = free_port();
+        let port = reserve_port();
         let first = flow_in(&format!("x=udp://127.0.0.1:{port},latency=60s,max_pending=65536"));
         let config = through(&network, entry_config(&exit, vec![first.clone()]));
         let entry = Tunnel::start(config.clone()).await.expect("starts");
@@ -422,7 +422,7 @@ fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
             status.flows[0].sent.get("data").is_some_and(|sent| sent.outcomes.contains_key("overflow"))
         })
         .await;
-        let second = flow_in(&format!("y=udp://127.0.0.1:{}", free_port()));
+        let second = flow_in(&format!("y=udp://127.0.0.1:{}", reserve_port()));
         entry.reload(Config { flows: vec![first, second], ..config }).expect("is taken");
         tokio::time::sleep(Duration::from_millis(100)).await;
         network.set_gone(false);

@@ -63,7 +63,7 @@ impl Stream {
 
 impl Site {
     async fn start() -> Self {
-        let (target, port) = (socket(), free_port());
+        let (target, port) = (socket(), reserve_port());
         let flow = flow_out(&format!("{FLOW}=udp://{}", target.local_addr().expect("is bound")));
         let mut exit = exit_config(0, None, vec![flow]);
         let any = Some("127.0.0.1:0".parse().expect("is an address"));

@@ -127,7 +127,7 @@ impl Sink {
 fn a_draining_exit_hands_its_flows_over_without_loss() {
     within(async || {
         let scratch = Scratch::new("fleet-drain");
-        let (target, port) = (socket(), free_port());
+        let (target, port) = (socket(), reserve_port());
         let out = [flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")))];
         let limit = Duration::from_secs(60);
         let mut exits = [
@@ -174,9 +174,9 @@ fn a_draining_exit_hands_its_flows_over_without_loss() {
 fn flows_from_the_exits_move_too() {
     within(async || {
         let scratch = Scratch::new("fleet-back");
-        let (answers, sink, from) = (socket(), socket(), free_port());
+        let (answers, sink, from) = (socket(), socket(), reserve_port());
         // Commands and their answers; and a source that sends to both exits.
-        let ports = [free_port(), free_port()];
+        let ports = [reserve_port(), reserve_port()];
         let flows = |port: u16| {
             let to = answers.local_addr().expect("is bound");
             [flow_out(&format!("x=udp://{to}")), flow_in(&format!("y=udp://127.0.0.1:{port}"))]
@@ -270,7 +270,7 @@ fn an_entry_without_another_exit_reconnects_as_before() {
 fn an_entry_does_not_move_between_draining_exits() {
     within(async || {
         let scratch = Scratch::new("fleet-both");
-        let (target, port) = (socket(), free_port());
+        let (target, port) = (socket(), reserve_port());
         let out = [flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")))];
         let limit = Duration::from_secs(6);
         let mut exits = [

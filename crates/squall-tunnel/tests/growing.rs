@@ -20,7 +20,7 @@ const PATIENT: &str = ",media=rtp,latency=30s,gap=1s";
 fn each_packet_of_a_picture_arrives_before_the_next_is_sent() {
     within(async || {
         for scheduler in ["minrtt", "redundant", "ninetails", "storm"] {
-            let (source, target, port) = (socket(), socket(), free_port());
+            let (source, target, port) = (socket(), socket(), reserve_port());
             let to = target.local_addr().expect("is bound");
             let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))]);
             let exit = Tunnel::start(exit).await.expect("starts");
@@ -54,7 +54,7 @@ fn a_picture_goes_on_over_the_next_session() {
         let folder = std::env::temp_dir().join(format!("squall-tunnel-growing-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("is made");
         let state = folder.join("state.pem");
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, Some(&state), vec![flow.clone()])).await.expect("starts");
         let at = exit.listening().expect("it listens").port();

@@ -161,7 +161,7 @@ fn a_tenant_does_not_disturb_another_by_anything_that_its_token_gives() {
                     let late = Site::start(&exit, "late", &late).await;
                     late.send(b"there is room");
                     assert_eq!(late.recv().await, b"there is room");
-                    let flows = vec![flow_in(&format!("own=udp://127.0.0.1:{}", free_port()))];
+                    let flows = vec![flow_in(&format!("own=udp://127.0.0.1:{}", reserve_port()))];
                     let own = Tunnel::start(entry_config(&exit, flows)).await.expect("starts");
                     attached(&own).await;
                     own.stop().await;

@@ -152,7 +152,7 @@ impl Tap {
 
 /// Plays a clip through a tunnel over two paths. What was sent must arrive; gives back the entry's status.
 async fn play(clip: &Path, media: &str, send: &[&str], url: fn(u16) -> String) -> Status {
-    let port = free_port();
+    let port = reserve_port();
     let (before, after) = (Tap::start(Some(port)), Tap::start(None));
     let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://127.0.0.1:{}", after.port()))]);
     let exit = Tunnel::start(exit).await.expect("starts");

@@ -188,7 +188,7 @@ fn metrics(address: SocketAddr) -> String {
 
 /// Both ends, after a datagram has arrived.
 async fn scrape() -> Scrape {
-    let (source, target, port) = (socket(), socket(), free_port());
+    let (source, target, port) = (socket(), socket(), reserve_port());
     let to = target.local_addr().expect("is bound");
     let any = Some("127.0.0.1:0".parse().expect("is an address"));
     let mut config = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))]);
@@ -373,14 +373,14 @@ async fn started(config: squall_tunnel::Config) -> Tunnel {
 fn reconnections_make_no_series_and_counters_never_fall() {
     within(async || {
         let folder = tempfile::tempdir().expect("is made");
-        let (port, state) = (free_port(), folder.path().join("id.pem"));
+        let (port, state) = (reserve_port(), folder.path().join("id.pem"));
         let any = Some("127.0.0.1:0".parse().expect("is an address"));
         let exit_config = || {
             let config = exit_config(port, Some(&state), vec![flow_out("x=udp://127.0.0.1:9")]);
             squall_tunnel::Config { metrics: any, ..config }
         };
         let mut exit = Tunnel::start(exit_config()).await.expect("starts");
-        let flow = format!("x=udp://127.0.0.1:{}", free_port());
+        let flow = format!("x=udp://127.0.0.1:{}", reserve_port());
         let entry_config = |exit: &Tunnel| squall_tunnel::Config {
             metrics: any,
             ..entry_config(exit, vec![flow_in(&flow)])

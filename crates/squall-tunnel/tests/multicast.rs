@@ -152,7 +152,7 @@ fn a_group_is_joined_again_when_its_interface_returns_or_has_another_address() {
 fn a_group_without_a_name_follows_the_routes_while_nothing_comes() {
     in_namespace("a_group_without_a_name_follows_the_routes_while_nothing_comes", async |camera| {
         run("ip route del default");
-        let (other, local) = (free_port(), UdpSocket::bind("127.0.0.1:0").expect("is bound"));
+        let (other, local) = (reserve_port(), UdpSocket::bind("127.0.0.1:0").expect("is bound"));
         let entry = entry(&["a=udp://239.1.1.1:5000", &format!("b=udp://127.0.0.1:{other}")]).await;
         says(&entry, "flow 'a': there is no route to the group 239.1.1.1").await;
         local.send_to(b"x", ("127.0.0.1", other)).expect("is sent");
@@ -191,7 +191,7 @@ fn datagrams_leave_for_a_group_over_the_interface_that_is_named_and_otherwise_on
             .join_multicast_v4(&Ipv4Addr::new(239, 2, 2, 2), &Ipv4Addr::new(192, 168, 9, 9))
             .expect("joins");
         receiver.set_read_timeout(Some(PATIENCE)).expect("is set");
-        let (port, other) = (free_port(), free_port());
+        let (port, other) = (reserve_port(), reserve_port());
         let flows = ["a=udp://239.2.2.2:6000,interface=lan9", "b=udp://239.3.3.3:6000"].map(flow_out);
         let exit = Tunnel::start(exit_config(0, None, flows.into())).await.expect("starts");
         let flows = [format!("a=udp://127.0.0.1:{port}"), format!("b=udp://127.0.0.1:{other}")];
@@ -284,7 +284,7 @@ fn a_port_in_use_is_an_error_at_once() {
         assert_eq!(error.to_string(), format!("flow 'x': in udp://{udp_at}: address in use"));
         let metrics = tcp.local_addr().expect("is bound");
         let other =
-            Config { metrics: Some(metrics), ..config(&format!("x=udp://127.0.0.1:{}", free_port())) };
+            Config { metrics: Some(metrics), ..config(&format!("x=udp://127.0.0.1:{}", reserve_port())) };
         let error = Tunnel::start(other).await.expect_err("is in use");
         assert_eq!(error.to_string(), format!("metrics: cannot listen on {metrics}: address in use"));
     });

@@ -122,7 +122,7 @@ fn lasting(mut status: Value) -> Value {
 #[test]
 fn the_feed_has_the_numbers_of_the_status() {
     within(async || {
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let to = target.local_addr().expect("is bound");
         let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))]);
         let exit = Tunnel::start(exit).await.expect("starts");
@@ -245,7 +245,7 @@ fn connections_that_ask_for_nothing_leave_their_places() {
 #[test]
 fn lost_blocks_have_a_story_and_bytes_a_reason() {
     within(async || {
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
         let network = Network::before(exit.listening().expect("it listens"));

@@ -23,7 +23,7 @@ fn write_pair(certificate: &Path, key: &Path) -> squall::Fingerprint {
 
 /// An entry with its own flow.
 async fn entry_to(exit: &Tunnel) -> Tunnel {
-    let flow = flow_in(&format!("x=udp://127.0.0.1:{}", free_port()));
+    let flow = flow_in(&format!("x=udp://127.0.0.1:{}", reserve_port()));
     Tunnel::start(entry_config(exit, vec![flow])).await.expect("starts")
 }
 

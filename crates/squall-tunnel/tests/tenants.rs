@@ -35,11 +35,11 @@ fn tenants_have_flows_of_the_same_name_and_no_others() {
         );
         assert_eq!(tenant(&status, "a").sessions, 1);
         // The name of the other's flow gives nothing, and neither does a token that is no tenant's.
-        let thief = entry_of(&exit, "a", free_port());
-        let flows = vec![flow_in(&format!("other=udp://127.0.0.1:{}", free_port()))];
+        let thief = entry_of(&exit, "a", reserve_port());
+        let flows = vec![flow_in(&format!("other=udp://127.0.0.1:{}", reserve_port()))];
         let thief = Tunnel::start(Config { flows, ..thief }).await.expect("starts");
         reported(&thief, "has no out end of that name").await;
-        let stranger = Tunnel::start(entry_of(&exit, "c", free_port())).await.expect("starts");
+        let stranger = Tunnel::start(entry_of(&exit, "c", reserve_port())).await.expect("starts");
         reported(&stranger, "refused: wrong token").await;
         assert_eq!(exit.status().sessions_failed, 1);
         for tunnel in [site_a.entry, site_b.entry, thief, stranger, exit] {
@@ -101,9 +101,9 @@ fn sessions_are_limited_at_once() {
         let with = |limits: &str| exit_of(folder.path(), "", &table("a", limits, &target));
         let exit = Tunnel::start(with("max_sessions = 2")).await.expect("starts");
         let first = Site::start(&exit, "a", &target).await;
-        let second = Tunnel::start(entry_of(&exit, "a", free_port())).await.expect("starts");
+        let second = Tunnel::start(entry_of(&exit, "a", reserve_port())).await.expect("starts");
         until(&exit, "two sessions", |status| tenant(status, "a").sessions == 2).await;
-        let third = Tunnel::start(entry_of(&exit, "a", free_port())).await.expect("starts");
+        let third = Tunnel::start(entry_of(&exit, "a", reserve_port())).await.expect("starts");
         reported(&third, "tenant 'a' has as many sessions as its max_sessions allows (2)").await;
         exit.reload(with("max_sessions = 1")).expect("is applied");
         reported(&second, "max_sessions allows (1)").await;
@@ -257,7 +257,7 @@ async fn offer(session: &Session, names: &[&str]) {
 fn a_flow_that_moves_between_sessions_of_a_tenant_disturbs_no_other() {
     within(async || {
         let folder = tempfile::tempdir().expect("is made");
-        let port = free_port();
+        let port = reserve_port();
         let with = |latency: &str| {
             let flow = format!("name = \"cam\", in = \"udp://127.0.0.1:{port}\", latency = \"{latency}\"");
             let hash = token_of("b").hash();
@@ -323,7 +323,7 @@ fn sessions_are_limited_whichever_hello_comes_first() {
 fn what_no_session_takes_does_not_count() {
     within(async || {
         let folder = tempfile::tempdir().expect("is made");
-        let (source, port, hash) = (socket(), free_port(), token_of("a").hash());
+        let (source, port, hash) = (socket(), reserve_port(), token_of("a").hash());
         let flow =
             format!("flow = [{{ name = \"cam\", in = \"udp://127.0.0.1:{port}\", latency = \"30s\" }}]");
         let a =
@@ -354,7 +354,7 @@ fn what_no_session_takes_does_not_count() {
 fn a_block_ends_although_its_end_is_beyond_the_rate() {
     within(async || {
         let folder = tempfile::tempdir().expect("is made");
-        let (source, port, hash) = (socket(), free_port(), token_of("a").hash());
+        let (source, port, hash) = (socket(), reserve_port(), token_of("a").hash());
         let end =
             format!("in = \"udp://127.0.0.1:{port}\", media = \"h264\", latency = \"60s\", gap = \"1s\"");
         let limits = "limits = { rate_out = \"10kbps\" }";

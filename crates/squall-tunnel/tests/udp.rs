@@ -124,7 +124,7 @@ fn addresses_change_while_a_flow_runs() {
         let mut exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))]);
         exit.side = pair_side(&pair);
         pair.exit.reload(exit).expect("is taken");
-        let port = free_port();
+        let port = reserve_port();
         pair.entry
             .reload(entry_config(&pair.exit, vec![flow_in(&format!("x=udp://127.0.0.1:{port}"))]))
             .expect("is taken");
@@ -164,7 +164,7 @@ fn a_wrong_token_is_reported_at_both_ends() {
     within(async || {
         let exit = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
         let exit = Tunnel::start(exit).await.expect("starts");
-        let mut config = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))]);
+        let mut config = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", reserve_port()))]);
         config.token = Some(Token::new("quite another token").expect("is long enough"));
         let entry = Tunnel::start(config.clone()).await.expect("starts");
         until(&entry, "refused", |status| status.sessions_failed >= 2).await;
@@ -190,7 +190,7 @@ fn a_wrong_token_is_reported_at_both_ends() {
 fn flows_come_and_go_without_the_others_noticing() {
     within(async || {
         let pair = Pair::start("", "").await;
-        let (other_port, other_target) = (free_port(), socket());
+        let (other_port, other_target) = (reserve_port(), socket());
         let to = other_target.local_addr().expect("is bound");
         let mut exit = exit_config(
             0,
@@ -250,7 +250,7 @@ fn an_exit_that_starts_again_is_found_again() {
         let folder = std::env::temp_dir().join(format!("squall-tunnel-again-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("is made");
         let state = folder.join("state.pem");
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, Some(&state), vec![flow.clone()])).await.expect("starts");
         let at = exit.listening().expect("it listens").port();
@@ -288,7 +288,7 @@ fn an_entry_that_starts_again_has_the_same_port_at_the_exit() {
         let entry = entry_config(&pair.exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", pair.port))]);
         // Two at a time: the later one has the flow, the other is notified.
         let Pair { exit, entry: old, source, target, port } = pair;
-        let other_port = free_port();
+        let other_port = reserve_port();
         let mut later = entry;
         later.flows = vec![flow_in(&format!("x=udp://127.0.0.1:{other_port}"))];
         let later = Tunnel::start(later).await.expect("starts");
@@ -311,7 +311,7 @@ fn an_entry_that_starts_again_has_the_same_port_at_the_exit() {
 #[test]
 fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
     within(async || {
-        let (source, port) = (socket(), free_port());
+        let (source, port) = (socket(), reserve_port());
         let exit = exit_config(0, None, vec![flow_in(&format!("x=udp://127.0.0.1:{port}"))]);
         let exit = Tunnel::start(exit).await.expect("starts");
         let entry = async || {
@@ -356,10 +356,10 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_withdraws_it() {
                 let text = format!("x=udp://127.0.0.1:{port}");
                 if is_in { flow_in(&text) } else { flow_out(&text) }
             };
-            let exit = exit_config(0, None, vec![end(enters_at_the_exit, free_port())]);
+            let exit = exit_config(0, None, vec![end(enters_at_the_exit, reserve_port())]);
             let exit = Tunnel::start(exit).await.expect("starts");
             let entry = async || {
-                let flows = vec![end(!enters_at_the_exit, free_port())];
+                let flows = vec![end(!enters_at_the_exit, reserve_port())];
                 let entry = Tunnel::start(entry_config(&exit, flows)).await.expect("starts");
                 attached(&entry).await;
                 entry
@@ -406,7 +406,7 @@ fn a_flow_may_take_the_address_of_one_that_goes() {
 #[test]
 fn a_flow_takes_datagrams_of_its_source_only() {
     within(async || {
-        let (target, port) = (socket(), free_port());
+        let (target, port) = (socket(), reserve_port());
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
         let flow = flow_in(&format!("x=udp://127.0.0.1:{port},from=127.0.0.8/29"));
@@ -437,7 +437,7 @@ fn a_flow_takes_datagrams_of_its_source_only() {
 #[test]
 fn what_a_session_can_carry_is_reported() {
     within(async || {
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let to = target.local_addr().expect("is bound");
         let exit = Tunnel::start(exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))])).await;
         let exit = exit.expect("starts");

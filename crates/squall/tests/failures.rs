@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::{net::UdpSocket, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use common::{ip, request, server, within};
 use squall::{
@@ -83,7 +83,7 @@ fn a_client_of_another_protocol_is_refused() {
 #[test]
 fn a_silent_host_is_abandoned_in_time() {
     within(async || {
-        let closed = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a port is free");
+        let closed = SocketAddr::from(([127, 0, 0, 1], squall_testkit::reserve_port()));
         let started = std::time::Instant::now();
         let error = failure(Connect::to(closed).trust(Trust::InsecureAnyone), quick()).await;
         assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_frame_is_there_with_its_last_packet_and_copies_do_not_count() {
         let stream = Stream { rate_bps: 8_000_000, fps: 30 };
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = squall_testkit::reserve_port();
         let sink = std::thread::spawn(move || watch(port, Duration::from_millis(400)).unwrap());
         std::thread::sleep(Duration::from_millis(100));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

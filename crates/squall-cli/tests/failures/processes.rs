@@ -108,7 +108,7 @@ impl Pair {
     fn with(descriptors: u32, at: &str, more: &[&str]) -> Self {
         let socket = || UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let (target, source) = (socket(), socket());
-        let port = socket().local_addr().expect("is bound").port();
+        let port = squall_testkit::reserve_port();
         let out = format!("x=udp://{},latency=2s", target.local_addr().expect("is bound"));
         let listen = ["--listen", at, "--token", TOKEN, "--metrics", "127.0.0.1:0", "--out", &out];
         let mut exit = Tunnel::start(descriptors, &[&listen, more].concat());
@@ -181,8 +181,7 @@ impl Lasting {
     fn start(name: &str) -> Self {
         let scratch = crate::common::Scratch::new(name);
         let state = scratch.path("id.pem").display().to_string();
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let at = free.expect("a port is free").to_string();
+        let at = format!("127.0.0.1:{}", squall_testkit::reserve_port());
         Self { pair: Pair::with(1_024, &at, &["--state", &state]), at, state, _scratch: scratch }
     }
 

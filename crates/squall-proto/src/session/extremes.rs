@@ -1,115 +1,120 @@
 //! Sessions at the borders of numbers and of time: ids beyond 2³² and up to 2⁶², durations without end.
 
 use std::{
-    collections::VecDeque,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
+use squall_testkit::world::{End, Packet, SERVER, World};
 
 use super::*;
 use crate::{BlockOptions, ClientTls, Endpoint, Interface, NetPath, ServerTls, SessionId, Target, varint};
 
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
 
 /// From one end to the other.
 const DELAY: Duration = Duration::from_millis(10);
 
+/// An endpoint at this address.
+struct Side {
+    at: SocketAddr,
+    endpoint: Endpoint,
+    id: Option<SessionId>,
+    events: Vec<Event>,
+}
+
+impl End for Side {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        self.at == address
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.endpoint.poll_timeout()
+    }
+
+    fn receive(&mut self, now: Instant, packet: Packet) {
+        let net = NetPath { local: Interface(0), remote: packet.from };
+        self.endpoint.handle(now, net, None, packet.data);
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        self.endpoint.handle_timeout(now);
+    }
+
+    fn transmit(&mut self, now: Instant, send: &mut dyn FnMut(Packet)) {
+        let mut buf = Vec::new();
+        while let Some(out) = self.endpoint.poll_transmit(now, 1, &mut buf) {
+            send(Packet { from: self.at, to: out.path.remote, data: buf[..out.size].into() });
+            buf.clear();
+        }
+        while let Some(id) = self.endpoint.poll_ready() {
+            while let Some(event) = self.endpoint.poll_event(id) {
+                if event == Event::Connected {
+                    self.id = Some(id);
+                    self.endpoint.session(id).expect("is up").report_outcomes(true);
+                }
+                self.events.push(event);
+            }
+        }
+    }
+}
+
 /// Two ends, 10 ms apart, of whose packets one in 41 is lost.
 struct Pair {
-    now: Instant,
-    ends: [Endpoint; 2],
-    ids: [Option<SessionId>; 2],
-    /// What arrives at each end, and when.
-    under_way: [VecDeque<(Instant, BytesMut)>; 2],
+    world: World<Side>,
     sent: u64,
-    events: [Vec<Event>; 2],
 }
 
 impl Pair {
-    /// Two ends that are connected, if they can be, within a minute.
+    /// Two ends that are connected, if they can be, within a second.
     fn new(config: &Config) -> Self {
         let (chain, key) = squall_testkit::certificate("squall.test");
         let server = ServerTls::new(vec![chain.clone()], key).expect("is valid");
         let now = Instant::now();
-        let mut client = Endpoint::new(config.clone(), None, Some([1; 32]), now);
-        let server = Endpoint::new(config.clone(), Some(&server), Some([2; 32]), now);
+        let side = |at, tls, seed| Side {
+            at,
+            endpoint: Endpoint::new(config.clone(), tls, Some([seed; 32]), now),
+            id: None,
+            events: Vec::new(),
+        };
+        let (mut client, server) = (side(CLIENT, None, 1), side(SERVER, Some(&server), 2));
         let path = NetPath { local: Interface(0), remote: SERVER };
         let tls = ClientTls::with_roots(&[chain]).expect("is valid");
         let target = Target { tls, server_name: "squall.test".into(), interfaces: vec![vec![path]] };
-        let id = client.connect(now, target).expect("starts");
-        let mut pair = Self {
-            now,
-            ends: [client, server],
-            ids: [Some(id), None],
-            under_way: Default::default(),
-            sent: 0,
-            events: Default::default(),
-        };
+        client.endpoint.connect(now, target).expect("starts");
+        let mut pair = Self { world: World::new(now, server, vec![client]), sent: 0 };
         pair.pass(Duration::from_secs(1));
         pair
     }
 
+    fn end(&mut self, end: usize) -> &mut Side {
+        if end == 0 { &mut self.world.clients[0] } else { &mut self.world.server }
+    }
+
     fn session(&mut self, end: usize) -> &mut Session {
-        self.ends[end].session(self.ids[end].expect("is up")).expect("is there")
+        let side = self.end(end);
+        side.endpoint.session(side.id.expect("is up")).expect("is there")
     }
 
-    /// Lets this time pass, from one thing to do to the next.
     fn pass(&mut self, time: Duration) {
-        let until = self.now + time;
-        loop {
-            self.exchange();
-            let arrivals = self.under_way.iter().filter_map(|packets| packets.front().map(|packet| packet.0));
-            let timers: Vec<_> = self.ends.iter_mut().filter_map(Endpoint::poll_timeout).collect();
-            let Some(next) = arrivals.chain(timers).min().filter(|next| *next <= until) else { break };
-            self.now = self.now.max(next) + Duration::from_micros(1);
-            self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
-        }
-        self.now = self.now.max(until);
+        self.world.run(time, |now, packet, wire| {
+            self.sent += 1;
+            if !self.sent.is_multiple_of(41) {
+                wire.put(now + DELAY, packet);
+            }
+        });
     }
 
-    /// Takes in what has arrived, sends what there is to send, and takes events.
-    fn exchange(&mut self) {
-        let nets = [SERVER, CLIENT].map(|remote| NetPath { local: Interface(0), remote });
-        for end in [0, 1] {
-            while self.under_way[end].front().is_some_and(|(at, _)| *at <= self.now) {
-                let (_, packet) = self.under_way[end].pop_front().expect("is there");
-                self.ends[end].handle(self.now, nets[end], None, packet);
-            }
-            let mut buf = Vec::new();
-            while let Some(transmit) = self.ends[end].poll_transmit(self.now, 1, &mut buf) {
-                self.sent += 1;
-                if !self.sent.is_multiple_of(41) {
-                    let packet = BytesMut::from(&buf[..transmit.size]);
-                    self.under_way[1 - end].push_back((self.now + DELAY, packet));
-                }
-                buf.clear();
-            }
-            while let Some(id) = self.ends[end].poll_ready() {
-                while let Some(event) = self.ends[end].poll_event(id) {
-                    if event == Event::Connected {
-                        self.ids[end] = Some(id);
-                        self.ends[end].session(id).expect("is up").report_outcomes(true);
-                    }
-                    self.events[end].push(event);
-                }
-            }
-        }
-    }
-
-    fn received(&self, end: usize) -> Vec<u64> {
-        let events = self.events[end].iter();
+    fn received(&mut self, end: usize) -> Vec<u64> {
+        let events = self.end(end).events.iter();
         events
             .filter_map(|event| if let Event::Received(block) = event { Some(block.id.0) } else { None })
             .collect()
     }
 
-    fn closed(&self, end: usize) -> Option<&CloseReason> {
-        self.events[end]
-            .iter()
-            .find_map(|event| if let Event::Closed(why) = event { Some(why) } else { None })
+    fn closed(&mut self, end: usize) -> Option<CloseReason> {
+        let mut events = self.end(end).events.iter();
+        events.find_map(|event| if let Event::Closed(why) = event { Some(why.clone()) } else { None })
     }
 }
 
@@ -129,7 +134,7 @@ fn run(first: u64, blocks: u64) -> Pair {
     }
     for number in 0..blocks {
         for end in [0, 1] {
-            let now = pair.now;
+            let now = pair.world.now;
             let session = pair.session(end);
             let data = vec![number as u8; if number % 60 == 0 { 6_000 } else { 300 }];
             let id = match number % 50 {
@@ -157,7 +162,7 @@ fn run(first: u64, blocks: u64) -> Pair {
 #[test]
 fn ids_pass_2_to_the_32() {
     let first = u64::from(u32::MAX) - 1_000;
-    let pair = run(first, 3_000);
+    let mut pair = run(first, 3_000);
     for end in [0, 1] {
         let mut received = pair.received(end);
         let ordered: Vec<_> = received.iter().filter(|id| (*id - first) % 2 == 0).collect();
@@ -166,7 +171,7 @@ fn ids_pass_2_to_the_32() {
         assert!(received.into_iter().eq(first..first + 3_000), "blocks are missing, or there are others");
         let delivered =
             |event: &&Event| matches!(event, Event::Ended { outcome: Outcome::Delivered { .. }, .. });
-        assert_eq!(pair.events[end].iter().filter(delivered).count(), 3_000);
+        assert_eq!(pair.end(end).events.iter().filter(delivered).count(), 3_000);
         assert_eq!(pair.closed(end), None);
     }
 }
@@ -174,7 +179,7 @@ fn ids_pass_2_to_the_32() {
 #[test]
 fn ids_end_at_the_largest_number_of_the_wire() {
     let mut pair = run(varint::MAX - 499, 500);
-    let now = pair.now;
+    let now = pair.world.now;
     let refused = pair.session(0).send(now, Block::new("one too many"));
     assert!(matches!(refused, Err(SendError::Full(_))), "{refused:?}");
     assert!(pair.session(0).open(now, &BlockOptions::new()).is_err());
@@ -196,7 +201,7 @@ fn durations_may_be_without_end() {
         ..Config::default()
     };
     let mut pair = Pair::new(&config);
-    let now = pair.now;
+    let now = pair.world.now;
     pair.session(0)
         .send(now, Block::with(vec![1; 20_000], BlockOptions::new().deadline(forever)))
         .expect("room");

@@ -6,16 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Bytes, BytesMut};
-
+use bytes::Bytes;
 use squall_sched::PathId;
+use squall_testkit::world::{End, Packet, SERVER, Wire, World};
 
-use super::{
-    ClientTls, Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, Server, ServerTls, Transmit,
-};
+use super::{ClientTls, Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, Server, ServerTls};
 use crate::{Config, Interface, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS, worker::Worker};
 
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const DELAY: Duration = Duration::from_millis(10);
 
 /// What is sent: a number stands for what is in the datagram.
@@ -30,22 +27,6 @@ struct Left {
     size: usize,
 }
 
-/// Two connections with two paths between them, each of which can be cut.
-struct Pair {
-    now: Instant,
-    listeners: [Listener; 2],
-    conns: [Option<Box<Conn>>; 2],
-    /// Under way: when it arrives, to which side, over which path.
-    wire: Vec<(Instant, usize, NetPath, Vec<u8>)>,
-    cut: [bool; 2],
-    /// The port under which the server sees the client, by path.
-    ports: [u16; 2],
-    /// Datagrams that arrived, by side.
-    arrived: [Vec<(NetPath, Bytes)>; 2],
-    /// Packets that arrived at the client, by path.
-    received: [usize; 2],
-}
-
 const CLIENT_SIDE: usize = 0;
 const SERVER_SIDE: usize = 1;
 
@@ -58,104 +39,167 @@ fn client_address(path: usize) -> IpAddr {
     Ipv4Addr::new(10, 0, path as u8, 1).into()
 }
 
+/// The path of a packet.
+fn path_of(packet: &Packet) -> usize {
+    usize::from([packet.from.ip(), packet.to.ip()].contains(&client_address(1)))
+}
+
+/// A connection, with every gate open.
+struct Side {
+    is_server: bool,
+    listener: Listener,
+    conn: Option<Box<Conn>>,
+    events: Vec<QuicEvent>,
+    /// Datagrams that arrived.
+    arrived: Vec<Bytes>,
+}
+
+impl Side {
+    fn new(config: &Config, server: Option<Server>, seed: u8) -> Self {
+        let is_server = server.is_some();
+        let listener = Listener::new(config, server, Some([seed; 32]), Worker::ALONE);
+        Self { is_server, listener, conn: None, events: Vec::new(), arrived: Vec::new() }
+    }
+
+    /// Polls once. Returns what left, and the packets.
+    fn poll(&mut self, gate: Gate, now: Instant, max: usize) -> Option<(Left, Vec<Packet>)> {
+        let (conn, mut buf) = (self.conn.as_mut()?, Vec::new());
+        let transmit = conn.poll_transmit(gate, now, max, &mut buf)?;
+        let sent = std::mem::take(&mut conn.departures);
+        conn.exchange(&mut self.listener.inner);
+        let local = client_address(transmit.path.local.0 as usize);
+        let from = if self.is_server { SERVER } else { SocketAddr::new(local, 0) };
+        let to = transmit.path.remote;
+        let packets = buf[..transmit.size].chunks(transmit.segment_size.unwrap_or(transmit.size));
+        let packets: Vec<_> = packets.map(|data| Packet { from, to, data: data.into() }).collect();
+        let left = Left {
+            path: path_of(&packets[0]),
+            packets: sent.iter().filter(|s| s.bytes > 0).map(|s| s.packet).collect(),
+            payloads: sent.iter().filter_map(|s| s.payload).collect(),
+            size: transmit.size,
+        };
+        Some((left, packets))
+    }
+}
+
+impl End for Side {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        self.is_server == (address == SERVER)
+    }
+
+    fn due(&mut self) -> Option<Instant> {
+        self.conn.as_ref()?.timeout()
+    }
+
+    fn receive(&mut self, now: Instant, packet: Packet) {
+        let number = if self.is_server { 0 } else { path_of(&packet) };
+        let net = NetPath { local: Interface(number as u32), remote: packet.from };
+        let accept = |_| Admission::Accept;
+        match self.listener.receive(now, net, None, packet.data, accept, &mut Vec::new()) {
+            Incoming::Packet(_, event) => {
+                let Some(conn) = &mut self.conn else { return };
+                conn.on_event(event);
+                conn.exchange(&mut self.listener.inner);
+                self.events.extend(std::iter::from_fn(|| conn.poll()));
+                self.arrived.extend(std::iter::from_fn(|| conn.recv()));
+            }
+            Incoming::New(conn, _) => self.conn = Some(conn),
+            Incoming::Refused(_) | Incoming::Unknown(_) => {}
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        if let Some(conn) = &mut self.conn {
+            conn.on_timeout(now);
+            conn.exchange(&mut self.listener.inner);
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, send: &mut dyn FnMut(Packet)) {
+        while let Some((_, packets)) = self.poll(Gate::Open, now, 1) {
+            packets.into_iter().for_each(&mut *send);
+        }
+    }
+}
+
+/// Two connections with two paths between them, each of which can be cut.
+struct Pair {
+    world: World<Side>,
+    network: Network,
+}
+
+struct Network {
+    cut: [bool; 2],
+    /// The port under which the server sees the client, by path.
+    ports: [u16; 2],
+}
+
+impl Network {
+    fn carry(&self, now: Instant, mut packet: Packet, wire: &mut Wire) {
+        let path = path_of(&packet);
+        if packet.to == SERVER {
+            packet.from.set_port(self.ports[path]);
+        }
+        if !self.cut[path] {
+            wire.put(now + DELAY, packet);
+        }
+    }
+}
+
 impl Pair {
     /// Both paths up, everything settled.
     fn new() -> Self {
         let (der, key) = squall_testkit::certificate("squall.test");
         let server = ServerTls::new(vec![der.clone()], key).unwrap();
-        let client = ClientTls::with_roots(&[der]).unwrap();
+        let tls = ClientTls::with_roots(&[der]).unwrap();
         let config = Config::default();
         let now = Instant::now();
-        let mut pair = Self {
-            now,
-            listeners: [
-                Listener::new(&config, None, Some([1; 32]), Worker::ALONE),
-                Listener::new(
-                    &config,
-                    Some(Server::new(&config, &server, None)),
-                    Some([2; 32]),
-                    Worker::ALONE,
-                ),
-            ],
-            conns: [None, None],
-            wire: Vec::new(),
-            cut: [false; 2],
-            ports: [1000; 2],
-            arrived: [Vec::new(), Vec::new()],
-            received: [0; 2],
-        };
-        let conn = pair.listeners[CLIENT_SIDE].connect(now, &client, "squall.test", client_net(0)).unwrap();
-        pair.conns[CLIENT_SIDE] = Some(Box::new(conn));
+        let server = Side::new(&config, Some(Server::new(&config, &server, None)), 2);
+        let mut client = Side::new(&config, None, 1);
+        let conn = client.listener.connect(now, &tls, "squall.test", client_net(0)).unwrap();
+        client.conn = Some(Box::new(conn));
+        let network = Network { cut: [false; 2], ports: [1000; 2] };
+        let mut pair = Self { world: World::new(now, server, vec![client]), network };
         pair.settle(Duration::from_secs(1));
-        let at = pair.now;
+        let at = pair.world.now;
         pair.client().open_path(client_net(1), at).unwrap();
         pair.settle(Duration::from_secs(1));
-        for conn in pair.conns.iter_mut().flatten() {
+        for side in [CLIENT_SIDE, SERVER_SIDE] {
             for number in 0..2 {
-                assert_eq!(conn.admit(number, |_, path| path), Some(PathId(number as u8)));
+                assert_eq!(pair.conn(side).admit(number, |_, path| path), Some(PathId(number as u8)));
             }
-            assert_eq!(conn.admit(2, |_, path| path), None);
+            assert_eq!(pair.conn(side).admit(2, |_, path| path), None);
         }
         pair
     }
 
+    fn side(&mut self, side: usize) -> &mut Side {
+        if side == CLIENT_SIDE { &mut self.world.clients[0] } else { &mut self.world.server }
+    }
+
+    fn conn(&mut self, side: usize) -> &mut Conn {
+        self.side(side).conn.as_mut().unwrap()
+    }
+
     fn client(&mut self) -> &mut Conn {
-        self.conns[CLIENT_SIDE].as_mut().unwrap()
+        self.conn(CLIENT_SIDE)
     }
 
     fn server(&mut self) -> &mut Conn {
-        self.conns[SERVER_SIDE].as_mut().unwrap()
+        self.conn(SERVER_SIDE)
     }
 
     /// Lets time pass, with every gate open.
     fn settle(&mut self, time: Duration) {
-        let end = self.now + time;
-        loop {
-            for side in [CLIENT_SIDE, SERVER_SIDE] {
-                while !self.poll(side, None).is_empty() {}
-            }
-            let timers = self.conns.iter().flatten().filter_map(|c| c.timeout());
-            let next = timers.chain(self.wire.iter().map(|w| w.0)).min().unwrap_or(end);
-            if next > end {
-                self.now = end;
-                return;
-            }
-            self.now = next.max(self.now + Duration::from_micros(1));
-            self.deliver();
-            for side in [CLIENT_SIDE, SERVER_SIDE] {
-                if let Some(conn) = &mut self.conns[side]
-                    && conn.timeout().is_some_and(|t| t <= self.now)
-                {
-                    conn.on_timeout(self.now);
-                    conn.exchange(&mut self.listeners[side].inner);
-                }
-            }
-        }
+        self.world.run(time, |now, packet, wire| self.network.carry(now, packet, wire));
     }
 
+    /// Lets packets arrive, while nothing else happens.
     fn deliver(&mut self) {
-        self.wire.sort_by_key(|w| w.0);
-        while self.wire.first().is_some_and(|w| w.0 <= self.now) {
-            let (_, side, net, data) = self.wire.remove(0);
-            let mut buf = Vec::new();
-            let data = BytesMut::from(&data[..]);
-            match self.listeners[side].receive(self.now, net, None, data, |_| Admission::Accept, &mut buf) {
-                Incoming::Packet(_, event) => {
-                    let Some(conn) = &mut self.conns[side] else { continue };
-                    conn.on_event(event);
-                    conn.exchange(&mut self.listeners[side].inner);
-                    while conn.poll().is_some() {}
-                    while let Some(datagram) = conn.recv() {
-                        self.arrived[side].push((net, datagram));
-                    }
-                    if side == CLIENT_SIDE {
-                        let path = usize::from(net == client_net(1));
-                        self.received[path] += 1;
-                    }
-                }
-                Incoming::New(conn, _) => self.conns[side] = Some(conn),
-                Incoming::Refused(_) | Incoming::Unknown(_) => {}
-            }
+        self.world.now += DELAY;
+        while let Some(packet) = self.world.wire.arrive(self.world.now) {
+            let (side, now) = (usize::from(packet.to == SERVER), self.world.now);
+            self.side(side).receive(now, packet);
         }
     }
 
@@ -165,51 +209,21 @@ impl Pair {
     }
 
     fn poll_many(&mut self, side: usize, gate: Option<usize>, max: usize) -> Vec<Left> {
-        let mut buf = Vec::new();
-        let Some(conn) = &mut self.conns[side] else { return Vec::new() };
-        let gate = gate.map_or(Gate::Open, |path| Gate::Only(PathId(path as u8)));
-        let Some(transmit) = conn.poll_transmit(gate, self.now, max, &mut buf) else { return Vec::new() };
-        let sent = std::mem::take(&mut conn.departures);
-        conn.exchange(&mut self.listeners[side].inner);
-        let path = self.carry(side, &transmit, &buf);
-        vec![Left {
-            path,
-            packets: sent.iter().filter(|s| s.bytes > 0).map(|s| s.packet).collect(),
-            payloads: sent.iter().filter_map(|s| s.payload).collect(),
-            size: transmit.size,
-        }]
-    }
-
-    /// Puts packets on the wire; returns the path.
-    fn carry(&mut self, side: usize, transmit: &Transmit, buf: &[u8]) -> usize {
-        let path = match side {
-            CLIENT_SIDE => transmit.path.local.0 as usize,
-            _ => usize::from(transmit.path.remote.ip() == client_address(1)),
-        };
-        let net = if side == CLIENT_SIDE {
-            let remote = SocketAddr::new(client_address(path), self.ports[path]);
-            NetPath { local: Interface(0), remote }
-        } else {
-            client_net(path)
-        };
-        if !self.cut[path] {
-            for packet in buf[..transmit.size].chunks(transmit.segment_size.unwrap_or(transmit.size)) {
-                self.wire.push((self.now + DELAY, 1 - side, net, packet.to_vec()));
-            }
-        }
-        path
+        let (gate, now) = (gate.map_or(Gate::Open, |path| Gate::Only(PathId(path as u8))), self.world.now);
+        let Some((left, packets)) = self.side(side).poll(gate, now, max) else { return Vec::new() };
+        packets.into_iter().for_each(|packet| self.network.carry(now, packet, &mut self.world.wire));
+        vec![left]
     }
 
     /// Queues a datagram of `size` bytes inside noq.
     fn queue(&mut self, side: usize, size: usize, payload: u32) {
-        let conn = self.conns[side].as_mut().unwrap();
-        conn.queue(vec![payload as u8; size].into(), payload).unwrap();
+        self.conn(side).queue(vec![payload as u8; size].into(), payload).unwrap();
     }
 
     /// Fates of the packets of a path, learnt so far: (packet, acknowledged).
     fn fates(&mut self, side: usize, path: usize) -> Vec<(u64, bool)> {
-        let conn = self.conns[side].as_mut().unwrap();
-        conn.paths[PathId(path as u8)].ledger.lock().fates.drain(..).map(|f| (f.packet, f.acked)).collect()
+        let ledger = &self.conn(side).paths[PathId(path as u8)].ledger;
+        ledger.lock().fates.drain(..).map(|f| (f.packet, f.acked)).collect()
     }
 }
 
@@ -238,7 +252,7 @@ fn a_datagram_takes_the_path_whose_gate_is_open() {
 fn with_every_gate_closed_a_datagram_stays() {
     let mut pair = Pair::new();
     pair.queue(SERVER_SIDE, 500, 1);
-    let now = pair.now;
+    let now = pair.world.now;
     assert_eq!(pair.server().poll_transmit(Gate::Closed, now, 1, &mut Vec::new()), None);
     assert!(pair.server().has_queued());
     assert_eq!(pair.poll(SERVER_SIDE, Some(1))[0].payloads, [1]);
@@ -252,7 +266,7 @@ fn the_pacer_of_noq_lets_our_largest_burst_pass() {
             pair.queue(SERVER_SIDE, 1100, i);
             assert_eq!(pair.poll(SERVER_SIDE, Some(1)).len(), 1, "packet {i} of burst {burst}");
         }
-        pair.now += Duration::from_micros(1);
+        pair.world.now += Duration::from_micros(1);
     }
 }
 
@@ -286,10 +300,10 @@ fn the_ledger_names_the_packet_that_is_acknowledged() {
 #[test]
 fn the_ledger_names_the_packet_that_is_lost() {
     let mut pair = Pair::new();
-    pair.cut[1] = true;
+    pair.network.cut[1] = true;
     pair.queue(SERVER_SIDE, 500, 1);
     let lost = pair.poll(SERVER_SIDE, Some(1)).remove(0).packets[0];
-    pair.cut[1] = false;
+    pair.network.cut[1] = false;
     for i in 0..40 {
         pair.queue(SERVER_SIDE, 500, i);
         pair.poll(SERVER_SIDE, Some(1));
@@ -305,10 +319,10 @@ fn waits_for(lead: Duration) -> Duration {
     let mut pair = Pair::new();
     pair.server().paths[PathId(0)].ledger.set_lead(lead.as_micros() as u64);
     let send = |pair: &mut Pair, arrives: bool| {
-        pair.cut[0] = !arrives;
+        pair.network.cut[0] = !arrives;
         pair.queue(SERVER_SIDE, 1000, 1);
         let left = pair.poll(SERVER_SIDE, Some(0)).remove(0);
-        pair.cut[0] = false;
+        pair.network.cut[0] = false;
         left.packets[0]
     };
     // Round trips with the lead take the place of those before.
@@ -317,12 +331,12 @@ fn waits_for(lead: Duration) -> Duration {
         pair.settle(Duration::from_millis(100));
     }
     pair.fates(SERVER_SIDE, 0);
-    let (lost, began) = (send(&mut pair, false), pair.now);
+    let (lost, began) = (send(&mut pair, false), pair.world.now);
     (0..40).for_each(|_| _ = send(&mut pair, true));
     while !pair.fates(SERVER_SIDE, 0).contains(&(lost, false)) {
         pair.settle(Duration::from_millis(1));
     }
-    pair.now - began
+    pair.world.now - began
 }
 
 #[test]
@@ -342,20 +356,18 @@ fn acknowledgements_ride_on_the_packet_of_the_open_gate() {
             pair.queue(SERVER_SIDE, 500, i);
             pair.poll(SERVER_SIDE, Some(i as usize % 2));
         }
-        pair.now += DELAY;
         pair.deliver();
         pair.fates(SERVER_SIDE, 0);
         pair.fates(SERVER_SIDE, 1);
         // The other path is dead in both directions: were the acknowledgements on it, none would come.
-        pair.cut[1 - path] = true;
+        pair.network.cut[1 - path] = true;
         pair.queue(CLIENT_SIDE, 20, 9);
         assert_eq!(pair.poll(CLIENT_SIDE, Some(path))[0].path, path);
-        pair.now += DELAY;
         pair.deliver();
         let acked = |fates: Vec<(u64, bool)>| fates.iter().filter(|(_, acked)| *acked).count();
         assert_eq!(acked(pair.fates(SERVER_SIDE, 0)), 2);
         assert_eq!(acked(pair.fates(SERVER_SIDE, 1)), 2);
-        pair.cut = [false; 2];
+        pair.network.cut = [false; 2];
         pair.settle(Duration::from_secs(1));
     }
 }
@@ -363,12 +375,12 @@ fn acknowledgements_ride_on_the_packet_of_the_open_gate() {
 #[test]
 fn a_tail_loss_probe_passes_a_closed_gate_and_takes_a_queued_datagram_along() {
     let mut pair = Pair::new();
-    pair.cut[0] = true;
+    pair.network.cut[0] = true;
     pair.queue(SERVER_SIDE, 500, 1);
     pair.poll(SERVER_SIDE, Some(0));
     let due = pair.server().timeout().unwrap();
-    pair.now = due;
-    let now = pair.now;
+    pair.world.now = due;
+    let now = pair.world.now;
     pair.server().on_timeout(now);
     pair.queue(SERVER_SIDE, 500, 2);
     let left = pair.poll(SERVER_SIDE, Some(1));
@@ -378,11 +390,11 @@ fn a_tail_loss_probe_passes_a_closed_gate_and_takes_a_queued_datagram_along() {
 #[test]
 fn with_nothing_queued_a_tail_loss_probe_is_a_ping() {
     let mut pair = Pair::new();
-    pair.cut[0] = true;
+    pair.network.cut[0] = true;
     pair.queue(SERVER_SIDE, 500, 1);
     pair.poll(SERVER_SIDE, Some(0));
-    pair.now = pair.server().timeout().unwrap();
-    let now = pair.now;
+    pair.world.now = pair.server().timeout().unwrap();
+    let now = pair.world.now;
     pair.server().on_timeout(now);
     let transmit = pair.server().poll_transmit(Gate::Closed, now, 1, &mut Vec::new()).expect("a probe");
     assert!(transmit.size < 60, "{} bytes", transmit.size);
@@ -400,13 +412,11 @@ fn a_backup_path_carries_pings_but_no_datagram_and_no_acknowledgement() {
         pair.queue(CLIENT_SIDE, 100, i);
         pair.poll(CLIENT_SIDE, Some(1));
     }
-    pair.now += DELAY;
     pair.deliver();
     pair.server().ping(PathId(0));
     pair.queue(SERVER_SIDE, 500, 1);
     let ping = pair.poll(SERVER_SIDE, Some(0)).remove(0);
     assert_eq!((ping.path, ping.payloads.len()), (0, 0));
-    pair.now += DELAY;
     pair.deliver();
     assert!(pair.fates(CLIENT_SIDE, 1).is_empty(), "the ping took acknowledgements along");
     let data = pair.poll(SERVER_SIDE, Some(1)).remove(0);
@@ -418,35 +428,17 @@ fn the_peer_is_notified_of_a_backup_path() {
     let mut pair = Pair::new();
     pair.server().set_backup(PathId(1), true);
     while !pair.poll(SERVER_SIDE, None).is_empty() {}
-    pair.now += DELAY;
-    pair.wire.sort_by_key(|w| w.0);
-    let mut notified = false;
-    for (_, side, net, data) in std::mem::take(&mut pair.wire) {
-        let mut buf = Vec::new();
-        let data = BytesMut::from(&data[..]);
-        let incoming = pair.listeners[side].receive::<u32, QuicPath>(
-            pair.now,
-            net,
-            None,
-            data,
-            |_| Admission::Accept,
-            &mut buf,
-        );
-        if let Incoming::Packet(_, event) = incoming {
-            pair.client().on_event(event);
-            while let Some(event) = pair.client().poll() {
-                notified |= matches!(event, QuicEvent::RemoteStatus { number: 1, backup: true });
-            }
-        }
-    }
-    assert!(notified);
+    pair.side(CLIENT_SIDE).events.clear();
+    pair.deliver();
+    let is_notice = |event: &QuicEvent| matches!(event, QuicEvent::RemoteStatus { number: 1, backup: true });
+    assert!(pair.side(CLIENT_SIDE).events.iter().any(is_notice));
 }
 
 #[test]
 fn every_path_has_a_controller_of_its_own() {
     let mut pair = Pair::new();
     for side in [CLIENT_SIDE, SERVER_SIDE] {
-        let conn = pair.conns[side].as_ref().unwrap();
+        let conn = pair.conn(side);
         assert_eq!(conn.paths.iter().map(|p| p.number).collect::<Vec<_>>(), [0, 1]);
         let [first, second] = [0, 1].map(|id| &conn.paths[PathId(id)].ledger);
         assert!(!std::sync::Arc::ptr_eq(first, second));
@@ -460,7 +452,7 @@ fn after_a_rebinding_older_packets_get_no_acknowledgement() {
     let mut pair = Pair::new();
     pair.queue(SERVER_SIDE, 500, 1);
     let old = pair.poll(SERVER_SIDE, Some(1)).remove(0).packets[0];
-    pair.ports[1] = 2000;
+    pair.network.ports[1] = 2000;
     // A packet of the client's from the new port arrives before the acknowledgement.
     pair.queue(CLIENT_SIDE, 100, 2);
     pair.poll(CLIENT_SIDE, Some(1));
@@ -507,23 +499,21 @@ fn a_datagram_that_is_dropped_inside_is_named() {
     let mut pair = Pair::new();
     for i in 0..4 {
         // Large packets vanish, small ones get through: the path's MTU has shrunk.
-        pair.cut[0] = true;
+        pair.network.cut[0] = true;
         pair.queue(SERVER_SIDE, 1350, i);
         pair.poll(SERVER_SIDE, Some(0));
-        pair.cut[0] = false;
+        pair.network.cut[0] = false;
         for _ in 0..4 {
             pair.queue(SERVER_SIDE, 100, i);
             pair.poll(SERVER_SIDE, Some(0));
         }
     }
-    pair.now += DELAY;
     pair.deliver();
     while !pair.poll(CLIENT_SIDE, None).is_empty() {}
     for (size, payload) in [(1300, 10), (500, 11), (1350, 12), (1300, 13)] {
         pair.queue(SERVER_SIDE, size, payload);
     }
     let before = pair.server().max_datagram();
-    pair.now += DELAY;
     pair.deliver();
     let at = pair.server().timeout().unwrap();
     pair.server().on_timeout(at);
@@ -543,11 +533,10 @@ fn what_is_queued_can_be_pushed_out() {
     (0..32).for_each(|i| pair.queue(SERVER_SIDE, if i == 10 { size } else { 1000 }, i));
     assert!(!pair.server().drop_oversized(), "all of it fits");
     // A path begins with the smallest packets.
-    let at = pair.now;
+    let at = pair.world.now;
     pair.client().close_path(PathId(1), at, 0).unwrap();
     pair.client().open_path(client_net(1), at).unwrap();
     while !pair.poll(CLIENT_SIDE, None).is_empty() {}
-    pair.now += DELAY;
     pair.deliver();
     assert!(pair.server().max_datagram() < size);
     assert!(pair.server().drop_oversized());
@@ -556,9 +545,8 @@ fn what_is_queued_can_be_pushed_out() {
     pair.queue(SERVER_SIDE, 500, 32);
     let packets = (1..).find(|_| pair.poll(SERVER_SIDE, Some(0))[0].payloads == [32]).unwrap();
     assert!(packets <= 5, "{packets} packets");
-    pair.now += DELAY;
     pair.deliver();
-    let arrived = pair.arrived[CLIENT_SIDE].iter().map(|(_, datagram)| datagram.len());
+    let arrived = pair.side(CLIENT_SIDE).arrived.iter().map(Bytes::len);
     assert_eq!(arrived.filter(|len| *len > 0).collect::<Vec<_>>(), [500]);
 }
 
@@ -566,21 +554,20 @@ fn what_is_queued_can_be_pushed_out() {
 fn a_path_that_has_moved_back_carries_no_data() {
     let mut pair = Pair::new();
     for port in [2000, 3000] {
-        pair.ports[1] = port;
+        pair.network.ports[1] = port;
         pair.queue(CLIENT_SIDE, 100, 1);
         pair.poll(CLIENT_SIDE, Some(1));
-        pair.now += DELAY;
         pair.deliver();
         // No answer arrives: neither address is validated.
-        pair.cut[1] = true;
+        pair.network.cut[1] = true;
         while !pair.poll(SERVER_SIDE, None).is_empty() {}
-        pair.cut[1] = false;
+        pair.network.cut[1] = false;
     }
-    pair.cut[1] = true;
+    pair.network.cut[1] = true;
     pair.settle(Duration::from_secs(1));
     assert_eq!(pair.server().refresh_addresses(), [PathId(1)]);
     assert_eq!(pair.server().paths[PathId(1)].net.remote.port(), 2000);
-    (pair.ports[1], pair.cut[1]) = (2000, false);
+    (pair.network.ports[1], pair.network.cut[1]) = (2000, false);
     for _ in 0..10 {
         pair.queue(CLIENT_SIDE, 100, 1);
         pair.poll(CLIENT_SIDE, Some(1));

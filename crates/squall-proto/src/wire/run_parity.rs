@@ -18,9 +18,9 @@ pub struct Member {
 }
 
 impl Member {
-    /// What a run has of a block, as a data symbol without its padding: its header as in REPAIR, without what differs from
+    /// The data symbol of a block in a run, without its padding: its header as in REPAIR, without the fields that differ from
     /// packet to packet, and its bytes.
-    pub(crate) fn write(block: &Data, payload: &[u8]) -> Vec<u8> {
+    pub fn write(block: &Data, payload: &[u8]) -> Vec<u8> {
         let block = Data { offset: 0, left: None, sent: Stamp(0), ..block.clone() };
         let mut symbol = Vec::with_capacity(1 + block.fields_len() + payload.len());
         varint::write(&mut symbol, block.flags());

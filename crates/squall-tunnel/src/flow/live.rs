@@ -266,9 +266,7 @@ mod tests {
     async fn a_socket_that_fails_is_opened_again_beside_the_others() {
         let clock = Clock::start();
         let registry = Registry::new(clock, Arc::new(Journal::new(clock)), false, None);
-        let free =
-            || StdSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound");
-        let addresses = [free(), free()];
+        let addresses = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], squall_testkit::reserve_port())));
         let flow = |(name, address): (&str, &SocketAddr)| {
             FlowConfig::parse(&format!("{name}=udp://{address}"), true).expect("is right")
         };

@@ -276,10 +276,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_datagram_is_as_old_as_the_kernel_says() {
-        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
-        let address = free.local_addr().expect("is bound");
-        drop(free);
-        let receiver = socket(address, true).expect("is opened");
+        let receiver = socket(SocketAddr::from(([127, 0, 0, 1], 0)), true).expect("is opened");
+        let address = receiver.local_addr().expect("is bound");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
         // The first socket that asks for stamps has the kernel begin with it a moment later.
         std::thread::sleep(Duration::from_millis(100));
@@ -299,10 +297,8 @@ mod tests {
 
     #[tokio::test]
     async fn datagrams_that_find_no_room_are_reported() {
-        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
-        let address = free.local_addr().expect("is bound");
-        drop(free);
-        let receiver = socket(address, true).expect("is opened");
+        let receiver = socket(SocketAddr::from(([127, 0, 0, 1], 0)), true).expect("is opened");
+        let address = receiver.local_addr().expect("is bound");
         SockRef::from(&receiver).set_recv_buffer_size(20_000).expect("is set");
         assert_eq!(granted(&receiver), 20_000);
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(crate) use squall_testkit::reserve_port;
 use squall_tunnel::{
     Config, FlowConfig, Status, Tunnel,
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, Token, TrustConfig},
@@ -21,11 +22,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The secret of all tests.
 pub(crate) fn token() -> Token {
     Token::new("a token for tests").expect("is long enough")
-}
-
-/// A port that is free now.
-pub(crate) fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port()
 }
 
 /// A socket that waits for [`PATIENCE`] at most.
@@ -113,7 +109,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) async fn start(more_in: &str, more_out: &str) -> Self {
-        let (source, target, port) = (socket(), socket(), free_port());
+        let (source, target, port) = (socket(), socket(), reserve_port());
         let to = target.local_addr().expect("is bound");
         let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}{more_out}"))]);
         let exit = Tunnel::start(exit).await.expect("starts");

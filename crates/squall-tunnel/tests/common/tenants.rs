@@ -46,7 +46,7 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) async fn start(exit: &Tunnel, name: &str, target: &UdpSocket) -> Self {
-        let port = free_port();
+        let port = reserve_port();
         let entry = Tunnel::start(entry_of(exit, name, port)).await.expect("starts");
         attached(&entry).await;
         Self { entry, source: socket(), target: target.try_clone().expect("is cloned"), port }

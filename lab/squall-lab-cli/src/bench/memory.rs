@@ -6,9 +6,11 @@ use std::{
 };
 
 use anyhow::ensure;
-use bytes::BytesMut;
-use squall::{Config, Identity, ServerTls};
-use squall_proto::{ClientTls, Endpoint, Interface, NetPath, Target};
+use squall::Config;
+use squall_testkit::{
+    Peer, tls,
+    world::{World, after},
+};
 
 use super::figure::Figure;
 
@@ -17,98 +19,51 @@ const SESSIONS: u64 = 500;
 /// Sessions before the count begins, so that tables and caches have their size.
 const EARLIER: u64 = 20;
 
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
 
 pub(super) fn measure() -> anyhow::Result<Option<Figure>> {
-    let identity = Identity::self_signed("bench")?;
-    let mut pair = Pair::new(&identity.server_tls()?);
-    let tls = ClientTls::pinned(identity.fingerprint())?;
+    let mut world = world();
     for _ in 0..EARLIER {
-        pair.connect(&tls)?;
+        connect(&mut world)?;
     }
     let before = resident_bytes();
     for _ in 0..SESSIONS {
-        pair.connect(&tls)?;
+        connect(&mut world)?;
     }
     // Until the keys of the handshakes are dropped and the search for the largest packet is over.
-    pair.pass(Duration::from_secs(3));
+    pass(&mut world, Duration::from_secs(3));
     let after = resident_bytes();
-    ensure!(pair.server.sessions().count() as u64 == EARLIER + SESSIONS, "a session ended");
+    let sessions = world.server.endpoint.sessions().count() as u64;
+    ensure!(sessions == EARLIER + SESSIONS, "a session ended");
     let ends = (2 * SESSIONS) as f64;
     let grown = before.zip(after).map(|(before, after)| after.saturating_sub(before) as f64 / ends / 1e3);
     Ok(grown.map(|each| Figure::single("memory of an idle session, one end", "kB", each)))
 }
 
-/// Two endpoints, with nothing but time between them.
-struct Pair {
-    client: Endpoint,
-    server: Endpoint,
-    now: Instant,
-    buf: Vec<u8>,
+fn world() -> World {
+    let now = Instant::now();
+    let client = Peer::new(Config::default(), 1, now, vec![CLIENT]);
+    let mut world = World::new(now, Peer::server(Config::default(), 2, now), vec![client]);
+    world.most = u32::MAX;
+    world
 }
 
-impl Pair {
-    fn new(tls: &ServerTls) -> Self {
-        let now = Instant::now();
-        let client = Endpoint::new(Config::default(), None, None, now);
-        let server = Endpoint::new(Config::default(), Some(tls), None, now);
-        Self { client, server, now, buf: Vec::new() }
-    }
-
-    fn connect(&mut self, tls: &ClientTls) -> anyhow::Result<()> {
-        let path = NetPath { local: Interface(0), remote: SERVER };
-        let target = Target { tls: tls.clone(), server_name: "bench".into(), interfaces: vec![vec![path]] };
-        let id = self.client.connect(self.now, target)?;
-        for _ in 0..100 {
-            self.pass(Duration::from_millis(1));
-            if self.client.sessions().any(|open| open == id) {
-                return Ok(());
-            }
+fn connect(world: &mut World) -> anyhow::Result<()> {
+    let id = world.clients[0].connect(world.now, tls().client.clone());
+    for _ in 0..100 {
+        pass(world, Duration::from_millis(1));
+        if world.clients[0].endpoint.sessions().any(|open| open == id) {
+            return Ok(());
         }
-        anyhow::bail!("a session did not connect")
     }
-
-    /// Lets this time pass, from one thing to do to the next.
-    fn pass(&mut self, time: Duration) {
-        let end = self.now + time;
-        loop {
-            while self.exchange() {}
-            drain(&mut self.client);
-            drain(&mut self.server);
-            let next = [self.client.poll_timeout(), self.server.poll_timeout()].into_iter().flatten().min();
-            let Some(next) = next.filter(|next| *next <= end) else { break };
-            self.now = self.now.max(next) + Duration::from_micros(1);
-            self.client.handle_timeout(self.now);
-            self.server.handle_timeout(self.now);
-        }
-        self.now = end;
-    }
-
-    /// Hands over what there is to send; returns whether there was something.
-    fn exchange(&mut self) -> bool {
-        let up = NetPath { local: Interface(0), remote: CLIENT };
-        let down = NetPath { local: Interface(0), remote: SERVER };
-        let (now, buf) = (self.now, &mut self.buf);
-        let sent = hand_over(&mut self.client, &mut self.server, up, now, buf);
-        hand_over(&mut self.server, &mut self.client, down, now, buf) || sent
-    }
+    anyhow::bail!("a session did not connect")
 }
 
-fn hand_over(from: &mut Endpoint, to: &mut Endpoint, net: NetPath, now: Instant, buf: &mut Vec<u8>) -> bool {
-    let mut any = false;
-    loop {
-        buf.clear();
-        let Some(transmit) = from.poll_transmit(now, 1, buf) else { break any };
-        to.handle(now, net, None, BytesMut::from(&buf[..transmit.size]));
-        any = true;
-    }
-}
-
-fn drain(endpoint: &mut Endpoint) {
-    while let Some(id) = endpoint.poll_ready() {
-        while endpoint.poll_event(id).is_some() {}
-    }
+/// Lets this time pass.
+fn pass(world: &mut World, time: Duration) {
+    world.run(time, after(Duration::ZERO));
+    world.clients[0].events.clear();
+    world.server.events.clear();
 }
 
 /// Memory of this process, where the system reports it.
@@ -125,13 +80,12 @@ mod tests {
 
     #[test]
     fn sessions_stay_open_while_nothing_happens() {
-        let identity = Identity::self_signed("bench").unwrap();
-        let mut pair = Pair::new(&identity.server_tls().unwrap());
-        let tls = ClientTls::pinned(identity.fingerprint()).unwrap();
+        let mut world = world();
         for _ in 0..3 {
-            pair.connect(&tls).unwrap();
+            connect(&mut world).unwrap();
         }
-        pair.pass(Duration::from_secs(60));
-        assert_eq!((pair.client.sessions().count(), pair.server.sessions().count()), (3, 3));
+        pass(&mut world, Duration::from_secs(60));
+        let [client, server] = [&world.clients[0], &world.server].map(|end| end.endpoint.sessions().count());
+        assert_eq!((client, server), (3, 3));
     }
 }

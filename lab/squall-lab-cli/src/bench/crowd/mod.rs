@@ -4,24 +4,22 @@
 //! takes in what has arrived within [`TURN`], as an endpoint under load does, then sends. Only the calls into an end are
 //! counted, in processor time of the thread.
 
-mod end;
 mod plain;
+mod side;
 mod squall;
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use squall_proto::{Fingerprint, ServerTls};
+use squall_testkit::world::{End, Packet, World, after};
 
 use super::{
     clock::thread_time,
     figure::{Figure, Target},
 };
-use end::{End, Source};
+use side::Side;
 
 /// Bytes of a frame: 2 Mbps at 30 frames a second.
 const FRAME: usize = 8333;
@@ -79,95 +77,90 @@ pub(super) fn measure() -> anyhow::Result<Vec<Figure>> {
 
 fn of_squall(sessions: usize, age: Duration, tls: &ServerTls, pin: Fingerprint) -> anyhow::Result<Cost> {
     let now = Instant::now();
-    World::new(now, squall::Source::new(now, pin)?, squall::Sink::new(now, tls)).run(sessions, age)
+    run(now, squall::Source::new(now, pin)?, squall::Sink::new(now, tls), sessions, age)
 }
 
 fn of_plain(connections: usize, age: Duration) -> anyhow::Result<Cost> {
     let (source, sink) = plain::pair()?;
-    World::new(Instant::now(), source, sink).run(connections, age)
+    run(Instant::now(), source, sink, connections, age)
 }
 
-/// Packets under way in one direction, and when each arrives.
-type Link = VecDeque<(Instant, BytesMut)>;
-
-struct World<S, K> {
+fn run(
     now: Instant,
-    source: S,
-    sink: K,
-    up: Link,
-    down: Link,
-    buf: Vec<u8>,
-    spent: [Duration; 2],
+    source: impl Side,
+    sink: impl Side,
+    connections: usize,
+    age: Duration,
+) -> anyhow::Result<Cost> {
+    let mut world = World::new(now, Timed::new(sink), vec![Timed::new(source)]);
+    (world.tick, world.most) = (TURN, u32::MAX);
+    for _ in 0..connections {
+        world.clients[0].end.connect(world.now)?;
+        world.run(Duration::from_millis(1), after(DELAY));
+    }
+    world.run(Duration::from_millis(200), after(DELAY));
+    world.clients[0].frames = Frames::of(connections, world.now);
+    world.run(age, after(DELAY));
+    world.server.end.received();
+    (world.clients[0].spent, world.server.spent) = (Duration::ZERO, Duration::ZERO);
+    world.run(COUNTED, after(DELAY));
+    let seconds = COUNTED.as_secs_f64();
+    let offered = (connections * FRAME) as f64 * 30.0 * seconds;
+    let arrived = world.server.end.received() as f64 / offered;
+    ensure!(arrived > 0.98, "{:.1} % of the media have arrived", 100.0 * arrived);
+    let [source, sink] =
+        [world.clients[0].spent, world.server.spent].map(|spent| spent.as_secs_f64() / seconds);
+    Ok(Cost { source, sink })
 }
 
-impl<S: Source, K: End> World<S, K> {
-    fn new(now: Instant, source: S, sink: K) -> Self {
-        let (up, down) = (Link::new(), Link::new());
-        Self { now, source, sink, up, down, buf: Vec::new(), spent: [Duration::ZERO; 2] }
-    }
+/// A side with its frames, and the time that it took.
+struct Timed<E> {
+    end: E,
+    frames: Frames,
+    spent: Duration,
+}
 
-    fn run(mut self, connections: usize, age: Duration) -> anyhow::Result<Cost> {
-        for _ in 0..connections {
-            self.source.connect(self.now)?;
-            self.turn();
-            self.pass(Duration::from_millis(1), &mut Frames::none());
-        }
-        self.pass(Duration::from_millis(200), &mut Frames::none());
-        let mut frames = Frames::of(connections, self.now);
-        self.pass(age, &mut frames);
-        self.sink.received();
-        self.spent = [Duration::ZERO; 2];
-        self.pass(COUNTED, &mut frames);
-        let seconds = COUNTED.as_secs_f64();
-        let offered = (connections * FRAME) as f64 * 30.0 * seconds;
-        let arrived = self.sink.received() as f64 / offered;
-        ensure!(arrived > 0.98, "{:.1} % of the media have arrived", 100.0 * arrived);
-        let [source, sink] = self.spent.map(|spent| spent.as_secs_f64() / seconds);
-        Ok(Cost { source, sink })
-    }
-
-    fn pass(&mut self, time: Duration, frames: &mut Frames) {
-        let end = self.now + time;
-        loop {
-            let arrivals = [&self.up, &self.down].map(|link| link.front().map(|(at, _)| *at));
-            let timers = [self.source.due(), self.sink.due()];
-            let next = arrivals.into_iter().chain(timers).chain([frames.due()]).flatten().min();
-            let Some(next) = next.filter(|next| *next < end) else { break };
-            self.now = next.max(self.now + TURN);
-            let began = thread_time();
-            while let Some(connection) = frames.next(self.now) {
-                self.source.send(self.now, connection, frames.data.clone());
-            }
-            self.spent[0] += thread_time() - began;
-            self.turn();
-        }
-        self.now = end;
-    }
-
-    fn turn(&mut self) {
-        let Self { now, source, sink, up, down, buf, spent } = self;
-        spent[0] += drive(source, *now, down, up, buf);
-        spent[1] += drive(sink, *now, up, down, buf);
+impl<E> Timed<E> {
+    fn new(end: E) -> Self {
+        Self { end, frames: Frames::of(0, Instant::now()), spent: Duration::ZERO }
     }
 }
 
-/// Lets an end take in, act and send; returns the time it took.
-fn drive(end: &mut impl End, now: Instant, from: &mut Link, to: &mut Link, buf: &mut Vec<u8>) -> Duration {
-    let began = thread_time();
-    while from.front().is_some_and(|(at, _)| *at <= now)
-        && let Some((_, packet)) = from.pop_front()
-    {
-        end.take_in(now, packet);
+impl<E: Side> End for Timed<E> {
+    fn is_at(&self, address: std::net::SocketAddr) -> bool {
+        self.end.is_at(address)
     }
-    if end.due().is_some_and(|due| due <= now) {
-        end.on_time(now);
+
+    fn due(&mut self) -> Option<Instant> {
+        self.end.due().into_iter().chain(self.frames.due()).min()
     }
-    loop {
-        buf.clear();
-        let Some(size) = end.send_out(now, buf) else { break };
-        to.extend(buf.chunks(size).map(|packet| (now + DELAY, BytesMut::from(packet))));
+
+    fn receive(&mut self, now: Instant, packet: Packet) {
+        self.end.receive(now, packet);
     }
-    thread_time() - began
+
+    fn on_timeout(&mut self, now: Instant) {
+        self.end.on_timeout(now);
+    }
+
+    fn transmit(&mut self, now: Instant, send: &mut dyn FnMut(Packet)) {
+        self.end.transmit(now, send);
+    }
+
+    fn turn(
+        &mut self,
+        now: Instant,
+        arrived: &mut dyn Iterator<Item = Packet>,
+        send: &mut dyn FnMut(Packet),
+    ) {
+        let (mut left, began) = (Vec::new(), thread_time());
+        while let Some(connection) = self.frames.next(now) {
+            self.end.send(now, connection, self.frames.data.clone());
+        }
+        self.end.turn(now, arrived, &mut |packet| left.push(packet));
+        self.spent += thread_time() - began;
+        left.into_iter().for_each(send);
+    }
 }
 
 /// Frames of all connections, one after the other, evenly spread.
@@ -181,10 +174,6 @@ struct Frames {
 impl Frames {
     fn of(connections: usize, start: Instant) -> Self {
         Self { connections, sent: 0, start, data: Bytes::from(vec![0; FRAME]) }
-    }
-
-    fn none() -> Self {
-        Self::of(0, Instant::now())
     }
 
     fn due(&self) -> Option<Instant> {

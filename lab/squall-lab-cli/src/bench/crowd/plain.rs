@@ -13,10 +13,10 @@ use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple,
     ServerConfig, Transmit, TransportConfig,
 };
+use squall_testkit::world::{End, Packet, SERVER};
 
-use super::end::{self, End};
+use super::side::Side;
 
-const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
 
 const MAX_PACKETS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(10).unwrap();
@@ -33,13 +33,14 @@ pub(super) fn pair() -> anyhow::Result<(Source, Sink)> {
     let mut client = ClientConfig::with_root_certificates(Arc::new(roots))?;
     client.transport_config(transport);
     Ok((
-        Source { side: Side::new(None, CLIENT, SERVER), config: client, handles: Vec::new() },
-        Sink { side: Side::new(Some(server), SERVER, CLIENT) },
+        Source { side: Connections::new(None, CLIENT, SERVER), config: client, handles: Vec::new() },
+        Sink { side: Connections::new(Some(server), SERVER, CLIENT) },
     ))
 }
 
 /// An endpoint and its connections, each with the time its timer is set to.
-struct Side {
+struct Connections {
+    local: SocketAddr,
     endpoint: Endpoint,
     network: FourTuple,
     connections: HashMap<ConnectionHandle, Connection>,
@@ -49,11 +50,12 @@ struct Side {
     received: u64,
 }
 
-impl Side {
+impl Connections {
     fn new(server: Option<ServerConfig>, local: SocketAddr, remote: SocketAddr) -> Self {
         let mut config = EndpointConfig::default();
         config.rng_seed(None);
         Self {
+            local,
             endpoint: Endpoint::new(Arc::new(config), server.map(Arc::new), true),
             network: FourTuple::new(remote, Some(local.ip())),
             connections: HashMap::new(),
@@ -141,12 +143,12 @@ impl Side {
 }
 
 pub(super) struct Source {
-    side: Side,
+    side: Connections,
     config: ClientConfig,
     handles: Vec<ConnectionHandle>,
 }
 
-impl end::Source for Source {
+impl Side for Source {
     fn connect(&mut self, now: Instant) -> anyhow::Result<()> {
         let connecting = self.side.endpoint.connect(now, self.config.clone(), SERVER, "bench");
         let (handle, connection) = connecting.context("plain noq")?;
@@ -171,30 +173,40 @@ impl end::Source for Source {
 }
 
 pub(super) struct Sink {
-    side: Side,
+    side: Connections,
+}
+
+impl Side for Sink {
+    fn received(&mut self) -> u64 {
+        std::mem::take(&mut self.side.received)
+    }
 }
 
 macro_rules! end {
     ($end:ty) => {
         impl End for $end {
-            fn take_in(&mut self, now: Instant, packet: BytesMut) {
-                self.side.take_in(now, packet);
-            }
-
-            fn on_time(&mut self, now: Instant) {
-                self.side.on_time(now);
+            fn is_at(&self, address: SocketAddr) -> bool {
+                self.side.local == address
             }
 
             fn due(&mut self) -> Option<Instant> {
                 self.side.due()
             }
 
-            fn send_out(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
-                self.side.send_out(now, buf)
+            fn receive(&mut self, now: Instant, packet: Packet) {
+                self.side.take_in(now, packet.data);
             }
 
-            fn received(&mut self) -> u64 {
-                std::mem::take(&mut self.side.received)
+            fn on_timeout(&mut self, now: Instant) {
+                self.side.on_time(now);
+            }
+
+            fn transmit(&mut self, now: Instant, send: &mut dyn FnMut(Packet)) {
+                let (from, to, mut buf) = (self.side.local, self.side.network.remote(), Vec::new());
+                while let Some(size) = self.side.send_out(now, &mut buf) {
+                    buf.chunks(size).for_each(|data| send(Packet { from, to, data: data.into() }));
+                    buf.clear();
+                }
             }
         }
     };

@@ -5,15 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use squall_proto::{
     Block, BlockOptions, ClientTls, Config, Endpoint, Event, Fingerprint, Interface, Limits, NetPath,
     ServerTls, SessionId, Target,
 };
+use squall_testkit::world::{End, Packet, SERVER};
 
-use super::end::{self, End};
+use super::side::Side;
 
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
 
 /// Packets of one size that a system sends in one go.
@@ -27,16 +27,17 @@ pub(super) struct Source {
     endpoint: Endpoint,
     tls: ClientTls,
     sessions: Vec<SessionId>,
+    received: u64,
 }
 
 impl Source {
     pub(super) fn new(now: Instant, server: Fingerprint) -> anyhow::Result<Self> {
         let endpoint = Endpoint::new(config(), None, None, now);
-        Ok(Self { endpoint, tls: ClientTls::pinned(server)?, sessions: Vec::new() })
+        Ok(Self { endpoint, tls: ClientTls::pinned(server)?, sessions: Vec::new(), received: 0 })
     }
 }
 
-impl end::Source for Source {
+impl Side for Source {
     fn connect(&mut self, now: Instant) -> anyhow::Result<()> {
         let path = NetPath { local: Interface(0), remote: SERVER };
         let target =
@@ -54,30 +55,6 @@ impl end::Source for Source {
     }
 }
 
-impl End for Source {
-    fn take_in(&mut self, now: Instant, packet: BytesMut) {
-        self.endpoint.handle(now, NetPath { local: Interface(0), remote: SERVER }, None, packet);
-    }
-
-    fn on_time(&mut self, now: Instant) {
-        self.endpoint.handle_timeout(now);
-    }
-
-    fn due(&mut self) -> Option<Instant> {
-        self.endpoint.poll_timeout()
-    }
-
-    fn send_out(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
-        let size = send_out(&mut self.endpoint, now, buf);
-        drain(&mut self.endpoint);
-        size
-    }
-
-    fn received(&mut self) -> u64 {
-        0
-    }
-}
-
 pub(super) struct Sink {
     endpoint: Endpoint,
     received: u64,
@@ -89,35 +66,50 @@ impl Sink {
     }
 }
 
-impl End for Sink {
-    fn take_in(&mut self, now: Instant, packet: BytesMut) {
-        self.endpoint.handle(now, NetPath { local: Interface(0), remote: CLIENT }, None, packet);
-    }
-
-    fn on_time(&mut self, now: Instant) {
-        self.endpoint.handle_timeout(now);
-    }
-
-    fn due(&mut self) -> Option<Instant> {
-        self.endpoint.poll_timeout()
-    }
-
-    fn send_out(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
-        let size = send_out(&mut self.endpoint, now, buf);
-        self.received += drain(&mut self.endpoint);
-        size
-    }
-
+impl Side for Sink {
     fn received(&mut self) -> u64 {
         std::mem::take(&mut self.received)
     }
 }
 
-fn send_out(endpoint: &mut Endpoint, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
-    let transmit = endpoint.poll_transmit(now, MAX_PACKETS, buf)?;
-    buf.truncate(transmit.size);
-    Some(transmit.segment_size.unwrap_or(transmit.size))
+macro_rules! end {
+    ($end:ty, $local:expr) => {
+        impl End for $end {
+            fn is_at(&self, address: SocketAddr) -> bool {
+                address == $local
+            }
+
+            fn due(&mut self) -> Option<Instant> {
+                self.endpoint.poll_timeout()
+            }
+
+            fn receive(&mut self, now: Instant, packet: Packet) {
+                let net = NetPath { local: Interface(0), remote: packet.from };
+                self.endpoint.handle(now, net, None, packet.data);
+            }
+
+            fn on_timeout(&mut self, now: Instant) {
+                self.endpoint.handle_timeout(now);
+            }
+
+            fn transmit(&mut self, now: Instant, send: &mut dyn FnMut(Packet)) {
+                let mut buf = Vec::new();
+                loop {
+                    let out = self.endpoint.poll_transmit(now, MAX_PACKETS, &mut buf);
+                    self.received += drain(&mut self.endpoint);
+                    let Some(out) = out else { break };
+                    for data in buf[..out.size].chunks(out.segment_size.unwrap_or(out.size)) {
+                        send(Packet { from: $local, to: out.path.remote, data: data.into() });
+                    }
+                    buf.clear();
+                }
+            }
+        }
+    };
 }
+
+end!(Source, CLIENT);
+end!(Sink, SERVER);
 
 /// Takes all events; returns the bytes of blocks that have arrived.
 fn drain(endpoint: &mut Endpoint) -> u64 {

@@ -1,29 +1,32 @@
-//! How blocks end: each at most once, and each at all.
+//! Outcomes of blocks, checked: each block has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Event, Missed, Outcome, sched::BlockId};
+use squall_proto::{Event, Missed, Outcome, sched::BlockId};
 
-/// What one application sent and received.
-#[derive(Default)]
-pub(super) struct Outcomes {
+/// Blocks of one session, as its application sees them.
+#[derive(Debug, Default)]
+pub struct Outcomes {
     /// Blocks of its own that have not ended.
-    pub(super) open: BTreeSet<BlockId>,
-    /// Those that the peer has whole, as their acknowledgements say.
-    pub(super) delivered: BTreeSet<BlockId>,
-    /// The peer's blocks that ended here, however that was.
-    pub(super) ended: BTreeSet<BlockId>,
+    pub open: BTreeSet<BlockId>,
+    /// Those that are delivered.
+    pub delivered: BTreeSet<BlockId>,
+    /// The peer's blocks that ended here in any way.
+    pub ended: BTreeSet<BlockId>,
     /// The peer's blocks that were refused here.
-    pub(super) refused: BTreeSet<BlockId>,
-    /// Bytes of the peer's blocks that were handed over so far.
+    pub refused: BTreeSet<BlockId>,
+    /// Bytes of the peer's blocks that arrived in parts.
     parts: BTreeMap<BlockId, u32>,
     /// The session is over.
-    pub(super) closed: bool,
+    pub closed: bool,
 }
 
 impl Outcomes {
     /// Takes in an event.
-    pub(super) fn on_event(&mut self, event: &Event) {
+    ///
+    /// # Panics
+    /// If it contradicts the earlier ones.
+    pub fn on_event(&mut self, event: &Event) {
         assert!(!self.closed || arrives(event), "an event follows the last: {event:?}");
         match event {
             Event::Ended { id, outcome } => {

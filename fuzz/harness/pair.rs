@@ -12,17 +12,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Bytes, BytesMut};
-
-use super::{Input, TLS, outcomes::Outcomes};
-use crate::{
-    Block, BlockOptions, Channel, Config, Depends, Endpoint, Event, Interface, LabConfig, Limits, NetPath,
-    PathHint, Priority, QuotaShare, RateLimit, Role, Session, SessionId, Target, congestion,
-    sched::{BlockId, Registry, Sharing, StreamScheduler},
+use bytes::Bytes;
+use squall_proto::{
+    Block, BlockOptions, Channel, Config, Depends, Event, Interface, LabConfig, Limits, NetPath, PathHint,
+    Priority, QuotaShare, RateLimit, Role, Session, congestion,
+    sched::{BlockId, PathId, Registry, Sharing, StreamScheduler},
     signal::{Reading, Technology},
 };
+use squall_testkit::{
+    Input, Outcomes, Peer,
+    world::{Packet, SERVER, Wire, World},
+};
 
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const LINKS: usize = 3;
 const LIMITS: Limits = Limits {
     block: 60_000,
@@ -36,16 +37,13 @@ const LIMITS: Limits = Limits {
 };
 const CLIENT: usize = 0;
 
-/// No moment needs more packets, events and timers than this.
-const MOMENT: Duration = Duration::from_millis(10);
-const MOST_IN_A_MOMENT: u32 = 4_000;
 /// No input needs more time.
 const MOST_TIME: Duration = Duration::from_secs(150);
 
 static SCHEDULERS: LazyLock<Registry> = LazyLock::new(Registry::standard);
 
-/// Panics if two sessions do not keep what they promise each other.
-pub fn pair(input: &[u8]) {
+/// Panics if two sessions break a guarantee.
+pub(crate) fn check(input: &[u8]) {
     let mut input = Input(input);
     let mut pair = Pair::new(&mut input);
     while let Some(op) = input.byte() {
@@ -82,10 +80,8 @@ fn config(input: &mut Input<'_>) -> Config {
     }
 }
 
-/// An end with its application.
+/// The application of an end.
 struct Side {
-    endpoint: Endpoint,
-    id: Option<SessionId>,
     /// Number of the next block.
     next: u64,
     outcomes: Outcomes,
@@ -95,18 +91,6 @@ struct Side {
     lengths: BTreeMap<BlockId, u32>,
     /// How its scheduler divides data among paths.
     sharing: Sharing,
-}
-
-impl Side {
-    /// Whether it sends on one path alone, which is gone: its blocks wait for that for good.
-    fn is_without_its_path(&mut self) -> bool {
-        let Sharing::Only(path) = self.sharing else { return false };
-        self.session().is_none_or(|session| session.path_stats().iter().all(|(id, ..)| *id != path))
-    }
-
-    fn session(&mut self) -> Option<&mut Session> {
-        self.id.and_then(|id| self.endpoint.session(id))
-    }
 }
 
 /// An interface of the client with its network.
@@ -127,13 +111,6 @@ const SMALLEST_MTU: usize = 1_200;
 
 const GOOD: Link = Link { delay: Duration::from_millis(10), down: false, loss: 0, mtu: 1_500, port: 1_000 };
 
-struct Packet {
-    to_server: bool,
-    /// As the receiver sees it.
-    net: NetPath,
-    data: Vec<u8>,
-}
-
 /// What happens to a packet.
 #[derive(Clone, Copy)]
 enum Fate {
@@ -147,19 +124,21 @@ enum Fate {
 }
 
 struct Pair {
-    now: Instant,
+    world: World,
     start: Instant,
     sides: [Side; 2],
+    network: Network,
+}
+
+/// The links, and who is on them.
+struct Network {
     links: [Link; LINKS],
-    /// Packets on their way.
-    wire: BTreeMap<(Instant, u64), Packet>,
+    /// Packets that left, and that were repeated or forged.
     sent: u64,
     /// What happens to the next packets.
     fates: VecDeque<Fate>,
     /// Packets that somebody recorded.
-    recorded: VecDeque<(bool, NetPath, Vec<u8>)>,
-    /// Begin of the current moment, and what happened since.
-    moment: (Instant, u32),
+    recorded: VecDeque<Packet>,
 }
 
 /// The only interface of the server.
@@ -203,33 +182,35 @@ impl Pair {
     fn new(input: &mut Input<'_>) -> Self {
         let now = Instant::now();
         let (server, client) = (config(input), config(input));
-        let (of_client, of_server) =
-            ((client.scheduler)().profile().sharing, (server.scheduler)().profile().sharing);
-        let side = |endpoint, sharing| Side {
-            endpoint,
-            sharing,
-            id: None,
+        let sides = [&client, &server].map(|config| Side {
+            sharing: (config.scheduler)().profile().sharing,
             next: 0,
             outcomes: Outcomes::default(),
             growing: BTreeMap::new(),
             lengths: BTreeMap::new(),
-        };
-        let mut client = side(Endpoint::new(client, None, Some([1; 32]), now), of_client);
-        let server = side(Endpoint::new(server, Some(&TLS.0), Some([2; 32]), now), of_server);
-        let interfaces = (0..LINKS).map(|link| vec![client_path(link)]).collect();
-        let target = Target { tls: TLS.1.clone(), server_name: "squall.test".into(), interfaces };
-        client.id = Some(client.endpoint.connect(now, target).expect("is valid"));
-        Self {
-            now,
-            start: now,
-            sides: [client, server],
-            links: [GOOD; LINKS],
-            wire: BTreeMap::new(),
-            sent: 0,
-            fates: VecDeque::new(),
-            recorded: VecDeque::new(),
-            moment: (now, 0),
-        }
+        });
+        let addresses: Vec<_> = (0..LINKS).map(|link| SocketAddr::new(address(link), GOOD.port)).collect();
+        let client = Peer { batch: 4, ..Peer::client(client, 1, now, &addresses) };
+        // As the client has the interfaces before.
+        let own = (0..LINKS as u16).map(|port| SocketAddr::new(SERVER.ip(), port)).chain([SERVER]).collect();
+        let server = Peer { batch: 4, addresses: own, ..Peer::server(server, 2, now) };
+        let world = World::new(now, server, vec![client]);
+        let (fates, recorded) = (VecDeque::new(), VecDeque::new());
+        Self { world, start: now, sides, network: Network { links: [GOOD; LINKS], sent: 0, fates, recorded } }
+    }
+
+    fn peer(&mut self, side: usize) -> &mut Peer {
+        if side == CLIENT { &mut self.world.clients[0] } else { &mut self.world.server }
+    }
+
+    fn session(&mut self, side: usize) -> Option<&mut Session> {
+        self.peer(side).find()
+    }
+
+    /// Whether a side sends on one path alone, which is gone: its blocks wait for that for good.
+    fn is_without_its_path(&mut self, side: usize) -> bool {
+        let Sharing::Only(path) = self.sides[side].sharing else { return false };
+        self.session(side).is_none_or(|session| session.path_stats().iter().all(|(id, ..)| *id != path))
     }
 
     fn step(&mut self, op: u8, input: &mut Input<'_>) {
@@ -250,15 +231,15 @@ impl Pair {
             28 => self.radio(side, input),
             29 => self.ask(side, input),
             30 => {
-                let (now, link) = (self.now, usize::from(input.or_zero()) % LINKS);
-                let (at, port) = (interface(side, link), self.links[link].port);
+                let (now, link) = (self.world.now, usize::from(input.or_zero()) % LINKS);
+                let (at, port) = (interface(side, link), self.network.links[link].port);
                 let remote = if side == CLIENT { SERVER } else { SocketAddr::new(address(link), port) };
                 let remote = Some(remote).filter(|_| op & 0x20 != 0);
-                self.sides[side].endpoint.handle_unreachable(now, at, remote);
+                self.peer(side).endpoint.handle_unreachable(now, at, remote);
             }
             _ if op & 0x60 == 0x60 => {
-                let now = self.now;
-                if let Some(session) = self.sides[side].session() {
+                let now = self.world.now;
+                if let Some(session) = self.session(side) {
                     session.close(now, input.or_zero().into(), "enough");
                 }
             }
@@ -267,9 +248,9 @@ impl Pair {
     }
 
     fn send(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, flags, len, deadline) = (self.now, input.or_zero(), input.number(), input.number());
+        let (now, flags, len, deadline) = (self.world.now, input.or_zero(), input.number(), input.number());
         let (channel, next) = (Channel::new(u16::from(flags >> 1 & 3)), self.sides[side].next);
-        let Some(session) = self.sides[side].session() else { return };
+        let Some(session) = self.session(side) else { return };
         let id = BlockId(next);
         let len = if flags & 0x80 == 0 { len % 3_000 } else { len };
         let depends = match deadline % 5 {
@@ -297,10 +278,10 @@ impl Pair {
 
     /// Opens a block that grows, writes to one, or finishes it.
     fn write(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, flags, len) = (self.now, input.or_zero(), input.number() % 20_000);
+        let (now, flags, len) = (self.world.now, input.or_zero(), input.number() % 20_000);
         let chosen = self.sides[side].growing.iter().nth(usize::from(flags >> 3 & 1));
         let chosen = chosen.map(|(id, written)| (*id, *written));
-        let Some(session) = self.sides[side].session() else { return };
+        let Some(session) = self.session(side) else { return };
         let Some((id, written)) = chosen.filter(|_| flags & 7 != 0) else {
             let options = BlockOptions::new()
                 .channel(Channel::new(u16::from(flags >> 4 & 3)))
@@ -331,11 +312,11 @@ impl Pair {
     }
 
     fn cancel(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, which) = (self.now, input.or_zero());
+        let (now, which) = (self.world.now, input.or_zero());
         let open = &self.sides[side].outcomes.open;
         // One that is open, as a rule.
         let id = open.iter().nth(usize::from(which & 7)).copied().unwrap_or(BlockId(u64::from(which)));
-        if let Some(session) = self.sides[side].session() {
+        if let Some(session) = self.session(side) {
             session.cancel(now, id);
         }
     }
@@ -352,14 +333,14 @@ impl Pair {
             _ => Fate::Moved(kind >> 3),
         };
         for _ in 0..=usize::from(kind >> 3 & 3) {
-            self.fates.push_back(fate);
+            self.network.fates.push_back(fate);
         }
-        self.fates.truncate(64);
+        self.network.fates.truncate(64);
     }
 
     fn change_link(&mut self, input: &mut Input<'_>) {
         let (which, number) = (input.or_zero(), input.number());
-        let link = &mut self.links[usize::from(which) % LINKS];
+        let link = &mut self.network.links[usize::from(which) % LINKS];
         match which >> 2 & 7 {
             0 => link.down = true,
             1 => link.down = false,
@@ -369,16 +350,17 @@ impl Pair {
             5 => link.port = 1_000 + number as u16 % 4,
             6 => *link = GOOD,
             // All at once.
-            _ => self.links.iter_mut().for_each(|link| link.down = number & 1 == 0),
+            _ => self.network.links.iter_mut().for_each(|link| link.down = number & 1 == 0),
         }
     }
 
     /// A packet of long ago comes again.
     fn repeat(&mut self, input: &mut Input<'_>) {
         let which = usize::from(input.or_zero());
-        if let Some((to_server, net, data)) = self.recorded.get(which % self.recorded.len().max(1)) {
-            let packet = Packet { to_server: *to_server, net: *net, data: data.clone() };
-            self.put(self.now, packet);
+        let recorded = &self.network.recorded;
+        if let Some(packet) = recorded.get(which % recorded.len().max(1)) {
+            self.world.wire.put(self.world.now, packet.clone());
+            self.network.sent += 1;
         }
     }
 
@@ -390,29 +372,30 @@ impl Pair {
         let link = usize::from(flags & 3) % LINKS;
         let to_server = flags & 4 == 0;
         // The first bytes of a packet that was sent have the connection id.
-        if let Some((.., other)) = self.recorded.get(usize::from(flags >> 3)) {
-            let head = other.len().min(length).min(24);
-            data[..head].copy_from_slice(&other[..head]);
+        if let Some(other) = self.network.recorded.get(usize::from(flags >> 3)) {
+            let head = other.data.len().min(length).min(24);
+            data[..head].copy_from_slice(&other.data[..head]);
         }
-        let net = self.net(to_server, link, self.links[link].port);
-        self.put(self.now, Packet { to_server, net, data });
+        let (from, to) = addresses(to_server, link, self.network.links[link].port);
+        self.world.wire.put(self.world.now, Packet { from, to, data: data[..].into() });
+        self.network.sent += 1;
     }
 
     fn change_paths(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, which) = (self.now, input.or_zero());
+        let (now, which) = (self.world.now, input.or_zero());
         let link = usize::from(which) % LINKS;
-        let Some(session) = self.sides[side].session() else { return };
+        let Some(session) = self.session(side) else { return };
         match which >> 2 & 3 {
             0 => session.remove_interface(now, interface(side, link)),
             1 | 2 => session.add_path(now, client_path(link)),
-            _ => session.probe(now, crate::sched::PathId(which >> 4)),
+            _ => session.probe(now, PathId(which >> 4)),
         }
     }
 
     fn set_up(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, flags) = (self.now, input.or_zero());
+        let (now, flags) = (self.world.now, input.or_zero());
         let channel = Channel::new(u16::from(flags & 3));
-        let Some(session) = self.sides[side].session() else { return };
+        let Some(session) = self.session(side) else { return };
         match flags >> 3 & 3 {
             0 | 1 => session.set_in_parts(channel, flags & 4 != 0),
             2 => drop(session.set_channel_weight(channel, input.number() as u16 % 300)),
@@ -421,9 +404,9 @@ impl Pair {
     }
 
     fn cost(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, flags, bytes) = (self.now, input.or_zero(), input.number());
+        let (now, flags, bytes) = (self.world.now, input.or_zero(), input.number());
         let at = interface(side, usize::from(flags) % LINKS);
-        let Some(session) = self.sides[side].session() else { return };
+        let Some(session) = self.session(side) else { return };
         let some = flags & 0x20 == 0;
         match flags >> 2 & 7 {
             0 => session.set_metered(now, at, some),
@@ -445,7 +428,7 @@ impl Pair {
     }
 
     fn radio(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, flags, level) = (self.now, input.or_zero(), input.number());
+        let (now, flags, level) = (self.world.now, input.or_zero(), input.number());
         let at = interface(side, usize::from(flags) % LINKS);
         let time = (now - self.start).as_micros() as u64;
         let level = -f64::from(level) / 500.0;
@@ -454,14 +437,14 @@ impl Pair {
             2 => Reading::lte(time, level, level / 4.0),
             _ => Reading::disconnected(time, Technology::Wifi),
         };
-        if let Some(session) = self.sides[side].session() {
+        if let Some(session) = self.session(side) {
             session.on_signal(now, at, &reading);
         }
     }
 
     fn ask(&mut self, side: usize, input: &mut Input<'_>) {
-        let (now, flags, number) = (self.now, input.or_zero(), input.number());
-        let Some(session) = self.sides[side].session() else { return };
+        let (now, flags, number) = (self.world.now, input.or_zero(), input.number());
+        let Some(session) = self.session(side) else { return };
         match flags % 4 {
             0 => session.request_bitrate(Some(100_000 + u64::from(number) * 100)),
             1 => session.request_bitrate(None),
@@ -475,140 +458,29 @@ impl Pair {
         }
     }
 
-    /// Ends of a packet, as its receiver sees them.
-    fn net(&self, to_server: bool, link: usize, port: u16) -> NetPath {
-        if to_server {
-            NetPath { local: AT_SERVER, remote: SocketAddr::new(address(link), port) }
-        } else {
-            client_path(link)
-        }
-    }
-
-    fn put(&mut self, at: Instant, packet: Packet) {
-        self.sent += 1;
-        self.wire.insert((at, self.sent), packet);
-    }
-
-    /// A packet leaves an end.
-    fn transmit(&mut self, side: usize, path: NetPath, data: &[u8]) {
-        let to_server = side == CLIENT;
-        let is_over = |link: &usize| match to_server {
-            true => client_path(*link).local == path.local,
-            false => address(*link) == path.remote.ip(),
-        };
-        let Some(link) = (0..LINKS).find(is_over) else { return };
-        let Link { delay, down, loss, mtu, port } = self.links[link];
-        // To an address that the client does not have any more.
-        let stale = !to_server && path.remote.port() != port;
-        let lost = loss >> (self.sent % 8) & 1 == 1;
-        let net = self.net(to_server, link, port);
-        if self.sent.is_multiple_of(4) || self.recorded.len() < 8 {
-            self.recorded.push_front((to_server, net, data.to_vec()));
-            self.recorded.truncate(32);
-        }
-        let mut packet = Packet { to_server, net, data: data.to_vec() };
-        let mut at = self.now + delay;
-        self.sent += 1;
-        if down || lost || stale || data.len() > mtu {
-            return;
-        }
-        match self.fates.pop_front() {
-            Some(Fate::Lost) => return,
-            Some(Fate::Twice(later)) => {
-                let copy = Packet { data: packet.data.clone(), ..packet };
-                self.put(at + later, copy);
-            }
-            Some(Fate::Late(later)) => at += later,
-            Some(Fate::Damaged(place, with)) => {
-                let place = place % packet.data.len();
-                packet.data[place] ^= with;
-            }
-            Some(Fate::Short(length)) => packet.data.truncate(length % data.len()),
-            Some(Fate::Moved(to)) => {
-                let elsewhere = usize::from(to & 3) % LINKS;
-                packet.net = self.net(to_server, elsewhere, 1_000 + u16::from(to >> 2));
-            }
-            None => {}
-        }
-        self.put(at, packet);
-    }
-
     /// Everything that happens in this time.
     fn run(&mut self, time: Duration) {
-        let end = self.now + time;
-        if end > self.start + MOST_TIME {
+        if self.world.now + time > self.start + MOST_TIME {
             return;
         }
-        loop {
-            self.turn();
-            let due = self.sides.iter_mut().filter_map(|side| side.endpoint.poll_timeout()).min();
-            let next = due.into_iter().chain(self.wire.keys().next().map(|(at, _)| *at)).min();
-            let Some(next) = next.filter(|next| *next <= end) else { break };
-            self.now = self.now.max(next);
-            self.count();
-            while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
-                let Packet { to_server, net, data } = entry.remove();
-                let side = &mut self.sides[usize::from(to_server)];
-                side.endpoint.handle(self.now, net, None, BytesMut::from(&data[..]));
-            }
-            for side in &mut self.sides {
-                if side.endpoint.poll_timeout().is_some_and(|at| at <= self.now) {
-                    side.endpoint.handle_timeout(self.now);
-                }
-            }
-            // Time passes, if little, so that every timer fires.
-            self.now += Duration::from_micros(1);
-        }
-        self.now = self.now.max(end);
-    }
-
-    /// Time must pass.
-    fn count(&mut self) {
-        if self.now >= self.moment.0 + MOMENT {
-            self.moment = (self.now, 0);
-        }
-        self.moment.1 += 1;
-        if self.moment.1 >= MOST_IN_A_MOMENT {
-            let due = self.sides.each_mut().map(|side| side.endpoint.poll_timeout().map(|at| at <= self.now));
-            panic!("endless work: timers {due:?}, {} packets on the way", self.wire.len());
-        }
-    }
-
-    /// Packets and events of both ends, until there are none.
-    fn turn(&mut self) {
+        let network = &mut self.network;
+        self.world.run(time, |now, packet, wire| network.carry(now, packet, wire));
         for side in 0..self.sides.len() {
-            loop {
-                let mut buf = Vec::new();
-                let Some(out) = self.sides[side].endpoint.poll_transmit(self.now, 4, &mut buf) else { break };
-                let segment = out.segment_size.unwrap_or(out.size).max(1);
-                for packet in buf[..out.size].chunks(segment) {
-                    self.count();
-                    self.transmit(side, out.path, packet);
-                }
-            }
-            while let Some(id) = self.sides[side].endpoint.poll_ready() {
-                while let Some(event) = self.sides[side].endpoint.poll_event(id) {
-                    self.count();
-                    self.on_event(side, id, &event);
-                }
+            while let Some((id, event)) = self.peer(side).events.pop_front() {
+                assert_eq!(self.peer(side).id, Some(id), "one client has two sessions");
+                self.on_event(side, &event);
             }
         }
     }
 
-    fn on_event(&mut self, side: usize, id: SessionId, event: &Event) {
-        let (own, peer) = self.sides.split_at_mut(1);
-        let (own, peer) = if side == CLIENT { (&mut own[0], &peer[0]) } else { (&mut peer[0], &own[0]) };
-        let known = *own.id.get_or_insert(id);
-        assert_eq!(known, id, "one client has two sessions");
-        if let Event::Connected = event {
-            own.endpoint.session(id).expect("is up").report_outcomes(true);
-        }
-        own.outcomes.on_event(event);
+    fn on_event(&mut self, side: usize, event: &Event) {
+        self.sides[side].outcomes.on_event(event);
         let (id, from, data, whole): (_, _, &Bytes, _) = match event {
             Event::Received(block) => (block.id, 0, &block.data, true),
             Event::Part(part) => (part.id, part.offset, &part.data, part.is_last),
             _ => return,
         };
+        let peer = &self.sides[1 - side];
         let length = peer.lengths.get(&id).or_else(|| peer.growing.get(&id));
         let length = *length.unwrap_or_else(|| panic!("{id:?} was never sent"));
         let end = from + data.len() as u32;
@@ -618,15 +490,13 @@ impl Pair {
     }
 
     fn check(&mut self) {
-        for side in &mut self.sides {
+        for side in 0..self.sides.len() {
             // Blocks that ended grow no more.
+            let Side { growing, outcomes, .. } = &self.sides[side];
             let over: Vec<BlockId> =
-                side.growing.keys().filter(|id| !side.outcomes.open.contains(id)).copied().collect();
-            for id in over {
-                let written = side.growing.remove(&id).expect("is there");
-                side.lengths.insert(id, written);
-            }
-            let Some(session) = side.session() else { continue };
+                growing.keys().filter(|id| !outcomes.open.contains(id)).copied().collect();
+            over.into_iter().for_each(|id| self.finished(side, id));
+            let Some(session) = self.session(side) else { continue };
             let stats = session.stats();
             assert!(stats.held_bytes <= LIMITS.reassembly, "{} bytes are held", stats.held_bytes);
             assert!(stats.queued_bytes <= LIMITS.queued_bytes, "{} bytes are queued", stats.queued_bytes);
@@ -637,12 +507,15 @@ impl Pair {
     /// The network is well again, but for packets longer than QUIC needs, and the applications want nothing special: what can
     /// arrive arrives.
     fn recover(&mut self) {
-        self.links.iter_mut().for_each(|link| *link = Link { mtu: link.mtu.max(SMALLEST_MTU), ..GOOD });
-        self.fates.clear();
-        let (now, time) = (self.now, (self.now - self.start).as_micros() as u64);
+        self.network
+            .links
+            .iter_mut()
+            .for_each(|link| *link = Link { mtu: link.mtu.max(SMALLEST_MTU), ..GOOD });
+        self.network.fates.clear();
+        let (now, time) = (self.world.now, (self.world.now - self.start).as_micros() as u64);
         for side in 0..self.sides.len() {
             let growing: Vec<BlockId> = self.sides[side].growing.keys().copied().collect();
-            let Some(session) = self.sides[side].session() else { continue };
+            let Some(session) = self.session(side) else { continue };
             session.request_bitrate(None);
             for at in (0..=LINKS as u32).map(Interface) {
                 session.set_budget(at, None);
@@ -657,21 +530,20 @@ impl Pair {
                 }
             }
             for id in growing {
-                if let Some(session) = self.sides[side].session() {
+                if let Some(session) = self.session(side) {
                     let _ = session.finish(now, id);
                 }
                 self.finished(side, id);
             }
         }
-        self.start = self.now;
+        self.start = self.world.now;
         self.run(Duration::from_secs(60));
         self.check();
-        let up = self.sides.iter_mut().all(|side| side.session().is_some_and(|session| !session.is_closed()));
-        if !up {
+        if (0..self.sides.len()).any(|side| self.peer(side).is_closed()) {
             return;
         }
         for side in 0..self.sides.len() {
-            let waits = self.sides[side].is_without_its_path();
+            let waits = self.is_without_its_path(side);
             let (own, peer) = (&self.sides[side].outcomes, &self.sides[1 - side].outcomes);
             assert!(own.open.is_empty() || waits, "{:?} of side {side} do not end", own.open);
             let lost = own.delivered.difference(&peer.ended).next();
@@ -681,17 +553,69 @@ impl Pair {
 
     /// Both close; nothing is left.
     fn part(&mut self) {
-        let now = self.now;
-        for side in &mut self.sides {
-            if let Some(session) = side.session() {
+        let now = self.world.now;
+        for side in 0..self.sides.len() {
+            if let Some(session) = self.session(side) {
                 session.close(now, 0, "");
             }
         }
-        self.start = self.now;
+        self.start = self.world.now;
         self.run(Config::default().idle_timeout + Duration::from_secs(1));
-        for side in &self.sides {
-            assert!(side.endpoint.is_empty(), "something is left of two sessions that are over");
-            assert!(side.outcomes.open.is_empty(), "blocks outlive their session");
+        for side in 0..self.sides.len() {
+            assert!(self.peer(side).endpoint.is_empty(), "something is left of two sessions that are over");
+            assert!(self.sides[side].outcomes.open.is_empty(), "blocks outlive their session");
         }
+    }
+}
+
+/// Source and destination of a packet, as its receiver sees them.
+fn addresses(to_server: bool, link: usize, port: u16) -> (SocketAddr, SocketAddr) {
+    if to_server {
+        (SocketAddr::new(address(link), port), SERVER)
+    } else {
+        (SERVER, SocketAddr::new(address(link), GOOD.port))
+    }
+}
+
+impl Network {
+    /// A packet leaves an end.
+    fn carry(&mut self, now: Instant, mut packet: Packet, wire: &mut Wire) {
+        let to_server = packet.to == SERVER;
+        let client = if to_server { packet.from } else { packet.to };
+        let Some(link) = (0..LINKS).find(|link| address(*link) == client.ip()) else { return };
+        let Link { delay, down, loss, mtu, port } = self.links[link];
+        // To an address that the client does not have any more.
+        let stale = !to_server && client.port() != port;
+        let lost = loss >> (self.sent % 8) & 1 == 1;
+        (packet.from, packet.to) = addresses(to_server, link, port);
+        if self.sent.is_multiple_of(4) || self.recorded.len() < 8 {
+            self.recorded.push_front(packet.clone());
+            self.recorded.truncate(32);
+        }
+        let mut at = now + delay;
+        self.sent += 1;
+        if down || lost || stale || packet.data.len() > mtu {
+            return;
+        }
+        match self.fates.pop_front() {
+            Some(Fate::Lost) => return,
+            Some(Fate::Twice(later)) => {
+                wire.put(at + later, packet.clone());
+                self.sent += 1;
+            }
+            Some(Fate::Late(later)) => at += later,
+            Some(Fate::Damaged(place, with)) => {
+                let place = place % packet.data.len();
+                packet.data[place] ^= with;
+            }
+            Some(Fate::Short(length)) => packet.data.truncate(length % packet.data.len()),
+            Some(Fate::Moved(to)) => {
+                let elsewhere = usize::from(to & 3) % LINKS;
+                (packet.from, packet.to) = addresses(to_server, elsewhere, 1_000 + u16::from(to >> 2));
+            }
+            None => {}
+        }
+        self.sent += 1;
+        wire.put(at, packet);
     }
 }

@@ -1,7 +1,6 @@
 //! Items that are well formed, of which nothing else need be right.
 
-use super::Input;
-use crate::{
+use squall_proto::{
     RateLimit, Role,
     signal::AlertKind,
     wire::{
@@ -9,6 +8,7 @@ use crate::{
         Repair, RunParity, Sample, Stalled, Stamp,
     },
 };
+use squall_testkit::Input;
 
 /// A payload for all: what symbols hold is no matter.
 static PAYLOAD: [u8; 1_024] = [7; 1_024];

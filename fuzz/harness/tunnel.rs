@@ -1,4 +1,4 @@
-//! Fuzz targets of private parsers: each function panics when a property does not hold. See `fuzz/README.md`.
+//! Checks of the private parsers of `squall-tunnel`, in which this is a module: each function panics when a property does not hold.
 
 mod exit;
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Meeting, tests::greet};
-use crate::{
+use noq_proto::TransportConfig;
+use squall_proto::{
     Config, Role, parity,
     signal::AlertKind,
     wire::{
@@ -11,6 +11,13 @@ use crate::{
         Repair, RunParity, Sample, Stalled, Stamp,
     },
 };
+use squall_testkit::{
+    Peer, Stranger,
+    world::{End as _, World, after},
+};
+
+/// With all abilities.
+const HELLO: [u8; 10] = [1, 0x81, 0, 0, 0, 0x80, 1, 0, 0, 0x0d];
 
 /// Times as much work as with plain data that a packet may be, whatever is in it.
 const MOST: f64 = 5.0;
@@ -248,15 +255,11 @@ const KINDS: &[(&str, Fill)] = &[
 /// programs only add to it.
 fn cost(fill: Fill) -> f64 {
     let once = || {
-        let hello = [1, 0x81, 0, 0, 0, 0x80, 1, 0, 0, 0x0d];
-        let mut meeting = greet(Meeting::with(Config::default()), &hello);
-        let mut liar = Liar::default();
-        for _ in 0..WARM {
-            deliver(&mut meeting, fill(&mut liar));
-        }
-        let mut times: Vec<Duration> = (0..PACKETS).map(|_| deliver(&mut meeting, fill(&mut liar))).collect();
+        let (mut world, mut liar, mut answers) = (meet(Config::default()), Liar::default(), 0);
+        let packets = (0..WARM + PACKETS).map(|_| deliver(&mut world, fill(&mut liar), &mut answers));
+        let mut times: Vec<Duration> = packets.skip(WARM).collect();
         let most = MOST_ANSWERS * (WARM + PACKETS) as u64;
-        assert!(meeting.answers <= most, "{} packets in answer to {}", meeting.answers, WARM + PACKETS);
+        assert!(answers <= most, "{answers} packets in answer to {}", WARM + PACKETS);
         times.sort_unstable();
         times.truncate(PACKETS * 9 / 10);
         times.iter().sum::<Duration>()
@@ -265,31 +268,34 @@ fn cost(fill: Fill) -> f64 {
     least.as_secs_f64() * 1e6 / (PACKETS * 9 / 10) as f64
 }
 
-/// Has the liar send a packet, and returns how long the honest side had to do with it.
-fn deliver(meeting: &mut Meeting, datagrams: Vec<Vec<u8>>) -> Duration {
-    let mut spent = Duration::ZERO;
-    datagrams.into_iter().for_each(|datagram| meeting.say(datagram));
-    meeting.now += Duration::from_millis(2);
-    while let Some((net, packet)) = meeting.liar_packet() {
-        let begin = Instant::now();
-        meeting.honest.handle(meeting.now, net, None, packet);
-        while let Some(id) = meeting.honest.poll_ready() {
-            while meeting.honest.poll_event(id).is_some() {}
-        }
+/// A server, and a client that is not Squall's, which has written its hello.
+fn meet(config: Config) -> World {
+    let now = Instant::now();
+    let mut world = World::new(now, Peer::server(config, 1, now), Vec::new());
+    let config = Stranger::config(TransportConfig::default());
+    world.strangers.push(Stranger::new(now, ([10, 0, 0, 1], 1_000).into(), 1, config));
+    world.strangers[0].hello = Some(HELLO.to_vec());
+    world.run(Duration::from_secs(1), after(Duration::ZERO));
+    world
+}
+
+/// Has the liar send a packet, and returns how long the server had to do with it.
+fn deliver(world: &mut World, datagrams: Vec<Vec<u8>>, answers: &mut u64) -> Duration {
+    let liar = &mut world.strangers[0];
+    datagrams.into_iter().for_each(|datagram| liar.say(datagram));
+    world.now += Duration::from_millis(2);
+    let (now, mut packets, mut spent) = (world.now, Vec::new(), Duration::ZERO);
+    liar.transmit(now, &mut |packet| packets.push(packet));
+    for packet in packets {
+        let (mut sent, begin) = (Vec::new(), Instant::now());
+        world.server.receive(now, packet);
+        world.server.transmit(now, &mut |answer| sent.push(answer));
         spent += begin.elapsed();
-        let mut buf = Vec::new();
-        loop {
-            let begin = Instant::now();
-            let out = meeting.honest.poll_transmit(meeting.now, 1, &mut buf);
-            spent += begin.elapsed();
-            let Some(out) = out else { break };
-            meeting.answers += 1;
-            meeting.liar_takes(&out, &buf);
-            buf.clear();
-        }
+        world.server.events.clear();
+        *answers += sent.len() as u64;
+        sent.into_iter().for_each(|answer| liar.receive(now, answer));
     }
-    let session = meeting.session.and_then(|id| meeting.honest.session(id)).expect("is up");
-    assert_eq!(session.close_reason(), None);
+    assert_eq!(world.server.session().close_reason(), None);
     spent
 }
 
@@ -310,14 +316,11 @@ fn no_packet_is_much_more_work_than_one_of_small_blocks() {
 
 #[test]
 fn a_stranger_has_no_runs_solved() {
-    let hello = [1, 0x81, 0, 0, 0, 0x80, 1, 0, 0, 0x0d];
     // Of more than are solved at once, the rest waits for packets.
     for (distrust, rebuilt) in [(false, 32), (true, 0)] {
         let config = Config { distrust, ..Config::default() };
-        let mut meeting = greet(Meeting::with(config), &hello);
-        let mut liar = Liar::default();
-        deliver(&mut meeting, solvable(&mut liar));
-        let session = meeting.session.and_then(|id| meeting.honest.session(id)).expect("is up");
-        assert_eq!(session.stats().blocks_rebuilt, rebuilt);
+        let mut world = meet(config);
+        deliver(&mut world, solvable(&mut Liar::default()), &mut 0);
+        assert_eq!(world.server.session().stats().blocks_rebuilt, rebuilt);
     }
 }

@@ -1,12 +1,10 @@
 //! Packets at a load balancer.
 
-use crate::{destination_id, quic_lb::QuicLb, worker_of};
+use squall_proto::{destination_id, quic_lb::QuicLb, worker_of};
 
 /// Routes a packet: the first bytes of the input choose the format of the ids, the rest is the packet.
-///
-/// # Panics
-/// If the server id is not one of the format, or there is one where there is no connection id.
-pub fn connection_id(input: &[u8]) {
+/// Panics if the server id is not one of the format, or there is one where there is no connection id.
+pub(crate) fn check(input: &[u8]) {
     let Some(([config, server_id, nonce, keyed, workers], packet)) = input.split_first_chunk() else {
         return;
     };
