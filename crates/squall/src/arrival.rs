@@ -1,4 +1,4 @@
-//! Blocks of the peer's as they come to the application, whole or in parts, and changes of paths.
+//! Blocks of the peer in order of arrival, whole or in parts, and changes of paths.
 
 use std::{
     net::IpAddr,

@@ -9,7 +9,7 @@ use crate::{BlockHandle, Session};
 /// encoder works, a file that is read. Written bytes leave at once, if the paths have room.
 ///
 /// The block is whole for its receiver once it is [finished](Self::finish); a receiver can also take it
-/// [in parts](Session::set_in_parts). Its deadline counts from when it was opened. A writer that is dropped cancels its
+/// [in parts](Session::receiver). Its deadline counts from when it was opened. A writer that is dropped cancels its
 /// block, and one that is kept keeps the session open.
 ///
 /// ```no_run
