@@ -1,7 +1,7 @@
 //! Blocks on their way out: payloads, deadlines, admission, and each block's one outcome.
 
-mod lanes;
 mod runs;
+mod subqueues;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -12,8 +12,8 @@ use bytes::Bytes;
 use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent, Time};
 use squall_units::short::at_us;
 
-pub(crate) use self::lanes::LaneNumber;
-use self::{lanes::Lanes, runs::Run};
+pub(crate) use self::subqueues::LaneNumber;
+use self::{runs::Run, subqueues::Subqueues};
 use crate::{
     Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError,
     config::LabConfig,
@@ -93,7 +93,7 @@ pub(crate) struct Outbox {
     limits: Limits,
     lab: LabConfig,
     /// What schedulers see: the blocks the peer has room for.
-    pub(crate) queue: Lanes,
+    pub(crate) queue: Subqueues,
     /// Blocks that wait for the peer to have room, in order.
     waiting: VecDeque<BlockMeta>,
     payloads: BTreeMap<BlockId, Payload>,
@@ -127,7 +127,7 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn new(config: &Config) -> Self {
-        let queue = Lanes::new(config);
+        let queue = Subqueues::new(config);
         let pauses = queue.profile().wants_stalls.then(Stalls::default);
         Self {
             limits: config.limits,

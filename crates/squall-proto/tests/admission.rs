@@ -466,13 +466,13 @@ fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut client = Peer::new(Config::default(), 10, scene.world.now, vec![address]);
     client.connect(scene.world.now, ClientTls::pinned(Fingerprint([7; 32])).expect("is usable"));
     scene.world.clients.push(client);
-    let mut packets = 0;
+    let (mut packets, mut closed) = (0, None);
     for _ in 0..100 {
         scene.step();
+        closed = closed.or_else(|| scene.closed(0));
         packets += scene.world.wire.packets().filter(|packet| packet.to == SERVER).count();
         assert!(packets < 20, "{packets} packets");
     }
-    let closed = scene.closed(0);
     let Some(CloseReason::Transport(TransportError { code, tls, .. })) = closed else { panic!("{closed:?}") };
     // 49 is the alert `access_denied`.
     assert_eq!(code, Some(0x100 + 49));

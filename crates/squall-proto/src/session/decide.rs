@@ -76,20 +76,20 @@ impl Session {
         assigned
     }
 
-    /// Takes decisions until all lanes rest, or enough of them for now. Returns whether anything was assigned.
+    /// Takes decisions until all subqueues rest, or enough of them for now. Returns whether anything was assigned.
     fn assign(&mut self, now: Micros) -> bool {
         let (mut assigned, mut wake, mut all_rest) = (false, None, false);
         self.outbox.queue.wake_all();
         for _ in 0..MAX_DECISIONS {
-            let Some(lane) = self.outbox.queue.next() else { break };
-            match self.decide_once(now, lane) {
+            let Some(subqueue) = self.outbox.queue.next() else { break };
+            match self.decide_once(now, subqueue) {
                 Next::Assigned => assigned = true,
                 Next::Decided => {}
                 Next::Broken => break,
                 Next::Idle { wake: at, repaired } => {
                     assigned |= repaired;
                     wake = wake.into_iter().chain(at.map(Time::micros)).min();
-                    self.outbox.queue.rest(lane);
+                    self.outbox.queue.rest(subqueue);
                     all_rest = self.outbox.queue.next().is_none();
                     if all_rest {
                         break;
@@ -97,7 +97,7 @@ impl Session {
                 }
             }
         }
-        // One lane may wait for a time, and the others may have ended with a decision.
+        // One subqueue may wait for a time, and the others may have ended with a decision.
         self.duties.schedule_at(wake.filter(|at| *at > now));
         if !all_rest {
             // Not at the end of what can be assigned: go on after the next packets.
@@ -106,10 +106,10 @@ impl Session {
         assigned
     }
 
-    /// Takes one decision of the scheduler of a lane.
-    fn decide_once(&mut self, now: Micros, lane: LaneNumber) -> Next {
-        let allowed = self.allowed(now, lane);
-        let mut decision = self.outbox.queue.ask(lane, now, &self.views.seen(allowed.all));
+    /// Takes one decision of the scheduler of a subqueue.
+    fn decide_once(&mut self, now: Micros, subqueue: LaneNumber) -> Next {
+        let allowed = self.allowed(now, subqueue);
+        let mut decision = self.outbox.queue.ask(subqueue, now, &self.views.seen(allowed.all));
         let taken = match &mut decision {
             Decision::Send(assignment) => self.commit_by_role(now, assignment, allowed),
             _ => None,
@@ -127,7 +127,7 @@ impl Session {
             Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
             Decision::Probe(path) => self.queue_probe(now, path, 0),
             Decision::Idle { wake } => {
-                return Next::Idle { wake, repaired: self.repair_on_repair_paths(now, lane, allowed) };
+                return Next::Idle { wake, repaired: self.repair_on_repair_paths(now, subqueue, allowed) };
             }
         }
         Next::Decided
@@ -175,9 +175,9 @@ impl Session {
 
     fn notify_schedulers(&mut self, now: Micros) {
         let events = self.outbox.queue.take_events();
-        for lane in self.outbox.queue.numbers().filter(|_| !events.is_empty()) {
-            let seen = self.views.seen(self.allowed(now, lane).all);
-            self.outbox.queue.notify(lane, now, &events, &seen);
+        for subqueue in self.outbox.queue.numbers().filter(|_| !events.is_empty()) {
+            let seen = self.views.seen(self.allowed(now, subqueue).all);
+            self.outbox.queue.notify(subqueue, now, &events, &seen);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Hints of blocks for a path: the paths that a lane of blocks may take.
+//! Hints of blocks for a path: the paths that a subqueue of blocks may take.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,13 +41,13 @@ impl Session {
         named.map(|path| path.id).collect()
     }
 
-    /// The paths that the blocks of a lane may take now.
+    /// The paths that the blocks of a subqueue may take now.
     ///
     /// A hint goes before roles: a block that prefers a backup path takes it. Blocks that prefer a path, or avoid one, take
     /// the others when that cannot bring the first of them before its deadline.
-    pub(super) fn allowed(&self, now: Micros, lane: LaneNumber) -> Allowed {
+    pub(super) fn allowed(&self, now: Micros, subqueue: LaneNumber) -> Allowed {
         let by_role = self.views.by_role();
-        let Some(hint) = self.outbox.queue.hint(lane) else { return by_role };
+        let Some(hint) = self.outbox.queue.hint(subqueue) else { return by_role };
         let (named, usable) = (self.named(hint), self.views.usable());
         let wanted = match hint.kind {
             HintKind::Only => return Allowed { all: named.intersection(usable), repairs: PathSet::EMPTY },
@@ -57,7 +57,7 @@ impl Session {
         // Of several, those whose role allows it.
         let by_role_too = wanted.intersection(by_role.all);
         let wanted = if by_role_too.is_empty() { wanted } else { by_role_too };
-        let first = self.outbox.queue.queue(lane).by_deadline().next();
+        let first = self.outbox.queue.queue(subqueue).by_deadline().next();
         let is_in_time = |view: &PathView| {
             let Some(block) = first else { return true };
             let arrival = at_us(now) + view.arrives_in(block.unsent_bytes().into());
@@ -70,10 +70,10 @@ impl Session {
 
     /// Ends the blocks that have waited for too long for the only path that they may take.
     pub(super) fn watch_hints(&mut self, now: Micros) {
-        for lane in self.outbox.queue.numbers().skip(1) {
-            let Some(hint) = self.outbox.queue.hint(lane) else { continue };
+        for subqueue in self.outbox.queue.numbers().skip(1) {
+            let Some(hint) = self.outbox.queue.hint(subqueue) else { continue };
             let is_usable = !self.named(hint).is_disjoint(self.views.usable());
-            for id in self.outbox.queue.watch(lane, now, is_usable) {
+            for id in self.outbox.queue.watch(subqueue, now, is_usable) {
                 self.end_block(now, id, Ending::Cancelled("the only path that it may take is not usable"));
             }
         }

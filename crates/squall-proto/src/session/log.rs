@@ -99,7 +99,7 @@ impl Session {
         &mut self,
         at: Micros,
         path: PathId,
-        #[cfg_attr(not(feature = "trace"), expect(unused))] packet: u64,
+        #[cfg_attr(not(feature = "trace"), expect(unused, reason = "only that log has numbers"))] packet: u64,
         fate: PacketFate,
         entry: &InFlight,
     ) {

@@ -70,14 +70,20 @@ impl Session {
     }
 
     /// Repairs what the scheduler could not, for lack of room on the paths that it sees. Returns whether there was any.
-    pub(super) fn repair_on_repair_paths(&mut self, now: Micros, lane: LaneNumber, allowed: Allowed) -> bool {
+    pub(super) fn repair_on_repair_paths(
+        &mut self,
+        now: Micros,
+        subqueue: LaneNumber,
+        allowed: Allowed,
+    ) -> bool {
         if allowed.repairs.is_empty() || self.views.within(allowed.all).any(PathView::has_room) {
             return false;
         }
         let mut moved = false;
         for _ in 0..MAX_MOVED {
             let uncovered = |block: &&Block| !block.is_covered();
-            let lost = self.outbox.queue.queue(lane).with_lost().find(uncovered).and_then(Block::next_work);
+            let lost =
+                self.outbox.queue.queue(subqueue).with_lost().find(uncovered).and_then(Block::next_work);
             let Some(work) = lost else { break };
             let Some(path) = self.repair_path(now, work.block, &work.range, work.kind, allowed) else {
                 break;

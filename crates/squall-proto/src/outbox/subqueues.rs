@@ -1,6 +1,6 @@
-//! Lanes of blocks: one for blocks that take any path, and one for each hint for a path that blocks have.
+//! Subqueues of blocks: one for blocks that take any path, and one for each hint for a path that blocks have.
 //!
-//! Each lane has a queue and a scheduler of its own, which sees the paths that its blocks may take. So every scheduler obeys hints,
+//! Each subqueue has a queue and a scheduler of its own, which sees the paths that its blocks may take. So every scheduler obeys hints,
 //! and none of them has to know of any: a scheduler plans all blocks of its queue over all paths that it sees.
 
 use std::{collections::HashMap, ops::Range};
@@ -13,20 +13,20 @@ use squall_units::short::at_us;
 
 use crate::{Config, PathHint, SchedulerFactory, block::HintKind};
 
-/// Lanes that are kept, also without blocks: their schedulers have a memory.
+/// Subqueues that are kept, also without blocks: their schedulers have a memory.
 const KEPT: usize = 17;
 
 /// How long a block waits for the only path that it may take, while that is not usable. As long as an outage of a radio or
 /// a handover takes.
 const PATIENCE: Micros = 3_000_000;
 
-/// Number of a lane: 0 for the one without a hint.
+/// Number of a subqueue: 0 for the one without a hint.
 pub(crate) type LaneNumber = usize;
 
-pub(crate) struct Lanes {
+pub(crate) struct Subqueues {
     /// The first one has no hint.
-    lanes: Vec<Lane>,
-    /// The lane of each block with a hint that has not ended.
+    subqueues: Vec<Subqueue>,
+    /// The subqueue of each block with a hint that has not ended.
     hinted: HashMap<BlockId, LaneNumber>,
     /// Events that the schedulers have not seen.
     events: Vec<SchedEvent>,
@@ -35,7 +35,7 @@ pub(crate) struct Lanes {
     weights: HashMap<u16, u16>,
 }
 
-struct Lane {
+struct Subqueue {
     hint: Option<PathHint>,
     queue: BlockQueue,
     scheduler: Box<dyn Scheduler>,
@@ -47,7 +47,7 @@ struct Lane {
     blocked_since: Option<Micros>,
 }
 
-impl Lane {
+impl Subqueue {
     fn new(hint: Option<PathHint>, scheduler: Box<dyn Scheduler>) -> Self {
         let queue = BlockQueue::new();
         Self { hint, queue, scheduler, rests: false, blocks: 0, blocked_since: None }
@@ -59,12 +59,12 @@ impl Lane {
     }
 }
 
-impl Lanes {
+impl Subqueues {
     pub(crate) fn new(config: &Config) -> Self {
-        let mut first = Lane::new(None, (config.scheduler)());
+        let mut first = Subqueue::new(None, (config.scheduler)());
         first.queue.set_streams(config.streams);
         Self {
-            lanes: vec![first],
+            subqueues: vec![first],
             hinted: HashMap::new(),
             events: Vec::new(),
             scheduler: config.scheduler.clone(),
@@ -73,33 +73,35 @@ impl Lanes {
         }
     }
 
-    /// A block is going to be in the lane of its hint.
+    /// A block is going to be in the subqueue of its hint.
     pub(crate) fn enter(&mut self, id: BlockId, hint: Option<&PathHint>) {
         let Some(hint) = hint else { return };
-        let known = self.lanes.iter().position(|lane| lane.hint.as_ref() == Some(hint));
-        let number = known.unwrap_or_else(|| self.add_lane(hint));
-        self.lanes[number].blocks += 1;
+        let known = self.subqueues.iter().position(|subqueue| subqueue.hint.as_ref() == Some(hint));
+        let number = known.unwrap_or_else(|| self.add_subqueue(hint));
+        self.subqueues[number].blocks += 1;
         self.hinted.insert(id, number);
     }
 
-    fn add_lane(&mut self, hint: &PathHint) -> LaneNumber {
+    fn add_subqueue(&mut self, hint: &PathHint) -> LaneNumber {
         let mut scheduler = (self.scheduler)();
         if matches!(scheduler.profile().sharing, Sharing::Only(_)) {
             // It sends everything on a path of its own choice, and would ignore the hint.
             scheduler = Box::new(MinRtt);
         }
-        let mut lane = Lane::new(Some(hint.clone()), scheduler);
-        lane.queue.set_streams(self.streams);
-        self.weights.iter().for_each(|(channel, weight)| lane.queue.set_channel_weight(*channel, *weight));
-        let unused = self.lanes.iter().skip(1).position(|lane| lane.blocks == 0).map(|at| at + 1);
-        match unused.filter(|_| self.lanes.len() >= KEPT) {
+        let mut subqueue = Subqueue::new(Some(hint.clone()), scheduler);
+        subqueue.queue.set_streams(self.streams);
+        self.weights
+            .iter()
+            .for_each(|(channel, weight)| subqueue.queue.set_channel_weight(*channel, *weight));
+        let unused = self.subqueues.iter().skip(1).position(|subqueue| subqueue.blocks == 0).map(|at| at + 1);
+        match unused.filter(|_| self.subqueues.len() >= KEPT) {
             Some(number) => {
-                self.lanes[number] = lane;
+                self.subqueues[number] = subqueue;
                 number
             }
             None => {
-                self.lanes.push(lane);
-                self.lanes.len() - 1
+                self.subqueues.push(subqueue);
+                self.subqueues.len() - 1
             }
         }
     }
@@ -107,25 +109,25 @@ impl Lanes {
     /// A block has ended, in its queue or before it was there.
     pub(crate) fn leave(&mut self, id: BlockId) {
         if let Some(number) = self.hinted.remove(&id) {
-            self.lanes[number].blocks -= 1;
+            self.subqueues[number].blocks -= 1;
         }
     }
 
-    /// The lane of a block; the first one of a block that has ended.
-    fn lane_of(&self, id: BlockId) -> LaneNumber {
+    /// The subqueue of a block; the first one of a block that has ended.
+    fn subqueue_of(&self, id: BlockId) -> LaneNumber {
         if self.hinted.is_empty() { 0 } else { self.hinted.get(&id).copied().unwrap_or(0) }
     }
 
     pub(crate) fn numbers(&self) -> Range<LaneNumber> {
-        0..self.lanes.len()
+        0..self.subqueues.len()
     }
 
     pub(crate) fn hint(&self, number: LaneNumber) -> Option<&PathHint> {
-        self.lanes[number].hint.as_ref()
+        self.subqueues[number].hint.as_ref()
     }
 
     pub(crate) fn queue(&self, number: LaneNumber) -> &BlockQueue {
-        &self.lanes[number].queue
+        &self.subqueues[number].queue
     }
 
     /// The queue of blocks without a hint.
@@ -135,25 +137,25 @@ impl Lanes {
 
     /// The queue of a block.
     pub(crate) fn of(&self, id: BlockId) -> &BlockQueue {
-        self.queue(self.lane_of(id))
+        self.queue(self.subqueue_of(id))
     }
 
     pub(crate) fn of_mut(&mut self, id: BlockId) -> &mut BlockQueue {
-        let number = self.lane_of(id);
-        &mut self.lanes[number].queue
+        let number = self.subqueue_of(id);
+        &mut self.subqueues[number].queue
     }
 
     fn all(&self) -> impl Iterator<Item = &BlockQueue> {
-        self.lanes.iter().map(|lane| &lane.queue)
+        self.subqueues.iter().map(|subqueue| &subqueue.queue)
     }
 
     fn all_mut(&mut self) -> impl Iterator<Item = &mut BlockQueue> {
-        self.lanes.iter_mut().map(|lane| &mut lane.queue)
+        self.subqueues.iter_mut().map(|subqueue| &mut subqueue.queue)
     }
 
     /// Profile of the scheduler of blocks without a hint.
     pub(crate) fn profile(&self) -> Profile {
-        self.lanes[0].scheduler.profile()
+        self.subqueues[0].scheduler.profile()
     }
 
     /// Adds an event for the schedulers.
@@ -170,7 +172,7 @@ impl Lanes {
         std::mem::take(&mut self.events)
     }
 
-    /// Notifies the scheduler of a lane of the events that concern it.
+    /// Notifies the scheduler of a subqueue of the events that concern it.
     pub(crate) fn notify(
         &mut self,
         number: LaneNumber,
@@ -179,61 +181,61 @@ impl Lanes {
         paths: &[PathView],
     ) {
         for event in events {
-            // A block that has ended is in no lane any more, and schedulers that do not know it ignore it.
+            // A block that has ended is in no subqueue any more, and schedulers that do not know it ignore it.
             let is_for_all = matches!(event, SchedEvent::Done { .. } | SchedEvent::PathChanged(_));
-            if is_for_all || event.block().map_or(0, |id| self.lane_of(id)) == number {
-                let Lane { queue, scheduler, .. } = &mut self.lanes[number];
+            if is_for_all || event.block().map_or(0, |id| self.subqueue_of(id)) == number {
+                let Subqueue { queue, scheduler, .. } = &mut self.subqueues[number];
                 scheduler.on_event(event, &Context { now: at_us(now), queue, paths });
             }
         }
     }
 
-    /// Asks the scheduler of a lane.
+    /// Asks the scheduler of a subqueue.
     pub(crate) fn ask(&mut self, number: LaneNumber, now: Micros, paths: &[PathView]) -> Decision {
-        let Lane { queue, scheduler, .. } = &mut self.lanes[number];
+        let Subqueue { queue, scheduler, .. } = &mut self.subqueues[number];
         scheduler.next(&Context { now: at_us(now), queue, paths })
     }
 
-    /// The scheduler of a lane has nothing to do until [`Self::wake_all`].
+    /// The scheduler of a subqueue has nothing to do until [`Self::wake_all`].
     pub(crate) fn rest(&mut self, number: LaneNumber) {
-        self.lanes[number].rests = true;
+        self.subqueues[number].rests = true;
     }
 
     pub(crate) fn wake_all(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| lane.rests = false);
+        self.subqueues.iter_mut().for_each(|subqueue| subqueue.rests = false);
     }
 
-    /// The lane to decide about next, of those that do not rest: that with the block that is due first, the older block if none has a
+    /// The subqueue to decide about next, of those that do not rest: that with the block that is due first, the older block if none has a
     /// deadline.
     pub(crate) fn next(&self) -> Option<LaneNumber> {
-        let is_busy = |lane: &Lane| !lane.rests && !lane.queue.is_empty();
-        if let [plain] = &self.lanes[..] {
+        let is_busy = |subqueue: &Subqueue| !subqueue.rests && !subqueue.queue.is_empty();
+        if let [plain] = &self.subqueues[..] {
             return is_busy(plain).then_some(0);
         }
         let due = |queue: &BlockQueue| {
             let first = queue.by_deadline().next().map(Block::meta);
             first.map_or((Time::MAX, u64::MAX), |meta| (meta.deadline.unwrap_or(Time::MAX), meta.id.0))
         };
-        let busy = self.lanes.iter().enumerate().filter(|(_, lane)| is_busy(lane));
-        busy.min_by_key(|(_, lane)| due(&lane.queue)).map(|(number, _)| number)
+        let busy = self.subqueues.iter().enumerate().filter(|(_, subqueue)| is_busy(subqueue));
+        busy.min_by_key(|(_, subqueue)| due(&subqueue.queue)).map(|(number, _)| number)
     }
 
-    /// Notes whether a path is usable that blocks with the hint of this lane may take, if they may take only one. Returns the blocks
+    /// Notes whether a path is usable that blocks with the hint of this subqueue may take, if they may take only one. Returns the blocks
     /// that have waited for too long: a block that waits takes memory of the peer's, and holds up the ordered ones behind it.
     pub(crate) fn watch(&mut self, number: LaneNumber, now: Micros, is_usable: bool) -> Vec<BlockId> {
-        let lane = &mut self.lanes[number];
-        if lane.hint.as_ref().is_none_or(|hint| hint.kind != HintKind::Only) {
+        let subqueue = &mut self.subqueues[number];
+        if subqueue.hint.as_ref().is_none_or(|hint| hint.kind != HintKind::Only) {
             return Vec::new();
         }
-        lane.blocked_since = if is_usable { None } else { lane.blocked_since.or(Some(now)) };
-        let is_over = |block: &&Block| lane.patient_until(block).is_some_and(|until| until <= now);
-        lane.queue.iter().filter(is_over).map(|block| block.meta().id).collect()
+        subqueue.blocked_since = if is_usable { None } else { subqueue.blocked_since.or(Some(now)) };
+        let is_over = |block: &&Block| subqueue.patient_until(block).is_some_and(|until| until <= now);
+        subqueue.queue.iter().filter(is_over).map(|block| block.meta().id).collect()
     }
 
     /// When a block has waited for too long for its only path.
     pub(crate) fn impatient_at(&self) -> Option<Micros> {
-        let blocked = self.lanes[1..].iter().filter(|lane| lane.blocked_since.is_some());
-        blocked.filter_map(|lane| lane.patient_until(lane.queue.iter().next()?)).min()
+        let blocked = self.subqueues[1..].iter().filter(|subqueue| subqueue.blocked_since.is_some());
+        blocked.filter_map(|subqueue| subqueue.patient_until(subqueue.queue.iter().next()?)).min()
     }
 
     pub(crate) fn get(&self, id: BlockId) -> Option<&Block> {
@@ -290,9 +292,9 @@ impl Lanes {
         if self.of(id).get(id).is_some() {
             return report(self.of_mut(id));
         }
-        // Its lane is forgotten by now.
+        // Its subqueue is forgotten by now.
         self.all_mut().skip(1).for_each(|queue| _ = report(queue));
-        report(&mut self.lanes[0].queue)
+        report(&mut self.subqueues[0].queue)
     }
 
     pub(crate) fn mark_acked(&mut self, id: BlockId, range: Range<u32>) -> u32 {
@@ -318,52 +320,52 @@ mod tests {
 
     use super::*;
 
-    fn insert(lanes: &mut Lanes, id: u64, hint: Option<&str>, deadline: Option<Micros>) {
-        lanes.enter(BlockId(id), hint.map(PathHint::only).as_ref());
+    fn insert(subqueues: &mut Subqueues, id: u64, hint: Option<&str>, deadline: Option<Micros>) {
+        subqueues.enter(BlockId(id), hint.map(PathHint::only).as_ref());
         let meta = BlockMeta { deadline: deadline.map(at_us), ..BlockMeta::new(BlockId(id), 1_000) };
-        lanes.of_mut(BlockId(id)).insert(meta);
+        subqueues.of_mut(BlockId(id)).insert(meta);
     }
 
     #[test]
     fn the_lane_with_the_block_that_is_due_first_is_next_unless_it_rests() {
-        let mut lanes = Lanes::new(&Config::default());
-        assert_eq!(lanes.next(), None);
-        insert(&mut lanes, 0, None, None);
-        insert(&mut lanes, 1, Some("a"), Some(20));
-        insert(&mut lanes, 2, Some("b"), Some(10));
-        assert_eq!((lanes.numbers(), lanes.next()), (0..3, Some(2)));
-        lanes.rest(2);
-        assert_eq!(lanes.next(), Some(1));
-        lanes.rest(1);
-        assert_eq!(lanes.next(), Some(0));
-        lanes.rest(0);
-        assert_eq!(lanes.next(), None);
-        lanes.wake_all();
-        assert_eq!(lanes.next(), Some(2));
+        let mut subqueues = Subqueues::new(&Config::default());
+        assert_eq!(subqueues.next(), None);
+        insert(&mut subqueues, 0, None, None);
+        insert(&mut subqueues, 1, Some("a"), Some(20));
+        insert(&mut subqueues, 2, Some("b"), Some(10));
+        assert_eq!((subqueues.numbers(), subqueues.next()), (0..3, Some(2)));
+        subqueues.rest(2);
+        assert_eq!(subqueues.next(), Some(1));
+        subqueues.rest(1);
+        assert_eq!(subqueues.next(), Some(0));
+        subqueues.rest(0);
+        assert_eq!(subqueues.next(), None);
+        subqueues.wake_all();
+        assert_eq!(subqueues.next(), Some(2));
     }
 
     #[test]
-    fn lanes_without_blocks_make_room_for_other_hints() {
-        let mut lanes = Lanes::new(&Config::default());
+    fn subqueues_without_blocks_make_room_for_other_hints() {
+        let mut subqueues = Subqueues::new(&Config::default());
         for id in 0..100 {
-            insert(&mut lanes, id, Some(&id.to_string()), None);
+            insert(&mut subqueues, id, Some(&id.to_string()), None);
             if id >= 30 {
-                lanes.of_mut(BlockId(id)).remove(BlockId(id));
-                lanes.leave(BlockId(id));
+                subqueues.of_mut(BlockId(id)).remove(BlockId(id));
+                subqueues.leave(BlockId(id));
             }
         }
-        assert_eq!(lanes.numbers().len(), 32, "one for no hint, 30 in use, and one after the other");
-        assert!(lanes.get(BlockId(29)).is_some() && lanes.get(BlockId(30)).is_none());
+        assert_eq!(subqueues.numbers().len(), 32, "one for no hint, 30 in use, and one after the other");
+        assert!(subqueues.get(BlockId(29)).is_some() && subqueues.get(BlockId(30)).is_none());
     }
 
     #[test]
     fn a_block_waits_for_three_seconds_for_its_only_path() {
-        let mut lanes = Lanes::new(&Config::default());
-        insert(&mut lanes, 0, Some("a"), None);
-        assert_eq!((lanes.watch(1, 5, true), lanes.impatient_at()), (vec![], None));
-        assert_eq!((lanes.watch(1, 7, false), lanes.impatient_at()), (vec![], Some(7 + PATIENCE)));
-        assert_eq!(lanes.watch(1, 6 + PATIENCE, false), []);
-        assert_eq!(lanes.watch(1, 7 + PATIENCE, false), [BlockId(0)]);
-        assert_eq!((lanes.watch(1, 8 + PATIENCE, true), lanes.impatient_at()), (vec![], None));
+        let mut subqueues = Subqueues::new(&Config::default());
+        insert(&mut subqueues, 0, Some("a"), None);
+        assert_eq!((subqueues.watch(1, 5, true), subqueues.impatient_at()), (vec![], None));
+        assert_eq!((subqueues.watch(1, 7, false), subqueues.impatient_at()), (vec![], Some(7 + PATIENCE)));
+        assert_eq!(subqueues.watch(1, 6 + PATIENCE, false), []);
+        assert_eq!(subqueues.watch(1, 7 + PATIENCE, false), [BlockId(0)]);
+        assert_eq!((subqueues.watch(1, 8 + PATIENCE, true), subqueues.impatient_at()), (vec![], None));
     }
 }
