@@ -532,7 +532,8 @@ pub unsafe extern "C" fn squall_set_role(
     guard(|| {
         // SAFETY: as the header says.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
-        interface(session, name)?.set_role(convert::role(role)?);
+        let role = convert::role(role)?;
+        interface(session, name)?.set_role(role);
         Ok(Code::Ok)
     })
 }

@@ -464,6 +464,7 @@ fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut scene = Scene::new();
     let address = SocketAddr::from(([10, 0, 0, 1], 7));
     let mut client = Peer::new(Config::default(), 10, scene.world.now, vec![address]);
+    client.holds_events = true;
     client.connect(scene.world.now, ClientTls::pinned(Fingerprint([7; 32])).expect("is usable"));
     scene.world.clients.push(client);
     let (mut packets, mut closed) = (0, None);
