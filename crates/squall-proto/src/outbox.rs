@@ -12,7 +12,7 @@ use bytes::Bytes;
 use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent, Time};
 use squall_units::short::at_us;
 
-pub(crate) use self::subqueues::LaneNumber;
+pub(crate) use self::subqueues::SubqueueNumber;
 use self::{runs::Run, subqueues::Subqueues};
 use crate::{
     Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError,

@@ -21,13 +21,13 @@ const KEPT: usize = 17;
 const PATIENCE: Micros = 3_000_000;
 
 /// Number of a subqueue: 0 for the one without a hint.
-pub(crate) type LaneNumber = usize;
+pub(crate) type SubqueueNumber = usize;
 
 pub(crate) struct Subqueues {
     /// The first one has no hint.
     subqueues: Vec<Subqueue>,
     /// The subqueue of each block with a hint that has not ended.
-    hinted: HashMap<BlockId, LaneNumber>,
+    hinted: HashMap<BlockId, SubqueueNumber>,
     /// Events that the schedulers have not seen.
     events: Vec<SchedEvent>,
     scheduler: SchedulerFactory,
@@ -82,7 +82,7 @@ impl Subqueues {
         self.hinted.insert(id, number);
     }
 
-    fn add_subqueue(&mut self, hint: &PathHint) -> LaneNumber {
+    fn add_subqueue(&mut self, hint: &PathHint) -> SubqueueNumber {
         let mut scheduler = (self.scheduler)();
         if matches!(scheduler.profile().sharing, Sharing::Only(_)) {
             // It sends everything on a path of its own choice, and would ignore the hint.
@@ -114,19 +114,19 @@ impl Subqueues {
     }
 
     /// The subqueue of a block; the first one of a block that has ended.
-    fn subqueue_of(&self, id: BlockId) -> LaneNumber {
+    fn subqueue_of(&self, id: BlockId) -> SubqueueNumber {
         if self.hinted.is_empty() { 0 } else { self.hinted.get(&id).copied().unwrap_or(0) }
     }
 
-    pub(crate) fn numbers(&self) -> Range<LaneNumber> {
+    pub(crate) fn numbers(&self) -> Range<SubqueueNumber> {
         0..self.subqueues.len()
     }
 
-    pub(crate) fn hint(&self, number: LaneNumber) -> Option<&PathHint> {
+    pub(crate) fn hint(&self, number: SubqueueNumber) -> Option<&PathHint> {
         self.subqueues[number].hint.as_ref()
     }
 
-    pub(crate) fn queue(&self, number: LaneNumber) -> &BlockQueue {
+    pub(crate) fn queue(&self, number: SubqueueNumber) -> &BlockQueue {
         &self.subqueues[number].queue
     }
 
@@ -175,7 +175,7 @@ impl Subqueues {
     /// Notifies the scheduler of a subqueue of the events that concern it.
     pub(crate) fn notify(
         &mut self,
-        number: LaneNumber,
+        number: SubqueueNumber,
         now: Micros,
         events: &[SchedEvent],
         paths: &[PathView],
@@ -191,13 +191,13 @@ impl Subqueues {
     }
 
     /// Asks the scheduler of a subqueue.
-    pub(crate) fn ask(&mut self, number: LaneNumber, now: Micros, paths: &[PathView]) -> Decision {
+    pub(crate) fn ask(&mut self, number: SubqueueNumber, now: Micros, paths: &[PathView]) -> Decision {
         let Subqueue { queue, scheduler, .. } = &mut self.subqueues[number];
         scheduler.next(&Context { now: at_us(now), queue, paths })
     }
 
     /// The scheduler of a subqueue has nothing to do until [`Self::wake_all`].
-    pub(crate) fn rest(&mut self, number: LaneNumber) {
+    pub(crate) fn rest(&mut self, number: SubqueueNumber) {
         self.subqueues[number].rests = true;
     }
 
@@ -207,7 +207,7 @@ impl Subqueues {
 
     /// The subqueue to decide about next, of those that do not rest: that with the block that is due first, the older block if none has a
     /// deadline.
-    pub(crate) fn next(&self) -> Option<LaneNumber> {
+    pub(crate) fn next(&self) -> Option<SubqueueNumber> {
         let is_busy = |subqueue: &Subqueue| !subqueue.rests && !subqueue.queue.is_empty();
         if let [plain] = &self.subqueues[..] {
             return is_busy(plain).then_some(0);
@@ -222,7 +222,7 @@ impl Subqueues {
 
     /// Notes whether a path is usable that blocks with the hint of this subqueue may take, if they may take only one. Returns the blocks
     /// that have waited for too long: a block that waits takes memory of the peer's, and holds up the ordered ones behind it.
-    pub(crate) fn watch(&mut self, number: LaneNumber, now: Micros, is_usable: bool) -> Vec<BlockId> {
+    pub(crate) fn watch(&mut self, number: SubqueueNumber, now: Micros, is_usable: bool) -> Vec<BlockId> {
         let subqueue = &mut self.subqueues[number];
         if subqueue.hint.as_ref().is_none_or(|hint| hint.kind != HintKind::Only) {
             return Vec::new();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lane_with_the_block_that_is_due_first_is_next_unless_it_rests() {
+    fn the_subqueue_with_the_block_that_is_due_first_is_next_unless_it_rests() {
         let mut subqueues = Subqueues::new(&Config::default());
         assert_eq!(subqueues.next(), None);
         insert(&mut subqueues, 0, None, None);

@@ -8,7 +8,7 @@ use squall_units::short::at_us;
 use super::{Session, views::Allowed};
 use crate::{
     capacity::{is_unmeasured, predicted_rate},
-    outbox::{Ending, LaneNumber},
+    outbox::{Ending, SubqueueNumber},
     path::{Chunk, Life, PACKET_OVERHEAD, Path, one_way_delays},
     wire::{MAX_DATA_HEADER, MAX_REPAIR_HEADER, MAX_SYMBOL},
 };
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Takes one decision of the scheduler of a subqueue.
-    fn decide_once(&mut self, now: Micros, subqueue: LaneNumber) -> Next {
+    fn decide_once(&mut self, now: Micros, subqueue: SubqueueNumber) -> Next {
         let allowed = self.allowed(now, subqueue);
         let mut decision = self.outbox.queue.ask(subqueue, now, &self.views.seen(allowed.all));
         let taken = match &mut decision {

@@ -9,7 +9,7 @@ use super::{Session, views::Allowed};
 use crate::{
     Interface, PathHint,
     block::HintKind,
-    outbox::{Ending, LaneNumber},
+    outbox::{Ending, SubqueueNumber},
 };
 
 /// The names of local interfaces.
@@ -45,7 +45,7 @@ impl Session {
     ///
     /// A hint goes before roles: a block that prefers a backup path takes it. Blocks that prefer a path, or avoid one, take
     /// the others when that cannot bring the first of them before its deadline.
-    pub(super) fn allowed(&self, now: Micros, subqueue: LaneNumber) -> Allowed {
+    pub(super) fn allowed(&self, now: Micros, subqueue: SubqueueNumber) -> Allowed {
         let by_role = self.views.by_role();
         let Some(hint) = self.outbox.queue.hint(subqueue) else { return by_role };
         let (named, usable) = (self.named(hint), self.views.usable());

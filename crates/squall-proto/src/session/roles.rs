@@ -7,7 +7,7 @@ use squall_sched::{Assignment, Block, BlockId, Decision, Micros, PathId, PathSet
 use squall_units::short::at_us;
 
 use super::{Session, decide::Taken, views::Allowed};
-use crate::{Role, outbox::LaneNumber};
+use crate::{Role, outbox::SubqueueNumber};
 
 /// Lost ranges that are moved to repair paths at a time.
 const MAX_MOVED: usize = 64;
@@ -73,7 +73,7 @@ impl Session {
     pub(super) fn repair_on_repair_paths(
         &mut self,
         now: Micros,
-        subqueue: LaneNumber,
+        subqueue: SubqueueNumber,
         allowed: Allowed,
     ) -> bool {
         if allowed.repairs.is_empty() || self.views.within(allowed.all).any(PathView::has_room) {
