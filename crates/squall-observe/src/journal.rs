@@ -104,7 +104,7 @@ impl Journal {
         self.keep(level, kind, words, peer);
     }
 
-    /// A client without a token was rejected. The first one is reported; others within [`REJECTION_INTERVAL`] are counted.
+    /// A client without a token was rejected. The first one is reported; others within ten seconds are counted.
     pub fn rejected(&self, words: &str) {
         let Some(unreported) = self.rejections.count() else { return };
         let others = if unreported == 0 { String::new() } else { format!("; {unreported} others before it") };

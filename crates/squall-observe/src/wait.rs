@@ -51,7 +51,7 @@ pub fn problem(address: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-/// Reports what is waited for: at once, and every [`REPORT_INTERVAL`].
+/// Reports what is waited for: at once, and every minute.
 #[derive(Debug, Default)]
 pub struct Waiting(Option<(String, Instant)>);
 
