@@ -9,8 +9,8 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockOptions, Outcome, Channel, CloseReason, Config, Connect, ConnectError, Endpoint, Fingerprint, Priority,
-    Session,
+    Block, BlockOptions, Channel, CloseReason, Config, Connect, ConnectError, Endpoint, Fingerprint, Outcome,
+    Priority, Session,
 };
 use squall_bindings::{OfProcess, runtime};
 use tokio::{
@@ -297,7 +297,7 @@ impl Greeter {
             session.close(SILENT, "no greeting");
             return Err(Refusal::Other("it did not introduce itself".to_owned()));
         };
-        let Some(block) = block else {
+        let Ok(Some(block)) = block else {
             let reason = session.closed().await;
             return Err(fault_of(&reason).map_or_else(|| Refusal::Other(reason.to_string()), Refusal::Fault));
         };
@@ -325,5 +325,8 @@ fn latency(hello: &Hello) -> Duration {
 
 /// A message as a block.
 pub(crate) fn message(message: &Message) -> Block {
-    Block::with(message.encode(), BlockOptions::new().channel(Channel::default()).priority(Priority::FIRST).ordered(true))
+    Block::with(
+        message.encode(),
+        BlockOptions::new().channel(Channel::default()).priority(Priority::FIRST).ordered(true),
+    )
 }

@@ -456,7 +456,8 @@ fn malformed_peers_are_refused_and_the_next_is_served() {
     let runtime = tokio::runtime::Runtime::new().expect("starts");
     let hello = b"\x01SqGs\x01\x00\x00\x00\x00\x64";
     let greeting = |bytes: &'static [u8]| Block::with(bytes, BlockOptions::new().ordered(true));
-    let media = |bytes: &'static [u8]| Block::with(bytes, BlockOptions::new().channel(Channel::new(1)).ordered(true));
+    let media =
+        |bytes: &'static [u8]| Block::with(bytes, BlockOptions::new().channel(Channel::new(1)).ordered(true));
     runtime.block_on(async {
         for bytes in
             [&b"x"[..], b"\x01SqGs\x02\x00\x00\x00\x00\x64", b"\x01SqGs\x01\x01\x00\x00\x00\x64", b"\x02"]

@@ -11,7 +11,7 @@ use std::{
 
 use gstreamer::{self as gst, glib, prelude::*, subclass::prelude::*};
 use gstreamer_base::{self as gst_base, prelude::*, subclass::prelude::*};
-use squall::{Block, BlockOptions, Outcome, Channel, SendError, Session};
+use squall::{Block, BlockOptions, Channel, Outcome, SendError, Session};
 
 use super::{
     SquallSink as Element, bitrate,
@@ -345,8 +345,10 @@ impl SquallSink {
     fn send(&self, session: &Session, outgoing: Outgoing, end: Instant) -> Result<bool, gst::FlowError> {
         let Outgoing { block, class, depends, caps, media } = outgoing;
         let len = block.len();
-        let mut block =
-            Block::with(block, BlockOptions::new().channel(MEDIA).priority(class.priority()).depends(depends).ordered(true));
+        let mut block = Block::with(
+            block,
+            BlockOptions::new().channel(MEDIA).priority(class.priority()).depends(depends).ordered(true),
+        );
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
