@@ -4,7 +4,7 @@
 //! A server listens, a client connects over several interfaces, and both send and receive [`Block`]s:
 //!
 //! ```
-//! use squall::{Block, Config, Connect, Endpoint, Identity, Priority, Trust};
+//! use squall::{Block, BlockOptions, Config, Connect, Endpoint, Identity, Priority, Trust};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
