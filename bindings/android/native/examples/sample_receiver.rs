@@ -14,7 +14,8 @@ use squall::{Config, Endpoint, Identity, Session};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).ok_or("which address? For example: sample_receiver 0.0.0.0:4433")?;
+    let address =
+        std::env::args().nth(1).ok_or("which address? For example: sample_receiver 0.0.0.0:4433")?;
     let identity = Identity::load_or_create("receiver.pem", "localhost")?;
     let endpoint = Endpoint::listen(address.as_str(), &identity.server_tls()?, Config::default())?;
     eprintln!("listening {} {}", endpoint.local_addrs()[0], identity.fingerprint());
