@@ -20,6 +20,7 @@ pub mod program;
 mod real_time;
 mod stranger;
 mod unjudged;
+mod wire;
 pub mod world;
 
 pub use certificate::certificate;

@@ -9,7 +9,7 @@ use squall_proto::{
 
 use crate::{
     certificate,
-    world::{End, Packet, SERVER},
+    wire::{End, Packet, SERVER},
 };
 
 /// Name in the certificate of servers.

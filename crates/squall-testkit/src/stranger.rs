@@ -11,7 +11,7 @@ use rustls::{RootCertStore, crypto::ring};
 
 use crate::{
     peer::{NAME, tls},
-    world::{End, Packet, SERVER},
+    wire::{End, Packet, SERVER},
 };
 
 /// An endpoint with one connection.

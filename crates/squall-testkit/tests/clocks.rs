@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 /// Files that read the wall clock, with the reason. Tests and examples may.
 const USES: &[(&str, &str)] = &[
-    ("squall/src/quotas.rs", "a quota is one of a day, a week or a month"),
+    ("squall/src/shared/quotas.rs", "a quota is one of a day, a week or a month"),
     ("squall-observe/src/status/mod.rs", "it says when the period of a quota ends"),
     ("squall-tunnel/src/flow/socket.rs", "the kernel stamps datagrams with it"),
 ];

@@ -30,51 +30,25 @@
 
 #![forbid(unsafe_code)]
 
-mod arrival;
-mod connect;
-mod driver;
 mod endpoint;
 mod error;
-mod follow;
-mod handle;
 mod identity;
-mod interface;
-mod interfaces;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod kernel;
-mod network;
+mod net;
 mod part;
-mod path_manager;
-mod places;
-mod quotas;
-mod radios;
-mod routes;
-mod send_errors;
 mod session;
 mod shared;
-mod socket;
-mod sockets;
-mod state;
-mod timer;
-mod view;
-mod watch;
-mod workers;
-mod writer;
 
 use std::sync::Arc;
 
-pub use arrival::{Arrival, Arrivals, Growth, MissedBlock, PathChange, PathEvent, Receiver};
-pub use connect::{Connect, Trust};
-pub use endpoint::{Endpoint, connect};
+pub use endpoint::{Connect, Endpoint, Trust, WorkerStats, connect};
 pub use error::{ConnectError, EndpointError, IdentityError, ListenError, NotConnector, UnknownInterface};
-pub use follow::follow_radios;
-pub use handle::BlockHandle;
 pub use identity::{Identity, load_certificates};
-pub use interface::InterfaceHandle;
-pub use interfaces::{Interfaces, UnusedInterface};
-pub use network::Network;
-pub use quotas::{QuotaState, Quotas};
-pub use session::{FinishError, PathInfo, Session};
+pub use net::{Interfaces, Network, UnusedInterface};
+pub use session::{
+    Arrival, Arrivals, BlockWriter, FinishError, Growth, InterfaceHandle, MissedBlock, Receiver, Session,
+    follow_radios,
+};
+pub use shared::{BlockHandle, PathChange, PathEvent, PathInfo, QuotaState, Quotas};
 pub use squall_proto::{
     AcceptFilter, AdmissionStats, Block, BlockOptions, CancelReason, Capacity, Channel, CloseReason, Config,
     CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
@@ -88,8 +62,6 @@ pub use squall_proto::{
     sched::{self, BlockId, BuildError, PathId},
     signal,
 };
-pub use workers::WorkerStats;
-pub use writer::BlockWriter;
 
 /// Picks a scheduler by its name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`.
 ///

@@ -11,7 +11,7 @@ use if_addrs::{IfOperStatus, Interface};
 use crate::error::{is_without_family, plain};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::kernel::{self, Kernel, Query, Route};
+use super::kernel::{self, Kernel, Query, Route};
 
 /// Ways that are looked up at once, at most: one for each interface and address of a server.
 #[cfg(any(target_os = "linux", target_os = "android"))]

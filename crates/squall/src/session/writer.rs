@@ -1,15 +1,18 @@
 //! A block that grows.
 
+use std::{sync::Arc, time::Instant};
+
 use bytes::Bytes;
 use squall_proto::{WriteError, sched::BlockId};
 
-use crate::{BlockHandle, Session};
+use super::reference::SessionRef;
+use crate::BlockHandle;
 
-/// A block that was opened with [`Session::open`] and is written as its bytes come into being: a picture while its
+/// A block that was opened with [`Session::open`](crate::Session::open) and is written as its bytes come into being: a picture while its
 /// encoder works, a file that is read. Written bytes leave at once, if the paths have room.
 ///
 /// The block is whole for its receiver once it is [finished](Self::finish); a receiver can also take it
-/// [in parts](Session::receiver). Its deadline counts from when it was opened. A writer that is dropped cancels its
+/// [in parts](crate::Session::receiver). Its deadline counts from when it was opened. A writer that is dropped cancels its
 /// block, and one that is kept keeps the session open.
 ///
 /// ```no_run
@@ -36,13 +39,13 @@ pub struct BlockWriter {
 /// Cancels the block when it is dropped, unless the block was finished.
 #[derive(Debug)]
 struct Open {
-    session: Session,
+    session: Arc<SessionRef>,
     id: BlockId,
     is_finished: bool,
 }
 
 impl BlockWriter {
-    pub(crate) fn new(session: Session, handle: BlockHandle) -> Self {
+    pub(super) fn new(session: Arc<SessionRef>, handle: BlockHandle) -> Self {
         let open = Open { session, id: handle.id(), is_finished: false };
         Self { handle, open }
     }
@@ -59,20 +62,30 @@ impl BlockWriter {
     /// Cancel safe: either all of the bytes were added or none.
     ///
     /// # Errors
-    /// [`WriteError::TooLarge`] if the block would exceed [`Session::max_block_len`], or the queue: it stays as it was.
+    /// [`WriteError::TooLarge`] if the block would exceed [`Session::max_block_len`](crate::Session::max_block_len), or the queue: it stays as it was.
     /// [`WriteError::Ended`] if the block has ended, as by its deadline: [`Self::cancel`] gives its outcome. Never
     /// [`WriteError::Full`].
     pub async fn append(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
-        self.open.session.append(self.open.id, data.into()).await
+        let (block, mut waiting) = (self.open.id, Some(data.into()));
+        let session = &self.open.session;
+        let appended = session.changed(|core, id| match core.append(id, block, waiting.take()?, true) {
+            Err(WriteError::Full(back)) => {
+                waiting = Some(back);
+                None
+            }
+            done => Some(done),
+        });
+        appended.await
     }
 
     /// Adds bytes at the end if there is room.
     ///
     /// # Errors
-    /// [`WriteError::Full`] hands the bytes back; [`Session::writable`] waits for room. The others as for
+    /// [`WriteError::Full`] hands the bytes back; [`Session::writable`](crate::Session::writable) waits for room. The others as for
     /// [`Self::append`].
     pub fn try_append(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
-        self.open.session.try_append(self.open.id, data.into(), false)
+        let Open { session, id, .. } = &self.open;
+        session.shared.lock().append(session.id, *id, data.into(), false)
     }
 
     /// Adds the last bytes if there is room, as [`Self::try_append`] and [`Self::finish`] in one. Their packet marks
@@ -82,8 +95,12 @@ impl BlockWriter {
     /// # Errors
     /// As for [`Self::try_append`]: the block stays open.
     pub fn try_append_last(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
-        self.open.session.try_finish_with(self.open.id, data.into())?;
-        self.open.is_finished = true;
+        let Open { session, id, is_finished } = &mut self.open;
+        let mut core = session.shared.lock();
+        // No packet leaves in between without the mark of the block's end.
+        core.append(session.id, *id, data.into(), false)?;
+        core.finish_block(session.id, *id)?;
+        *is_finished = true;
         Ok(())
     }
 
@@ -92,7 +109,9 @@ impl BlockWriter {
     /// # Errors
     /// [`WriteError::Empty`] if nothing was written: the block is cancelled.
     pub fn finish(mut self) -> Result<BlockHandle, WriteError> {
-        match self.open.session.finish_block(self.open.id) {
+        let Open { session, id, .. } = &self.open;
+        let finished = session.shared.lock().finish_block(session.id, *id);
+        match finished {
             Ok(()) | Err(WriteError::Ended) => {
                 self.open.is_finished = true;
                 Ok(self.handle)
@@ -111,7 +130,7 @@ impl BlockWriter {
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.session.cancel(self.id);
+            self.session.change(|session| session.cancel(Instant::now(), self.id));
         }
     }
 }

@@ -1,5 +1,11 @@
 //! Listening and connecting.
 
+mod connect;
+mod driver;
+mod path_manager;
+mod places;
+mod timer;
+
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     sync::{
@@ -9,19 +15,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall_proto::{AdmissionStats, ClientTls, Config, ServerTls, TlsError};
+use squall_proto::{AdmissionStats, ClientTls, Config, MAX_WORKERS, ServerTls, TlsError};
 use tokio::{sync::oneshot, task::spawn_blocking};
 
+pub use connect::{Connect, Trust};
+
+use self::driver::{Driver, Place};
 use crate::{
-    Connect, ConnectError, EndpointError, ListenError, Session, Trust,
-    connect::Request,
-    driver::Driver,
+    ConnectError, EndpointError, ListenError, Session,
     error::{self, Attempted},
-    shared::{Order, Shared},
-    sockets::Sockets,
-    view::View,
-    workers::{self, Group, WorkerStats},
+    net::{listen, sockets::Sockets, view::View},
+    shared::{
+        Shared,
+        group::Group,
+        order::{Order, Request},
+    },
 };
+
+/// What a worker of an endpoint has; see [`Endpoint::workers`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// Sessions that are open, accepted or not.
+    pub sessions: usize,
+    /// Datagrams that belonged to no connection and began none: garbage, late packets of a session that is over, and packets
+    /// that a load balancer sent to the wrong server.
+    pub unknown: u64,
+    /// Packets that arrived here and were handed over to the worker that has their session.
+    pub handed_over: u64,
+}
 
 /// Sessions with one configuration: those that come in, and those that go out, as many as are wanted. Clones stand for
 /// the same endpoint.
@@ -58,13 +80,13 @@ impl Endpoint {
     pub fn listen(addrs: impl ToSocketAddrs, tls: &ServerTls, config: Config) -> Result<Self, ListenError> {
         let _runtime = runtime()?;
         let mut sockets: Vec<Sockets> = Vec::new();
-        sockets.resize_with(workers::count_listening(&config)?, Sockets::default);
+        sockets.resize_with(workers_listening(&config)?, Sockets::default);
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
-            let bound = workers::listen(&mut sockets, addr).or_else(|error| {
+            let bound = listen::bind(&mut sockets, addr).or_else(|error| {
                 let other = error::without_ipv6(addr, &error).ok_or(error)?;
                 tracing::warn!("this machine has no IPv6: listening on {other} instead of {addr}");
-                workers::listen(&mut sockets, other)
+                listen::bind(&mut sockets, other)
             });
             local.push(bound.map_err(|source| ListenError::Bind { addr, source })?);
         }
@@ -80,7 +102,7 @@ impl Endpoint {
     /// Outside a tokio runtime, and for a number of workers that cannot be.
     pub fn client(config: Config) -> Result<Self, EndpointError> {
         let mut sockets = Vec::new();
-        sockets.resize_with(workers::count(&config)?, Sockets::default);
+        sockets.resize_with(workers(&config)?, Sockets::default);
         Self::start(config, None, sockets, Vec::new())
     }
 
@@ -94,9 +116,13 @@ impl Endpoint {
         let config = Config { even_offsets: true, ..config };
         let _entered = runtime.enter();
         let cores = squall_proto::Endpoint::workers(&config, tls, None, Instant::now(), sockets.len());
-        let (group, workers) = Group::new(cores, local.len(), tls.is_some());
-        for (shared, sockets) in workers.iter().zip(sockets) {
-            runtime.spawn(Driver::new(shared.clone(), sockets));
+        let group = Arc::new(Group::new(tls.is_some()));
+        let shared = |(index, core)| Shared::new(core, group.clone(), index);
+        let workers: Vec<Arc<Shared>> = cores.into_iter().enumerate().map(shared).collect();
+        let all: Arc<[_]> = workers.iter().map(Arc::downgrade).collect();
+        for (index, (shared, sockets)) in workers.iter().zip(sockets).enumerate() {
+            let place = Place { index, workers: all.clone(), listening: local.len() };
+            runtime.spawn(Driver::new(shared.clone(), place, sockets));
         }
         let inner = Inner {
             group,
@@ -152,7 +178,12 @@ impl Endpoint {
             if core.gone || core.closed {
                 return Err(ConnectError::EndpointClosed);
             }
-            core.orders.push(Order::Connect(Box::new(order), answer));
+            let starting = shared.clone();
+            let answer = |started: Result<_, _>| {
+                // A session that is not waited for any more ends as it is dropped.
+                drop(answer.send(started.map(|id| Session::new(starting, id))));
+            };
+            core.orders.push(Order::Connect(Box::new(order), Box::new(answer)));
             core.wake();
         }
         let session = answered.await.map_err(|_| ConnectError::EndpointClosed)??;
@@ -169,19 +200,8 @@ impl Endpoint {
 
     /// The next session; `None` when no more are let in. Cancel safe.
     pub async fn accept(&self) -> Option<Session> {
-        let Inner { group, workers, .. } = &*self.inner;
-        loop {
-            let more = group.accept.notified();
-            if let Some((worker, id)) = group.next_accepted() {
-                let shared = &workers[worker];
-                let signals = shared.lock().signals(id);
-                return Some(Session::new(shared.clone(), id, signals));
-            }
-            if !workers.iter().any(|shared| shared.lock().accepting) {
-                return None;
-            }
-            more.await;
-        }
+        let (worker, id) = self.inner.group.accept().await?;
+        Some(Session::new(self.inner.workers[worker].clone(), id))
     }
 
     /// Accepts with another certificate from now on, as after a renewal. Open sessions continue. No effect on an endpoint
@@ -233,13 +253,12 @@ impl Endpoint {
     /// Closes all sessions and lets no more in or out. Peers see `code` and `reason`; 0 means a normal end. The addresses are free
     /// at most 0.3 s later: [`Self::wait_idle`] waits for that.
     pub fn close(&self, code: u32, reason: &str) {
+        self.inner.group.close();
         for shared in &self.inner.workers {
             let mut core = shared.lock();
-            core.accepting = false;
             core.closed = true;
             core.close_all(code, reason);
         }
-        self.inner.group.accept.notify_waiters();
     }
 
     /// Waits until nothing is left of any session, the close of each included; of an endpoint that was closed also until its
@@ -287,6 +306,24 @@ impl Inner {
     }
 }
 
+/// How many workers an endpoint of this configuration has.
+fn workers(config: &Config) -> Result<usize, EndpointError> {
+    match config.workers {
+        workers @ 1..=MAX_WORKERS => Ok(workers),
+        workers => Err(EndpointError::Workers(workers)),
+    }
+}
+
+/// The same, of one that listens: several workers need a system that gives packets to them by their connection ids.
+fn workers_listening(config: &Config) -> Result<usize, EndpointError> {
+    let workers = workers(config)?;
+    if cfg!(target_os = "linux") || workers == 1 {
+        return Ok(workers);
+    }
+    tracing::warn!(workers, "on this system an endpoint that listens has one worker");
+    Ok(1)
+}
+
 fn runtime() -> Result<tokio::runtime::Handle, EndpointError> {
     tokio::runtime::Handle::try_current().map_err(|_| EndpointError::NoRuntime)
 }
@@ -301,15 +338,14 @@ pub async fn connect(request: Connect, config: Config) -> Result<Session, Connec
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.group.close();
         for shared in &self.workers {
             let mut core = shared.lock();
-            core.accepting = false;
             core.held = false;
             core.wake();
         }
-        while let Some((worker, id)) = self.group.next_accepted() {
+        for (worker, id) in self.group.take() {
             self.workers[worker].lock().abandon(id);
         }
-        self.group.accept.notify_waiters();
     }
 }

@@ -1,25 +1,34 @@
 //! A session: blocks out, blocks in.
 
+mod arrival;
+mod follow;
+mod interface;
+mod reference;
+mod writer;
+
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Capacity, Channel, CloseReason, Event, OpenError, PathStats, Reasons, Received,
-    SendError, SessionId, SessionStats, WeightError, WriteError,
-    sched::{BlockId, PathId, PathState},
+    Block, BlockOptions, Capacity, Channel, CloseReason, OpenError, Reasons, Received, SendError, SessionId,
+    SessionStats, WeightError,
+    sched::{BlockId, PathState},
     signal::Subscriber,
 };
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
+pub use arrival::{Arrival, Arrivals, Growth, MissedBlock, Receiver};
+pub use follow::follow_radios;
+pub use interface::InterfaceHandle;
+pub use writer::BlockWriter;
+
+use self::reference::SessionRef;
 use crate::{
-    Arrival, Arrivals, BlockHandle, BlockWriter, InterfaceHandle, Interfaces, NotConnector, PathEvent,
-    Receiver, UnknownInterface, UnusedInterface,
-    shared::{Core, Shared},
-    state::{ReceiverId, Signals},
+    BlockHandle, Interfaces, NotConnector, PathEvent, PathInfo, UnknownInterface, UnusedInterface,
+    shared::{Shared, core::Core},
 };
 
 /// A session with one peer. Clones stand for the same session, so that one task can send and another
@@ -34,13 +43,7 @@ use crate::{
 /// blocks that are still on their way.
 #[derive(Clone)]
 pub struct Session {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    shared: Arc<Shared>,
-    id: SessionId,
-    signals: Arc<Signals>,
+    inner: Arc<SessionRef>,
 }
 
 /// Why not every block had ended when the session was finished.
@@ -60,27 +63,10 @@ pub enum FinishError {
     Closed(#[source] CloseReason),
 }
 
-/// A path of a session.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct PathInfo {
-    /// Its id, as in events.
-    pub id: PathId,
-    /// Name of the local interface, if the path was opened over a named one.
-    pub interface: Option<String>,
-    /// Local address.
-    pub local: SocketAddr,
-    /// Address of the peer.
-    pub remote: SocketAddr,
-    /// Why no answer will come on it, by what the system says: `rp_filter`.
-    pub trouble: Option<String>,
-    /// Its counters.
-    pub stats: PathStats,
-}
-
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>, id: SessionId, signals: Arc<Signals>) -> Self {
-        Self { inner: Arc::new(Inner { shared, id, signals }) }
+    pub(crate) fn new(shared: Arc<Shared>, id: SessionId) -> Self {
+        let signals = shared.lock().signals(id);
+        Self { inner: Arc::new(SessionRef { shared, id, signals }) }
     }
 
     /// Hands a block over, and waits for room when the queue is full. A deadline counts from when there
@@ -92,14 +78,15 @@ impl Session {
     /// If the block is empty or too large, or the session is over. Never [`SendError::Full`].
     pub async fn send(&self, block: Block) -> Result<BlockHandle, SendError> {
         let mut waiting = Some(block);
-        self.changed(|core, id| match core.send(id, waiting.take()?, true) {
-            Err(SendError::Full(back)) => {
-                waiting = Some(*back);
-                None
-            }
-            done => Some(done),
-        })
-        .await
+        self.inner
+            .changed(|core, id| match core.send(id, waiting.take()?, true) {
+                Err(SendError::Full(back)) => {
+                    waiting = Some(*back);
+                    None
+                }
+                done => Some(done),
+            })
+            .await
     }
 
     /// Hands a block over if there is room.
@@ -119,11 +106,11 @@ impl Session {
     /// # Errors
     /// If the session is over.
     pub async fn open(&self, options: BlockOptions) -> Result<BlockWriter, OpenError> {
-        let handle = self.changed(|core, id| match core.open(id, &options) {
+        let handle = self.inner.changed(|core, id| match core.open(id, &options) {
             Err(OpenError::Full) => None,
             done => Some(done),
         });
-        Ok(BlockWriter::new(self.clone(), handle.await?))
+        Ok(BlockWriter::new(self.inner.clone(), handle.await?))
     }
 
     /// Opens a block if there is room; see [`Self::open`].
@@ -132,45 +119,18 @@ impl Session {
     /// [`OpenError::Full`] if too many blocks are open; [`Self::writable`] waits for room. Or the session is over.
     pub fn try_open(&self, options: &BlockOptions) -> Result<BlockWriter, OpenError> {
         let handle = self.inner.shared.lock().open(self.inner.id, options)?;
-        Ok(BlockWriter::new(self.clone(), handle))
-    }
-
-    pub(crate) fn try_append(&self, block: BlockId, data: Bytes, wait: bool) -> Result<(), WriteError> {
-        self.inner.shared.lock().append(self.inner.id, block, data, wait)
-    }
-
-    pub(crate) async fn append(&self, block: BlockId, data: Bytes) -> Result<(), WriteError> {
-        let mut waiting = Some(data);
-        self.changed(|core, id| match core.append(id, block, waiting.take()?, true) {
-            Err(WriteError::Full(back)) => {
-                waiting = Some(back);
-                None
-            }
-            done => Some(done),
-        })
-        .await
-    }
-
-    pub(crate) fn try_finish_with(&self, block: BlockId, data: Bytes) -> Result<(), WriteError> {
-        let mut core = self.inner.shared.lock();
-        // No packet leaves in between without the mark of the block's end.
-        core.append(self.inner.id, block, data, false)?;
-        core.finish_block(self.inner.id, block)
-    }
-
-    pub(crate) fn finish_block(&self, block: BlockId) -> Result<(), WriteError> {
-        self.inner.shared.lock().finish_block(self.inner.id, block)
+        Ok(BlockWriter::new(self.inner.clone(), handle))
     }
 
     /// Waits until half of the send queue is free, or the session is over. Cancel safe.
     pub async fn writable(&self) {
-        self.changed(|core, id| core.is_writable(id).then_some(())).await;
+        self.inner.changed(|core, id| core.is_writable(id).then_some(())).await;
     }
 
     /// Cancels a block. Its outcome is [`Outcome::Cancelled`](crate::Outcome::Cancelled), unless it has
     /// ended before.
     pub fn cancel(&self, block: BlockId) {
-        self.change(|session| session.cancel(Instant::now(), block));
+        self.inner.change(|session| session.cancel(Instant::now(), block));
     }
 
     /// The next block that has arrived whole; `None` when the session has ended normally and all were taken. Blocks that
@@ -195,49 +155,21 @@ impl Session {
     /// The next block of the peer's, including those that will not arrive whole, in the order in which that became known.
     /// Takes from the same queue as [`Self::recv`], with the same end and errors. Cancel safe.
     pub async fn recv_any(&self) -> Result<Option<Arrival>, CloseReason> {
-        loop {
-            match self.arrived(None).await?.map(Arrival::of) {
-                Some(Some(arrival)) => return Ok(Some(arrival)),
-                // The rest of a block whose receiver was dropped.
-                Some(None) => {}
-                None => return Ok(None),
-            }
-        }
+        arrival::next(&self.inner).await
     }
 
     /// [`Self::recv_any`] as a stream.
     pub fn arrivals(&self) -> Arrivals {
-        Arrivals::new(self.clone())
+        Arrivals::new(self.inner.clone())
     }
 
     /// Has the blocks of these channels received in parts as they grow, by the returned receiver rather than by
     /// [`Self::recv`]. It keeps the session open.
     pub fn receiver(&self, channels: impl IntoIterator<Item = Channel>) -> Receiver {
         let id = self.inner.shared.lock().next_receiver(self.inner.id);
-        let receiver = Receiver::new(self.clone(), id);
+        let receiver = Receiver::new(self.inner.clone(), id);
         channels.into_iter().for_each(|channel| receiver.add(channel));
         receiver
-    }
-
-    pub(crate) fn set_receiver(&self, channel: Channel, receiver: ReceiverId) {
-        self.inner.shared.lock().set_receiver(self.inner.id, channel, Some(receiver));
-    }
-
-    pub(crate) fn drop_receiver(&self, receiver: ReceiverId) {
-        self.inner.shared.lock().drop_receiver(self.inner.id, receiver);
-    }
-
-    /// The next event about the peer's blocks for a receiver, or for the session itself.
-    pub(crate) async fn arrived(&self, receiver: Option<ReceiverId>) -> Result<Option<Event>, CloseReason> {
-        let next = |core: &mut Core, id| match core.poll_arrival(id, receiver) {
-            None if !core.is_over(id) => None,
-            None => match core.close_reason(id) {
-                Some(reason) if !reason.is_normal() => Some(Err(reason)),
-                _ => Some(Ok(None)),
-            },
-            event => Some(Ok(event)),
-        };
-        self.until(&self.inner.signals.arrivals, next).await
     }
 
     /// The next change of a path; `None` when the session is over and all were taken. Cancel safe. The
@@ -248,24 +180,26 @@ impl Session {
             None if !core.is_over(id) => None,
             event => Some(event),
         };
-        self.until(&self.inner.signals.paths, next).await
+        self.inner.until(&self.inner.signals.paths, next).await
     }
 
     /// Waits for the end of the session; returns the reason, to every caller. Cancel safe.
     pub async fn closed(&self) -> CloseReason {
-        self.changed(|core, id| core.is_over(id).then(|| core.close_reason(id).unwrap_or(CloseReason::Local)))
+        self.inner
+            .changed(|core, id| core.is_over(id).then(|| core.close_reason(id).unwrap_or(CloseReason::Local)))
             .await
     }
 
     /// Completes when the session is up; with the reason when it is over without having been.
     pub(crate) async fn connected(&self) -> Result<(), CloseReason> {
-        self.changed(|core, id| {
-            if core.is_connected(id) {
-                return Some(Ok(()));
-            }
-            core.is_over(id).then(|| Err(core.close_reason(id).unwrap_or(CloseReason::Local)))
-        })
-        .await
+        self.inner
+            .changed(|core, id| {
+                if core.is_connected(id) {
+                    return Some(Ok(()));
+                }
+                core.is_over(id).then(|| Err(core.close_reason(id).unwrap_or(CloseReason::Local)))
+            })
+            .await
     }
 
     /// Waits until every block that was handed over has ended, then closes the session with code 0. When
@@ -293,65 +227,31 @@ impl Session {
     }
 
     async fn all_ended(&self) -> Result<(), FinishError> {
-        self.changed(|core, id| {
-            let ended_first = |core: &mut Core| core.stats(id).blocks_closed > 0;
-            core.finishing(id).then(|| {
-                if ended_first(core) {
-                    Err(FinishError::Closed(core.close_reason(id).unwrap_or(CloseReason::Local)))
-                } else {
-                    Ok(())
-                }
+        self.inner
+            .changed(|core, id| {
+                let ended_first = |core: &mut Core| core.stats(id).blocks_closed > 0;
+                core.finishing(id).then(|| {
+                    if ended_first(core) {
+                        Err(FinishError::Closed(core.close_reason(id).unwrap_or(CloseReason::Local)))
+                    } else {
+                        Ok(())
+                    }
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn flushed(&self, before: u64) {
-        self.changed(|core, id| {
-            if core.gone || core.flushes > before {
-                return Some(());
-            }
-            core.finishing(id);
-            core.wake();
-            None
-        })
-        .await;
-    }
-
-    /// Waits for a result of `check`, which is called whenever the signal is given.
-    async fn until<T>(&self, signal: &Notify, mut check: impl FnMut(&mut Core, SessionId) -> Option<T>) -> T {
-        loop {
-            let given = signal.notified();
-            if let Some(result) = check(&mut self.inner.shared.lock(), self.inner.id) {
-                return result;
-            }
-            given.await;
-        }
-    }
-
-    async fn changed<T>(&self, check: impl FnMut(&mut Core, SessionId) -> Option<T>) -> T {
-        self.until(&self.inner.signals.changed, check).await
-    }
-
-    /// The result of `read`; `None` when the session is over.
-    fn read<T>(&self, read: impl FnOnce(&mut squall_proto::Session) -> T) -> Option<T> {
-        self.inner.shared.lock().proto.session(self.inner.id).map(read)
-    }
-
-    /// As [`Self::read`], for what may cause packets.
-    fn change<T>(&self, change: impl FnOnce(&mut squall_proto::Session) -> T) -> Option<T> {
-        let mut core = self.inner.shared.lock();
-        let changed = core.proto.session(self.inner.id).map(change);
-        core.wake();
-        changed
-    }
-
-    pub(crate) fn change_interface(
-        &self,
-        interfaces: &[squall_proto::Interface],
-        change: impl Fn(&mut squall_proto::Session, squall_proto::Interface),
-    ) {
-        self.change(|session| interfaces.iter().for_each(|interface| change(session, *interface)));
+        self.inner
+            .changed(|core, id| {
+                if core.gone || core.flushes > before {
+                    return Some(());
+                }
+                core.finishing(id);
+                core.wake();
+                None
+            })
+            .await;
     }
 
     /// An interface that the session runs over, by name or by local address, for its settings.
@@ -360,7 +260,7 @@ impl Session {
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
     pub fn interface(&self, name: &str) -> Result<InterfaceHandle, UnknownInterface> {
         let interfaces = self.inner.shared.lock().interfaces(name)?;
-        Ok(InterfaceHandle::new(self.clone(), interfaces))
+        Ok(InterfaceHandle::new(self.inner.clone(), interfaces))
     }
 
     /// Closes the session at once; blocks on their way end with it. The peer sees `code` and `reason`; 0
@@ -402,7 +302,7 @@ impl Session {
     /// # }
     /// ```
     pub fn capacity(&self) -> Capacity {
-        self.read(|session| session.capacity(Instant::now())).unwrap_or_default()
+        self.inner.read(|session| session.capacity(Instant::now())).unwrap_or_default()
     }
 
     /// The capacity whenever it changes: at once when `safe` falls by more than 5 %, also because a radio announces a
@@ -415,14 +315,14 @@ impl Session {
     /// Bytes of blocks that can still be handed over to arrive `within` a time, with a probability from 0 to 1, beside
     /// those that wait: the size for the next frame. 0 when the session is over.
     pub fn deliverable(&self, within: Duration, probability: f64) -> u64 {
-        self.read(|session| session.deliverable(Instant::now(), within, probability)).unwrap_or(0)
+        self.inner.read(|session| session.deliverable(Instant::now(), within, probability)).unwrap_or(0)
     }
 
     /// Requests that the peer send at most this many bits per second of blocks; `None` for no limit. For a picture that has
     /// become small, or a decoder that is too slow. The peer's [`Self::capacity`] reports no more than that, for its encoder
     /// to follow; blocks beyond it still arrive. It holds until the next call.
     pub fn request_bitrate(&self, bits_per_second: Option<u64>) {
-        self.change(|session| session.request_bitrate(bits_per_second));
+        self.inner.change(|session| session.request_bitrate(bits_per_second));
     }
 
     /// Changes the interfaces that a session started by this side runs over.
@@ -437,7 +337,7 @@ impl Session {
     /// The peer has shown that it may use all that [`Config::limits`](crate::Config::limits) allows, where
     /// [`Config::distrust`](crate::Config::distrust) holds it back.
     pub fn trust(&self) {
-        self.change(|session| session.trust(Instant::now()));
+        self.inner.change(|session| session.trust(Instant::now()));
     }
 
     /// Sets the radio of an interface, given by name or by local address; `None` removes it. Its latest reading is
@@ -457,7 +357,9 @@ impl Session {
     /// # Errors
     /// If there is no such weight, or the session is over.
     pub fn set_channel_weight(&self, channel: Channel, weight: u16) -> Result<(), WeightError> {
-        self.read(|session| session.set_channel_weight(channel, weight)).unwrap_or(Err(WeightError::Closed))
+        self.inner
+            .read(|session| session.set_channel_weight(channel, weight))
+            .unwrap_or(Err(WeightError::Closed))
     }
 
     /// Address of the peer: that of the oldest open path, or of the last one when the session is over.
@@ -480,18 +382,18 @@ impl Session {
     /// Largest block in bytes that can be sent: this side's [`Limits::block`](crate::Limits::block), or the
     /// peer's if that is less, once the peer has announced it; 0 when the session is over.
     pub fn max_block_len(&self) -> usize {
-        self.read(|session| session.max_block() as usize).unwrap_or(0)
+        self.inner.read(|session| session.max_block() as usize).unwrap_or(0)
     }
 
     /// Starts or stops to log the scheduler's decisions and the losses of data. This costs
     /// so little that a program can always have it.
     pub fn keep_reasons(&self, on: bool) {
-        self.read(|session| session.keep_reasons(on));
+        self.inner.read(|session| session.keep_reasons(on));
     }
 
     /// Takes the decisions and losses since the last call; `None` when the session is over. At most 65,536 of each are kept.
     pub fn take_reasons(&self) -> Option<Reasons> {
-        self.read(squall_proto::Session::take_reasons)
+        self.inner.read(squall_proto::Session::take_reasons)
     }
 }
 
@@ -500,12 +402,6 @@ const CLOSE: Duration = Duration::from_millis(200);
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("id", &self.inner.id).finish_non_exhaustive()
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.shared.lock().abandon(self.id);
+        self.inner.fmt(f)
     }
 }

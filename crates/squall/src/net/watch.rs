@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, Interval, interval_at},
 };
 
-use crate::view::{Found, View};
+use super::view::{Found, View};
 
 /// Time between two looks where the kernel announces changes.
 const SAFETY_NET: Duration = Duration::from_secs(5);

@@ -1,21 +1,21 @@
 //! Settings of an interface in a session.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use squall_proto::{Interface, RateLimit, Role};
 
-use crate::Session;
+use super::reference::SessionRef;
 
-/// An interface that a session runs over, from [`Session::interface`]. A setting holds while the session lasts and the
+/// An interface that a session runs over, from [`Session::interface`](crate::Session::interface). A setting holds while the session lasts and the
 /// interface keeps its address, even if it disappears and comes back.
 #[derive(Clone, Debug)]
 pub struct InterfaceHandle {
-    session: Session,
+    session: Arc<SessionRef>,
     interfaces: Vec<Interface>,
 }
 
 impl InterfaceHandle {
-    pub(crate) fn new(session: Session, interfaces: Vec<Interface>) -> Self {
+    pub(super) fn new(session: Arc<SessionRef>, interfaces: Vec<Interface>) -> Self {
         Self { session, interfaces }
     }
 
@@ -33,7 +33,7 @@ impl InterfaceHandle {
     }
 
     /// Bounds what each side sends on each of its paths; `None` lifts that. Data waits, and what is not data leaves at once
-    /// and is made up for. [`Session::capacity`] respects it.
+    /// and is made up for. [`Session::capacity`](crate::Session::capacity) respects it.
     pub fn set_rate_limit(&self, limit: Option<RateLimit>) {
         let now = Instant::now();
         self.change(|session, interface| session.set_rate_limit(now, interface, limit));
@@ -48,6 +48,7 @@ impl InterfaceHandle {
     }
 
     fn change(&self, change: impl Fn(&mut squall_proto::Session, Interface)) {
-        self.session.change_interface(&self.interfaces, change);
+        self.session
+            .change(|session| self.interfaces.iter().for_each(|interface| change(session, *interface)));
     }
 }

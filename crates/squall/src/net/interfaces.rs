@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use crate::{
-    Network,
+use super::{
+    network::Network,
     view::{Found, View, Way, is_link_local, suits},
 };
 

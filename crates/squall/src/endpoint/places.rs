@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::interfaces::Candidate;
+use crate::net::interfaces::Candidate;
 
 /// How long a path is tried before the next address of its interface is, or another interface. Doubled with each round.
 const PATIENCE: Duration = Duration::from_millis(1_500);

@@ -8,7 +8,7 @@ use std::{
     future::Future,
     ops::Range,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -17,17 +17,22 @@ use bytes::BytesMut;
 use squall_proto::{
     Ecn, Interface, NetPath, Transmit,
     drive::{self, Datagram, Io, Unreachable},
+    worker_of,
 };
 
+use super::{path_manager::PathManager, timer::Timer};
 use crate::{
     error,
-    path_manager::PathManager,
-    shared::{Core, Order, Shared},
-    socket::ReceiveBuffers,
-    sockets::Sockets,
-    timer::Timer,
-    watch::{InterfaceWatch, Look},
-    workers::{Handed, Worker},
+    net::{
+        socket::ReceiveBuffers,
+        sockets::Sockets,
+        watch::{InterfaceWatch, Look},
+    },
+    shared::{
+        Shared,
+        core::Core,
+        order::{Handed, Order},
+    },
 };
 
 /// Turns after which other tasks of the runtime get theirs.
@@ -47,6 +52,7 @@ const DRAIN: Duration = Duration::from_millis(300);
 /// Drives a worker until nothing is left of it.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
+    place: Place,
     sockets: Sockets,
     /// Of the sessions that this side started.
     managers: Vec<PathManager>,
@@ -61,12 +67,31 @@ pub(crate) struct Driver {
     ends_at: Option<Instant>,
 }
 
+/// The place of a worker among those of its endpoint.
+pub(super) struct Place {
+    pub(super) index: usize,
+    pub(super) workers: Arc<[Weak<Shared>]>,
+    /// The first sockets of each worker are those that it listens on, in the same order.
+    pub(super) listening: usize,
+}
+
+impl Place {
+    /// The other worker that a packet which arrived on this socket is for, if it is for another.
+    fn other_for(&self, socket: usize, packet: &[u8]) -> Option<usize> {
+        let count = self.workers.len();
+        if count == 1 || socket >= self.listening {
+            return None;
+        }
+        Some(worker_of(packet, count)).filter(|worker| *worker != self.index)
+    }
+}
+
 impl Driver {
     /// Must be called within a runtime.
-    pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, place: Place, sockets: Sockets) -> Self {
         let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
         let (managers, astray, out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, sockets, managers, watch: None, buffers, astray, out, timer, ends_at: None }
+        Self { shared, place, sockets, managers, watch: None, buffers, astray, out, timer, ends_at: None }
     }
 
     /// Executes a request of a handle.
@@ -74,13 +99,13 @@ impl Driver {
         match order {
             Order::Connect(request, answer) => {
                 let started = PathManager::start(*request, &self.shared, &mut self.sockets);
-                let started = started.map(|(session, manager)| {
+                let started = started.map(|manager| {
+                    let session = manager.session();
                     self.managers.push(manager);
                     session
                 });
                 self.watch.iter_mut().for_each(InterfaceWatch::refresh);
-                // A session that is not waited for any more ends as it is dropped.
-                drop(answer.send(started));
+                answer(started);
             }
             Order::Interfaces(session, plan) => {
                 if let Some(manager) = self.managers.iter_mut().find(|manager| manager.session() == session) {
@@ -133,7 +158,11 @@ impl Driver {
                 let (entries, rest, local) = (first..entry, BytesMut::new(), Interface(0));
                 let received = Received { index, entries, rest, local };
                 self.turn(cx, Some(received), |turn| drive::take_in(turn));
-                self.shared.worker.hand_over(&mut self.astray);
+                for (worker, packet) in self.astray.drain(..) {
+                    if let Some(other) = self.place.workers.get(worker).and_then(Weak::upgrade) {
+                        other.lock().hand_over(packet);
+                    }
+                }
                 if packets >= MAX_UNANSWERED {
                     self.transmit(cx);
                 }
@@ -166,17 +195,8 @@ impl Driver {
         received: Option<Received>,
         drive: impl FnOnce(&mut Turn<'_, '_>) -> bool,
     ) -> bool {
-        let Self { shared, sockets, buffers, astray, .. } = self;
-        let worker = &shared.worker;
-        drive(&mut Turn {
-            core: &mut shared.lock(),
-            worker,
-            sockets,
-            buffers,
-            astray,
-            cx: Some(cx),
-            received,
-        })
+        let Self { shared, place, sockets, buffers, astray, .. } = self;
+        drive(&mut Turn { core: &mut shared.lock(), place, sockets, buffers, astray, cx: Some(cx), received })
     }
 
     /// Whether nothing is left to do, as the endpoint was let go of and its sessions are over.
@@ -187,7 +207,7 @@ impl Driver {
         if core.proto.is_empty() {
             return true;
         }
-        if !self.shared.worker.group.is_listening() || core.proto.sessions().next().is_some() {
+        if self.place.listening == 0 || core.proto.sessions().next().is_some() {
             self.ends_at = None;
             return false;
         }
@@ -197,9 +217,8 @@ impl Driver {
 
     /// Sends the last packets, until the kernel accepts no more.
     fn send_last(&mut self, core: &mut Core) {
-        let Self { shared, sockets, buffers, astray, out, .. } = self;
-        let worker = &shared.worker;
-        let mut turn = Turn { core, worker, sockets, buffers, astray, cx: None, received: None };
+        let Self { place, sockets, buffers, astray, out, .. } = self;
+        let mut turn = Turn { core, place, sockets, buffers, astray, cx: None, received: None };
         drive::send_out(&mut turn, MAX_TRANSMITS, out);
     }
 }
@@ -218,7 +237,7 @@ struct Received {
 /// The core and the sockets, in one turn.
 struct Turn<'a, 'c> {
     core: &'a mut Core,
-    worker: &'a Worker,
+    place: &'a Place,
     sockets: &'a mut Sockets,
     buffers: &'a ReceiveBuffers,
     astray: &'a mut Vec<(usize, Handed)>,
@@ -243,7 +262,7 @@ impl Io for Turn<'_, '_> {
             return Some(Datagram { path: NetPath { local, remote }, ecn, data });
         }
         loop {
-            let Self { received, buffers, sockets, core, worker, astray, .. } = &mut *self;
+            let Self { received, buffers, sockets, core, place, astray, .. } = &mut *self;
             let Received { index, entries, rest, local } = received.as_mut()?;
             while rest.is_empty() {
                 let (meta, data) = buffers.message(entries.next()?);
@@ -255,7 +274,7 @@ impl Io for Turn<'_, '_> {
             let data = rest.split_to(meta.stride.clamp(1, rest.len()));
             let (socket, remote, sent_to) = (*index, meta.addr, meta.dst_ip);
             let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-            match worker.other_for(socket, &data) {
+            match place.other_for(socket, &data) {
                 Some(other) => {
                     core.handed_over += 1;
                     astray.push((other, Handed { socket, remote, sent_to, ecn, data }));
@@ -307,7 +326,7 @@ impl Future for Driver {
             busy |= this.transmit(cx);
             let at = {
                 let mut core = shared.lock();
-                busy |= core.announce(&shared);
+                busy |= core.announce();
                 if this.is_done(&core) {
                     return Poll::Ready(());
                 }
@@ -328,17 +347,12 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut core = shared.lock();
-        let is_early = !core.is_let_go();
         let Core { meters, proto, routes, .. } = &mut *core;
         meters.finish_all(proto, routes);
         core.close_all(0, "");
         self.send_last(&mut core);
         // The addresses are free when those that wait for the end continue.
         self.sockets = Sockets::default();
-        core.retire(&shared);
-        drop(core);
-        if is_early {
-            shared.worker.group.stop_accepting();
-        }
+        core.retire();
     }
 }

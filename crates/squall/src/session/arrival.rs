@@ -1,18 +1,16 @@
-//! Blocks of the peer in order of arrival, whole or in parts, and changes of paths.
+//! Blocks of the peer in order of arrival, whole or in parts.
 
 use std::{
-    net::IpAddr,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
-use squall_proto::{
-    Channel, CloseReason, Event, Missed, Part, Priority, Received,
-    sched::{BlockId, PathId},
-};
+use squall_proto::{Channel, CloseReason, Event, Missed, Part, Priority, Received, sched::BlockId};
 
-use crate::{Session, state::ReceiverId};
+use super::reference::SessionRef;
+use crate::shared::state::ReceiverId;
 
 /// A block of the peer's: it arrived, or it will not arrive whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,22 +46,9 @@ pub struct MissedBlock {
     pub why: Missed,
 }
 
-/// Change of a path, with local addresses.
-pub type PathChange = squall_proto::PathChange<IpAddr>;
-
-/// A change of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PathEvent {
-    /// Which path, as in [`Session::paths`].
-    pub path: PathId,
-    /// What changed.
-    pub change: PathChange,
-}
-
 impl Arrival {
     /// `None` for an event of another kind.
-    pub(crate) fn of(event: Event) -> Option<Self> {
+    fn of(event: Event) -> Option<Self> {
         match event {
             Event::Received(block) => Some(Self::Block(block)),
             event => MissedBlock::of(&event).map(Self::Missed),
@@ -78,28 +63,28 @@ impl MissedBlock {
     }
 }
 
-/// Receives the blocks of some channels as they grow, from [`Session::receiver`].
+/// Receives the blocks of some channels as they grow, from [`Session::receiver`](crate::Session::receiver).
 ///
 /// The parts of a block follow one another without a gap; those of an ordered block wait until the block before is out of
 /// the way. A block that does not arrive whole is a [`Growth::Missed`] after its parts. It makes no difference whether the
-/// sender [opened](Session::open) the block or sent it whole.
+/// sender [opened](crate::Session::open) the block or sent it whole.
 ///
-/// A channel belongs to the receiver that added it last. Its blocks are [received whole](Session::recv) again when the
+/// A channel belongs to the receiver that added it last. Its blocks are [received whole](crate::Session::recv) again when the
 /// receiver is dropped, except one of which parts were handed over: the rest of that is dropped.
 #[derive(Debug)]
 pub struct Receiver {
-    session: Session,
+    session: Arc<SessionRef>,
     id: ReceiverId,
 }
 
 impl Receiver {
-    pub(crate) fn new(session: Session, id: ReceiverId) -> Self {
+    pub(super) fn new(session: Arc<SessionRef>, id: ReceiverId) -> Self {
         Self { session, id }
     }
 
     /// Receives the blocks of another channel too: every block of which nothing was handed over yet.
     pub fn add(&self, channel: Channel) {
-        self.session.set_receiver(channel, self.id);
+        self.session.shared.lock().set_receiver(self.session.id, channel, Some(self.id));
     }
 
     /// The next part, or the end of a block that does not arrive whole; `None` when the session has ended normally and
@@ -124,22 +109,34 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.session.drop_receiver(self.id);
+        self.session.shared.lock().drop_receiver(self.session.id, self.id);
+    }
+}
+
+/// The next block of the peer's that no receiver takes.
+pub(super) async fn next(session: &SessionRef) -> Result<Option<Arrival>, CloseReason> {
+    loop {
+        match session.arrived(None).await?.map(Arrival::of) {
+            Some(Some(arrival)) => return Ok(Some(arrival)),
+            // The rest of a block whose receiver was dropped.
+            Some(None) => {}
+            None => return Ok(None),
+        }
     }
 }
 
 type NextArrival = Pin<Box<dyn Future<Output = Result<Option<Arrival>, CloseReason>> + Send>>;
 
-/// The blocks of the peer's as a stream, from [`Session::arrivals`]. It ends with the session; an error is the last item.
+/// The blocks of the peer's as a stream, from [`Session::arrivals`](crate::Session::arrivals). It ends with the session; an error is the last item.
 #[must_use = "streams do nothing unless polled"]
 pub struct Arrivals {
     /// `None` once the session has ended.
-    session: Option<Session>,
+    session: Option<Arc<SessionRef>>,
     next: Option<NextArrival>,
 }
 
 impl Arrivals {
-    pub(crate) fn new(session: Session) -> Self {
+    pub(super) fn new(session: Arc<SessionRef>) -> Self {
         Self { session: Some(session), next: None }
     }
 }
@@ -149,7 +146,7 @@ impl Stream for Arrivals {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(session) = self.session.clone() else { return Poll::Ready(None) };
-        let next = self.next.get_or_insert_with(|| Box::pin(async move { session.recv_any().await }));
+        let next = self.next.get_or_insert_with(|| Box::pin(async move { next(&session).await }));
         let arrival = ready!(next.as_mut().poll(cx)).transpose();
         self.next = None;
         if !matches!(arrival, Some(Ok(_))) {

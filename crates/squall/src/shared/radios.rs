@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use squall_proto::{Endpoint, SessionId, signal::Subscriber};
 
-use crate::routes::Routes;
+use crate::net::routes::Routes;
 
 /// How often the radios are read (STORM §4).
 const PERIOD: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 use squall_proto::{NetPath, Transmit};
 
-use crate::{
+use super::{
     interfaces::Candidate,
     routes::Routes,
     socket::{Binding, Packet, Socket, SocketKey},

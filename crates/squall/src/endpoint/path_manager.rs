@@ -1,18 +1,18 @@
 //! Opens a path over every interface that can reach the server, and closes those of interfaces that are gone.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{io, net::SocketAddr, time::Instant};
 
 use squall_proto::{NetPath, SessionId, Target, sched::PathState};
 
+use super::places::{Answer, Places};
 use crate::{
-    ConnectError, Interfaces, Network, Quotas, Session, UnusedInterface,
-    connect::Request,
-    error,
-    interfaces::{self, Candidate},
-    places::{Answer, Places},
-    shared::{Core, Shared},
-    sockets::{Lease, Sockets},
-    view::{Found, View, Way},
+    ConnectError, Interfaces, Network, Quotas, UnusedInterface, error,
+    net::{
+        interfaces::{self, Candidate},
+        sockets::{Lease, Sockets},
+        view::{Found, View, Way},
+    },
+    shared::{Shared, core::Core, order::Request},
 };
 
 /// Interfaces that the handshake is raced over, at most. A session keeps a path over those that are answered, as many as it may have.
@@ -48,9 +48,9 @@ impl PathManager {
     /// Starts to connect, over all interfaces there are now.
     pub(crate) fn start(
         request: Request,
-        shared: &Arc<Shared>,
+        shared: &Shared,
         sockets: &mut Sockets,
-    ) -> Result<(Session, Self), ConnectError> {
+    ) -> Result<Self, ConnectError> {
         let Request { tls, server_name, plan, quotas, view, remotes, host, max_paths } = request;
         let fail = |why: String| ConnectError::NoInterface { remote: host.clone(), why };
         let mut wanted = interfaces::candidates(&plan, &remotes, &view);
@@ -100,7 +100,8 @@ impl PathManager {
                 if let Some(quotas) = manager.quotas.clone() {
                     core.meters.follow(id, quotas);
                 }
-                Ok((Session::new(shared.clone(), id, core.enrol_own(id)), manager))
+                core.enrol(id, true);
+                Ok(manager)
             }
             Err(error) => {
                 manager.release(core, sockets, |_| false, |_| "the session is over".into());
@@ -353,7 +354,7 @@ fn why_closed(gone: &Candidate, wanted: &[Candidate], all: &[Candidate], view: &
 /// Whether there is an interface of this name and number, with an address or without.
 fn has_interface(name: &str, index: u32) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    return crate::kernel::has_interface(name, index);
+    return crate::net::kernel::has_interface(name, index);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     return (name, index).0.is_empty();
 }

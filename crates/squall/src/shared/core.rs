@@ -1,9 +1,9 @@
-//! The state that the driver and the handles of an endpoint share.
+//! The sans-IO endpoint of a worker and the state of its sessions.
 
 use std::{
     collections::{HashMap, VecDeque},
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::Waker,
     time::Instant,
 };
@@ -14,45 +14,39 @@ use squall_proto::{
     SendError, SessionId, SessionStats, WriteError,
     sched::{BlockId, PathId},
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::{
-    BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface, UnusedInterface,
-    connect::Request,
-    quotas::Meters,
-    radios::Radios,
-    routes::Routes,
-    state::{Ended, ReceiverId, Signals, State},
-    workers::{Handed, Worker},
+    Interfaces, UnknownInterface, UnusedInterface,
+    net::routes::Routes,
+    shared::{
+        group::Group,
+        handle::BlockHandle,
+        order::{Handed, Order},
+        path::{PathEvent, PathInfo},
+        quotas::Meters,
+        radios::Radios,
+        state::{Ended, ReceiverId, Signals, State},
+    },
 };
+
+/// Packets of other workers that wait at most; more are lost.
+const MAX_HANDED: usize = 256;
 
 /// The close code of a session that is not accepted.
 const NOT_ACCEPTED: u32 = 2;
 
-/// A request that only the driver can execute.
-pub(crate) enum Order {
-    /// Start to connect.
-    Connect(Box<Request>, oneshot::Sender<Result<Session, ConnectError>>),
-    /// Have a session that this side started run over other interfaces.
-    Interfaces(SessionId, Interfaces),
-}
-
-/// The core behind its lock, and the worker that drives it.
-pub(crate) struct Shared {
-    core: Mutex<Core>,
-    pub(crate) worker: Worker,
-}
-
 /// The sans-IO endpoint and what belongs to its sessions.
 pub(crate) struct Core {
     pub(crate) proto: squall_proto::Endpoint,
+    group: Arc<Group>,
+    /// The place of the worker in the group.
+    worker: usize,
     pub(crate) routes: Routes,
     /// Packets that arrived at other workers.
     pub(crate) handed: VecDeque<Handed>,
     /// Packets that arrived here and were for other workers.
     pub(crate) handed_over: u64,
-    /// Whether sessions may still come in.
-    pub(crate) accepting: bool,
     /// Whether there is an [`Endpoint`](crate::Endpoint), which can accept sessions.
     pub(crate) held: bool,
     /// Whether the application has closed the endpoint.
@@ -73,10 +67,12 @@ pub(crate) struct Core {
     waker: Option<Waker>,
 }
 
-impl Shared {
-    pub(crate) fn new(proto: squall_proto::Endpoint, accepting: bool, worker: Worker) -> Arc<Self> {
-        let core = Core {
+impl Core {
+    pub(crate) fn new(proto: squall_proto::Endpoint, group: Arc<Group>, worker: usize) -> Self {
+        Self {
             proto,
+            group,
+            worker,
             routes: Routes::default(),
             radios: Radios::default(),
             meters: Meters::default(),
@@ -84,7 +80,6 @@ impl Shared {
             waiting: Vec::new(),
             handed: VecDeque::new(),
             handed_over: 0,
-            accepting,
             held: true,
             closed: false,
             gone: false,
@@ -92,17 +87,9 @@ impl Shared {
             flushes: 0,
             send_error: None,
             waker: None,
-        };
-        Arc::new(Self { core: Mutex::new(core), worker })
+        }
     }
 
-    /// The core. A panic elsewhere does not make it worse than it is.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Core {
     /// Has the driver woken by [`Self::wake`].
     pub(crate) fn set_waker(&mut self, waker: &Waker) {
         if !self.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {
@@ -122,16 +109,17 @@ impl Core {
         }
     }
 
-    /// Keeps account of a session from now on.
-    pub(crate) fn enrol(&mut self, id: SessionId) -> Arc<Signals> {
-        self.sessions.entry(id).or_default().signals.clone()
+    /// Takes in a packet that another worker received.
+    pub(crate) fn hand_over(&mut self, packet: Handed) {
+        if self.handed.len() < MAX_HANDED && !self.gone {
+            self.handed.push_back(packet);
+            self.wake();
+        }
     }
 
-    /// The same, of a session that this side starts.
-    pub(crate) fn enrol_own(&mut self, id: SessionId) -> Arc<Signals> {
-        let state = self.sessions.entry(id).or_default();
-        state.is_own = true;
-        state.signals.clone()
+    /// Keeps account of a session from now on.
+    pub(crate) fn enrol(&mut self, id: SessionId, is_own: bool) {
+        self.sessions.entry(id).or_default().is_own = is_own;
     }
 
     /// What the handles of a session wait for.
@@ -470,7 +458,7 @@ impl Core {
     }
 
     /// Passes on what has happened in sessions. Returns whether something was done that causes packets.
-    pub(crate) fn announce(&mut self, shared: &Shared) -> bool {
+    pub(crate) fn announce(&mut self) -> bool {
         let mut acted = false;
         while let Some(id) = self.proto.poll_ready() {
             match self.sessions.get(&id) {
@@ -478,18 +466,18 @@ impl Core {
                     state.signals.arrivals.notify_waiters();
                     self.take_notices(id);
                 }
-                None => acted |= self.welcome(id, shared),
+                None => acted |= self.welcome(id),
             }
         }
         self.signal_waiters();
         if self.proto.is_empty() {
-            shared.worker.group.idle.notify_waiters();
+            self.group.idle.notify_waiters();
         }
         acted
     }
 
     /// A session without a handle has an event.
-    fn welcome(&mut self, id: SessionId, shared: &Shared) -> bool {
+    fn welcome(&mut self, id: SessionId) -> bool {
         match self.proto.poll_notice(id) {
             Some(Event::Connected) => {}
             // It is over: what arrived is dropped with it.
@@ -502,9 +490,9 @@ impl Core {
             }
             None => return self.proto.poll_arrival(id, |_| true).is_some(),
         }
-        self.enrol(id);
+        self.enrol(id, false);
         self.on_connected(id);
-        if self.accepting && shared.worker.offer(id) {
+        if self.group.offer(self.worker, id) {
             return false;
         }
         self.close(id, NOT_ACCEPTED, "the server accepts no more sessions now");
@@ -542,10 +530,11 @@ impl Core {
         come
     }
 
-    /// The driver has ended: nothing will happen any more.
-    pub(crate) fn retire(&mut self, shared: &Shared) {
+    /// The driver has ended: nothing will happen any more. Unless the endpoint was let go of, that is by a panic or with its
+    /// runtime, and packets that the kernel gives to this worker are lost. So no worker accepts any more, and the application
+    /// learns that the endpoint has ended.
+    pub(crate) fn retire(&mut self) {
         self.gone = true;
-        self.accepting = false;
         self.orders.clear();
         let all: Vec<SessionId> = self.sessions.keys().copied().collect();
         for id in all {
@@ -555,10 +544,11 @@ impl Core {
             state.outcomes.clear();
             state.wake_all();
         }
-        shared.worker.group.accept.notify_waiters();
-        shared.worker.group.idle.notify_waiters();
+        self.group.close();
+        self.group.idle.notify_waiters();
     }
 }
+
 /// Has a session know the paths that a hint names: interfaces come and go, and few blocks have hints.
 fn name_paths(routes: &Routes, session: &mut squall_proto::Session, hint: Option<&PathHint>) {
     let Some(hint) = hint else { return };

@@ -15,7 +15,7 @@ use squall_proto::{
 };
 use tokio::runtime::Handle;
 
-use crate::{part::part_of, routes::Routes};
+use crate::{net::routes::Routes, part::part_of};
 
 /// How often sessions are asked what they have used.
 const PERIOD: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use squall_proto::{ClientTls, Fingerprint, TlsError, pki_types::CertificateDer};
 
-use crate::{ConnectError, Interfaces, Quotas, view::View};
+use crate::{ConnectError, Interfaces, Quotas};
 
 /// How the server is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,21 +130,6 @@ impl Connect {
         let failed = |source| ConnectError::Resolve { host: self.host.clone(), source };
         Ok(tokio::net::lookup_host(&self.host).await.map_err(failed)?.collect())
     }
-}
-
-/// A request for a session, with everything looked up that takes time.
-pub(crate) struct Request {
-    pub(crate) tls: ClientTls,
-    pub(crate) server_name: String,
-    pub(crate) plan: Interfaces,
-    pub(crate) quotas: Option<Quotas>,
-    /// What the system says of its interfaces, if the plan depends on them.
-    pub(crate) view: View,
-    /// Addresses of the server, the preferred first.
-    pub(crate) remotes: Vec<SocketAddr>,
-    /// For messages.
-    pub(crate) host: String,
-    pub(crate) max_paths: usize,
 }
 
 #[cfg(test)]

@@ -14,11 +14,8 @@ use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use socket2::SockRef;
 use tokio::{io::Interest, net::UdpSocket};
 
-use crate::{
-    Network,
-    error::{is_unreachable, plain},
-    send_errors::SendErrors,
-};
+use super::{network::Network, send_errors::SendErrors};
+use crate::error::{is_unreachable, plain};
 
 /// Kernel buffer for what arrives while the driver is elsewhere, in bytes: 30 ms at 1 Gbps. Linux
 /// grants no more than `net.core.rmem_max`.

@@ -10,7 +10,7 @@ use std::{
 
 use squall_proto::Interface;
 
-use crate::socket::SocketKey;
+use super::socket::SocketKey;
 
 /// Local addresses that one socket may have; those beyond share the first. Bounds what a peer on a
 /// network that is routed here as a whole can make us remember.

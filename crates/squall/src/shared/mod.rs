@@ -1,0 +1,32 @@
+//! The state that the driver and the handles of an endpoint share.
+
+pub(crate) mod core;
+pub(crate) mod group;
+mod handle;
+pub(crate) mod order;
+mod path;
+pub(crate) mod quotas;
+mod radios;
+pub(crate) mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use handle::BlockHandle;
+pub use path::{PathChange, PathEvent, PathInfo};
+pub use quotas::{QuotaState, Quotas};
+
+use self::{core::Core, group::Group};
+
+/// The core of a worker behind its lock.
+pub(crate) struct Shared(Mutex<Core>);
+
+impl Shared {
+    pub(crate) fn new(proto: squall_proto::Endpoint, group: Arc<Group>, worker: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Core::new(proto, group, worker))))
+    }
+
+    /// The core. A panic elsewhere does not make it worse than it is.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
