@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the structure of the workspace: crates by house, and the circles of files inside each crate.
 
-The arrows between crates come from `cargo metadata`, those between files from their `use` lines and paths. Tests and
-re-exports count for neither; a name that a module re-exports counts as the module's.
+The arrows between crates come from `cargo metadata`, those between files from their `use` lines and paths. A name that a
+module re-exports leads to the file that defines it. Tests and the re-exports themselves draw no arrows.
 
     scripts/structure.py              # both lists
     scripts/structure.py --check 2    # exit code 1 if the product depends on the laboratory, or a circle has more files
@@ -20,7 +20,9 @@ from pathlib import Path
 BOTH = "squall-python"
 
 ROOT = Path(__file__).resolve().parent.parent
-PATHS = re.compile(r"\b(crate|super|self)((?:::super)*)::(\{|[A-Za-z_][\w:]*(?:::\{)?)")
+TESTS = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{")
+INNER = re.compile(r"^(?:pub.*? )?mod \w+ \{.*?^\}", re.MULTILINE | re.DOTALL)
+REEXPORT = re.compile(r"\bpub(?:\([^)]*\))? use ([^;]*;)")
 
 
 def packages():
@@ -45,10 +47,9 @@ def module_of(file, source):
 
 
 def without_tests(text):
-    """The text without comments, re-exports, and the module of tests at its end."""
-    text = re.sub(r"//[^\n]*", "", text)
-    text = re.sub(r"\bpub(\([^)]*\))? use [^;]*;", "", text)
-    return re.split(r"#\[cfg\(test\)\]\s*mod \w+ \{", text)[0]
+    """The text without comments and the module of tests at its end; `super` of a module within a file is the file."""
+    text = TESTS.split(re.sub(r"//[^\n]*", "", text))[0]
+    return INNER.sub(lambda inner: re.sub(r"\bsuper::(?!super)", "self::", inner[0]), text)
 
 
 def flatten(text, at):
@@ -73,11 +74,12 @@ def flatten(text, at):
     return paths
 
 
-def used_paths(text, module):
-    """The module paths, from the root of the crate, that a file names."""
-    for match in PATHS.finditer(text):
+def used_paths(text, module, children):
+    """The module paths, from the root of the crate, that a text of a module with these children names."""
+    first = "|".join(["crate", "super", "self", *sorted(children)])
+    for match in re.finditer(rf"(?<![\w:])({first})((?:::super)*)::(\{{|[A-Za-z_][\w:]*(?:::\{{)?)", text):
         first, more, rest = match.groups()
-        base = {"crate": (), "self": module, "super": module[:-1]}[first]
+        base = {"crate": (), "self": module, "super": module[:-1]}.get(first, (*module, first))
         for _ in range(more.count("super")):
             base = base[:-1]
         if rest.endswith("{"):
@@ -92,15 +94,27 @@ def arrows(folder):
     """Which file of a crate names something of which other."""
     source = folder / "src"
     files = {module_of(file, source): file for file in sorted(source.rglob("*.rs")) if file.name != "tests.rs"}
+    texts = {module: without_tests(file.read_text()) for module, file in files.items()}
+    children = {module: {other[-1] for other in files if other and other[:-1] == module} for module in files}
+    # For each module the names that it re-exports, with their paths.
+    shown = {module: {} for module in files}
+    for module, text in texts.items():
+        for *place, name in used_paths(" ".join(REEXPORT.findall(text)), module, children[module]):
+            name, _, other = name.partition(" as ")
+            shown[module][other or name] = (*place, name)
+
+    def target(path, steps=9):
+        """The file in which a path ends; the root if it names no other."""
+        file = path
+        while file and file not in files:
+            file = file[:-1]
+        stands_for = shown.get(file, {}).get(path[len(file)] if path != file else None)
+        return target(stands_for, steps - 1) if stands_for and steps else file
+
     found = {}
-    for module, file in files.items():
-        uses = set()
-        for path in used_paths(without_tests(file.read_text()), module):
-            while path and path not in files:
-                path = path[:-1]
-            if path and path != module:
-                uses.add(path)
-        found[module] = uses
+    for module, text in texts.items():
+        used = {target(path) for path in used_paths(REEXPORT.sub("", text), module, children[module])}
+        found[module] = used & files.keys() - {module, ()}
     return found
 
 

@@ -2,7 +2,7 @@
 
 use squall_sched::Micros;
 
-use crate::wire::Stamp;
+use crate::wire::{Stamp, TICK, WRAP};
 
 /// After data was overtaken, packets that left together may have overtaken each other as well, for this long in microseconds.
 const REORDERS: Micros = 1_000_000;
@@ -24,9 +24,9 @@ impl Arrivals {
             self.latest = Some((sent, now));
             return 0;
         };
-        let behind = Micros::from(latest.since(sent)) * crate::wire::TICK;
+        let behind = Micros::from(latest.since(sent)) * TICK;
         // Less than half the range of the stamps behind the latest.
-        if behind >= super::WRAP {
+        if behind >= WRAP {
             self.latest = Some((sent, now));
             return 0;
         }

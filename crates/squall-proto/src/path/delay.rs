@@ -114,9 +114,6 @@ pub(crate) struct Delay {
     exact: Option<(u32, Micros)>,
 }
 
-/// Stamps further apart than this, in microseconds, cannot be compared.
-pub(crate) const WRAP: Micros = TICK << 23;
-
 /// By this much more than the round trip explains, one of the two clocks has changed, in microseconds.
 const STEP: Micros = 500_000;
 

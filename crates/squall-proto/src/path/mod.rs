@@ -26,7 +26,7 @@ use crate::{
 };
 
 use arrivals::Arrivals;
-pub(crate) use delay::{Delay, Level, Quickest, Reported, Rtt, Sample, WRAP, one_way_delays};
+pub(crate) use delay::{Delay, Level, Quickest, Reported, Rtt, Sample, one_way_delays};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, FULL_SIZE, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};

@@ -7,7 +7,7 @@ use squall_sched::{Micros, PathId, PathSet, PathState, Sharing};
 use super::Session;
 use crate::{
     Capacity, Event, Limit, PathCapacity,
-    capacity::{Changes, Forecast, link_rate},
+    capacity::link_rate,
     config::FOREVER,
     path::{Control, Path, one_way_delays},
 };
@@ -16,54 +16,8 @@ use crate::{
 const INTERVAL: Micros = 10_000;
 /// From this share of its rate on, a path is used up: a pacer leaves gaps, and frames do not fill packets.
 const USED_UP: f64 = 0.8;
-
-/// What counts of the headers of a packet when the next one left: those of the last few hundred make the mean.
-const FADE: f64 = 0.995;
 /// Bytes of packets that make a mean.
 const ENOUGH: f64 = 50_000.0;
-
-/// The forecast of a session, and what was reported of it.
-#[derive(Debug, Default)]
-pub(super) struct Outlook {
-    /// Of the sum of its paths, or what the scheduler makes of them.
-    forecast: Forecast,
-    look_at: Micros,
-    /// The part of packets that is data of blocks.
-    payload_share: f64,
-    /// Bytes of data, and of the packets with them, that left lately.
-    departed: (f64, f64),
-    changes: Changes,
-    news: Option<Box<Capacity>>,
-    /// Bits per second that the peer wants at most.
-    wanted: Option<u64>,
-    /// Bits per second that the application wants from the peer at most.
-    pub(super) requested: Option<u64>,
-}
-
-impl Outlook {
-    /// A path changed: the rate is looked at before its time.
-    pub(super) fn look_again(&mut self) {
-        self.look_at = 0;
-    }
-
-    /// The peer says what it wants.
-    pub(super) fn on_wanted(&mut self, wanted: Option<u64>) {
-        if self.wanted != wanted {
-            self.wanted = wanted;
-            self.look_again();
-        }
-    }
-
-    /// A packet left with data of blocks.
-    pub(super) fn on_departure(&mut self, data: u32, packet: u16) {
-        let (all_data, all_packets) = self.departed;
-        self.departed = (FADE * all_data + f64::from(data), FADE * all_packets + f64::from(packet));
-    }
-
-    pub(super) fn has_news(&self) -> bool {
-        self.news.is_some()
-    }
-}
 
 impl Session {
     /// What the session can carry. It is looked at each 10 ms while packets come and go, and whenever a path changes;

@@ -1,6 +1,6 @@
 //! Hints of blocks for a path: the paths that a subqueue of blocks may take.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use squall_sched::{Micros, PathSet, PathView};
 use squall_units::short::at_us;
@@ -12,20 +12,10 @@ use crate::{
     outbox::{Ending, SubqueueNumber},
 };
 
-/// The names of local interfaces.
-#[derive(Debug, Default)]
-pub(super) struct Labels(BTreeMap<Interface, Vec<Arc<str>>>);
-
-impl Labels {
-    fn is_of(&self, local: Interface, name: &str) -> bool {
-        self.0.get(&local).is_some_and(|labels| labels.iter().any(|label| **label == *name))
-    }
-}
-
 impl Session {
     /// Sets the names by which [hints](PathHint) of blocks mean the paths of a local interface, those of now and later.
     pub fn set_labels(&mut self, local: Interface, labels: impl IntoIterator<Item = impl Into<Arc<str>>>) {
-        self.labels.0.insert(local, labels.into_iter().map(Into::into).collect());
+        self.labels.set(local, labels.into_iter().map(Into::into).collect());
         if self.outbox.queue.numbers().len() > 1 {
             self.schedule();
         }

@@ -4,10 +4,8 @@ use std::{ops::Range, time::Instant};
 
 use squall_sched::{BlockId, Decision, Micros, PathId};
 
-use super::Session;
 #[cfg(feature = "trace")]
-use super::trace::{PacketLog, Trace};
-use crate::path::InFlight;
+use super::trace::Trace;
 
 /// A decision of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +33,7 @@ pub struct LossLog {
     pub fate: PacketFate,
 }
 
-/// Why data took its way: see [`Session::take_reasons`].
+/// Why data took its way: see [`Session::take_reasons`](crate::Session::take_reasons).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reasons {
     /// The epoch from which the times count.
@@ -60,7 +58,7 @@ pub enum PacketFate {
 }
 
 /// Reasons kept at most, decisions and losses each: what paths of 1 Gbps need for half a second.
-const MAX_REASONS: usize = 1 << 16;
+pub(super) const MAX_REASONS: usize = 1 << 16;
 
 /// The logs that were asked for.
 #[derive(Debug, Default)]
@@ -69,51 +67,5 @@ pub(super) struct Logs {
     #[cfg(feature = "trace")]
     pub(super) trace: Trace,
     /// Decisions and losses.
-    reasons: Option<(Vec<DecisionLog>, Vec<LossLog>)>,
-}
-
-impl Session {
-    /// Starts or stops to log the scheduler's decisions and the losses of data. This costs
-    /// so little that a program can always have it.
-    pub fn keep_reasons(&mut self, on: bool) {
-        self.logs.reasons = on.then(Default::default);
-    }
-
-    /// Takes the decisions and losses since the last call; at most 65,536 of each are kept.
-    pub fn take_reasons(&mut self) -> Reasons {
-        let (decisions, losses) = self.logs.reasons.as_mut().map(std::mem::take).unwrap_or_default();
-        Reasons { epoch: self.clock.epoch(), decisions, losses }
-    }
-
-    /// A decision of which the path took that many bytes.
-    pub(super) fn log_decision(&mut self, at: Micros, decision: &Decision, taken: u64) {
-        if matches!(decision, Decision::Idle { .. }) {
-            return;
-        }
-        if let Some((log, _)) = self.logs.reasons.as_mut().filter(|(log, _)| log.len() < MAX_REASONS) {
-            log.push(DecisionLog { at, decision: decision.clone(), taken });
-        }
-    }
-
-    pub(super) fn log_packet(
-        &mut self,
-        at: Micros,
-        path: PathId,
-        #[cfg_attr(not(feature = "trace"), expect(unused, reason = "only that log has numbers"))] packet: u64,
-        fate: PacketFate,
-        entry: &InFlight,
-    ) {
-        #[cfg(feature = "trace")]
-        self.logs.trace.on_packet(|| {
-            let chunk = entry.chunk().map(|chunk| (chunk.block, chunk.range.clone(), chunk.path));
-            let path = self.conn.paths[path].quic.number;
-            PacketLog { at, path, packet, bytes: entry.bytes, fate, chunk }
-        });
-        if let Some((_, log)) = self.logs.reasons.as_mut().filter(|(_, log)| log.len() < MAX_REASONS)
-            && matches!(fate, PacketFate::Lost | PacketFate::Unknown)
-            && let Some(chunk) = entry.chunk()
-        {
-            log.push(LossLog { at, block: chunk.block, range: chunk.range.clone(), path, fate });
-        }
-    }
+    pub(super) reasons: Option<(Vec<DecisionLog>, Vec<LossLog>)>,
 }

@@ -1,10 +1,11 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
-//! Each part of its state has a type and a file of its own: `lifecycle`, `clock`, `peer`, `reopen` (the side of the session),
-//! `views` (the paths as schedulers see them), `queues`, `probe`, `duties`, `notices`, `capacity`, `log`. The other files say what
-//! the session does: `transmit` sends, `decide` asks the schedulers, `receive` takes in packets and fates, `watch` handles what
-//! falls due, `paths` the lives of paths, `loss` losses, `cost` metered paths, `roles` and `hints` which paths blocks may take,
-//! `signal` radio reports, `grow` blocks that grow.
+//! Each part of its state has a type and a file of its own, which does not refer to the session: `lifecycle`, `clock`, `peer`,
+//! `side`, `views` (the paths as schedulers see them), `labels`, `queues`, `probes`, `duties`, `notices`, `outlook`, `log`, `trace`.
+//! The other files say what the session does: `transmit` sends, `decide` asks the schedulers, `receive` takes in packets and
+//! fates, `watch` handles what falls due, `paths` the lives of paths, `reopen` opens them, `probe` probes them, `loss` losses,
+//! `cost` metered paths, `roles` and `hints` which paths blocks may take, `signal` radio reports, `grow` blocks that grow,
+//! `capacity` and `stats` what the application sees, `logging` what it logs.
 
 mod capacity;
 mod clock;
@@ -16,17 +17,22 @@ mod extremes;
 mod grants;
 mod grow;
 mod hints;
+mod labels;
 mod lifecycle;
 mod log;
+mod logging;
 mod loss;
 mod notices;
+mod outlook;
 mod paths;
 mod peer;
 mod probe;
+mod probes;
 mod queues;
 mod receive;
 mod reopen;
 mod roles;
+mod side;
 mod signal;
 mod stats;
 #[cfg(feature = "trace")]
@@ -58,18 +64,18 @@ use crate::{
     wire::Cancel,
 };
 
-use capacity::Outlook;
 use clock::SessionClock;
 use duties::Duties;
-use hints::Labels;
+use labels::Labels;
 use lifecycle::Lifecycle;
 use log::Logs;
 pub use log::{DecisionLog, LossLog, PacketFate, Reasons};
 use notices::Notices;
+use outlook::Outlook;
 use peer::{Hello, Peer};
-use probe::Probes;
+use probes::Probes;
 use queues::SendQueues;
-use reopen::Side;
+use side::Side;
 #[cfg(feature = "trace")]
 pub use trace::{ArrivalLog, PacketLog};
 use views::Views;

@@ -9,9 +9,9 @@ use crate::{
     Channel, CloseReason, Event, Missed, NetPath, PathChange, Priority, Received,
     inbox::{InboxError, InboxEvent, Label},
     outbox::Ending,
-    path::{Control, Delay, InFlight, Level, Payload, Reported, Sample, WRAP},
+    path::{Control, Delay, InFlight, Level, Payload, Reported, Sample},
     steering::{Ecn, Fate, PacketEvent, QuicEvent},
-    wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, WireError},
+    wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, WRAP, WireError},
 };
 
 /// Code with which a session is closed when the peer breaks the protocol.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use squall_sched::{BlockId, Micros, PathId};
 
-use super::{PacketFate, Session};
+use super::log::PacketFate;
 
 /// Something that happened to a packet of ours that asks for an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +37,13 @@ pub struct ArrivalLog {
 }
 
 /// Entries kept at most; later ones are dropped until they are taken.
-const MAX_LOG: usize = 1 << 20;
+pub(super) const MAX_LOG: usize = 1 << 20;
 
 /// The logs that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    packets: Option<Vec<PacketLog>>,
-    arrivals: Option<Vec<ArrivalLog>>,
+    pub(super) packets: Option<Vec<PacketLog>>,
+    pub(super) arrivals: Option<Vec<ArrivalLog>>,
 }
 
 impl Trace {
@@ -51,34 +51,5 @@ impl Trace {
         if let Some(log) = self.packets.as_mut().filter(|log| log.len() < MAX_LOG) {
             log.push(entry());
         }
-    }
-}
-
-impl Session {
-    /// Starts or stops to log the fates of packets.
-    pub fn keep_packets(&mut self, on: bool) {
-        self.logs.trace.packets = on.then(Vec::new);
-    }
-
-    /// Takes the packets logged since the last call; at most 1,048,576 entries are kept.
-    pub fn take_packets(&mut self) -> Vec<PacketLog> {
-        self.logs.trace.packets.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Starts or stops to log what arrives, packet by packet.
-    pub fn keep_arrivals(&mut self, on: bool) {
-        self.logs.trace.arrivals = on.then(Vec::new);
-    }
-
-    pub(super) fn log_arrival(&mut self, entry: ArrivalLog) {
-        let log = self.logs.trace.arrivals.as_mut();
-        if let Some(log) = log.filter(|log| log.len() < MAX_LOG && entry.bytes > 0) {
-            log.push(entry);
-        }
-    }
-
-    /// Takes the arrivals logged since the last call; at most 1,048,576 are kept.
-    pub fn take_arrivals(&mut self) -> Vec<ArrivalLog> {
-        self.logs.trace.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

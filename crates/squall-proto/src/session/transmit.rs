@@ -9,7 +9,7 @@ use bytes::Bytes;
 use squall_sched::{BlockId, Micros, PathId, WorkKind};
 use squall_units::short::at_us;
 
-use super::{PacketFate, Session, decide::ACK_RESERVE, probe::Waiting};
+use super::{PacketFate, Session, decide::ACK_RESERVE, probes::Waiting};
 use crate::{
     capacity::predicted_rate,
     outbox::Outbox,

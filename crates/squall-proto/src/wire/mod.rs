@@ -53,6 +53,8 @@ const DATA_BITS: u64 = 0x1f;
 /// Send times count in units of this many microseconds.
 pub(crate) const TICK: u64 = 4;
 const TICK_MASK: u32 = 0xff_ffff;
+/// Stamps further apart than this, in microseconds, cannot be compared.
+pub(crate) const WRAP: u64 = TICK << 23;
 
 /// A point in time modulo 2²⁴ ticks of 4 µs (67 s): enough for every delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
