@@ -17,7 +17,7 @@ use squall_proto::{
     Block, BlockOptions, Channel, Config, Depends, Event, Interface, LabConfig, Limits, NetPath, PathHint,
     Priority, QuotaShare, RateLimit, Role, Session, congestion,
     sched::{BlockId, PathId, Registry, Sharing, StreamScheduler},
-    signal::{Reading, Technology},
+    signal::{Reading, Technology, Time},
 };
 use squall_testkit::{
     Input, Outcomes, Peer,
@@ -430,7 +430,7 @@ impl Pair {
     fn radio(&mut self, side: usize, input: &mut Input<'_>) {
         let (now, flags, level) = (self.world.now, input.or_zero(), input.number());
         let at = interface(side, usize::from(flags) % LINKS);
-        let time = (now - self.start).as_micros() as u64;
+        let time = Time::EPOCH + (now - self.start).into();
         let level = -f64::from(level) / 500.0;
         let reading = match flags >> 2 & 3 {
             0 | 1 => Reading::wifi(time, level),
@@ -512,7 +512,7 @@ impl Pair {
             .iter_mut()
             .for_each(|link| *link = Link { mtu: link.mtu.max(SMALLEST_MTU), ..GOOD });
         self.network.fates.clear();
-        let (now, time) = (self.world.now, (self.world.now - self.start).as_micros() as u64);
+        let (now, time) = (self.world.now, Time::EPOCH + (self.world.now - self.start).into());
         for side in 0..self.sides.len() {
             let growing: Vec<BlockId> = self.sides[side].growing.keys().copied().collect();
             let Some(session) = self.session(side) else { continue };

@@ -13,7 +13,7 @@ use noq_proto::{Dir, FourTuple, PathStatus, TransportConfig, VarInt};
 use squall_proto::{
     Block, BlockOptions, Channel, Config, Event, Interface, Limits,
     sched::{self, BlockId},
-    signal::Reading,
+    signal::{Reading, Time},
     wire::{Data, Item, Stamp},
 };
 use squall_testkit::{
@@ -163,7 +163,11 @@ impl Meeting {
                 match what % 4 {
                     0 => session.set_metered(now, Interface(0), what & 4 == 0),
                     1 => session.set_budget(Interface(0), (what & 4 == 0).then(|| u64::from(number) * 8)),
-                    2 => session.on_signal(now, Interface(0), &Reading::wifi(0, -f64::from(number) / 500.0)),
+                    2 => session.on_signal(
+                        now,
+                        Interface(0),
+                        &Reading::wifi(Time::EPOCH, -f64::from(number) / 500.0),
+                    ),
                     _ => session.request_bitrate(Some(u64::from(number) << 8)),
                 }
             }

@@ -182,7 +182,7 @@ pub(crate) fn stats(stats: &squall::SessionStats) -> types::Stats {
 pub(crate) fn reading(levels: &types::Reading) -> (Duration, signal::Reading) {
     let level = |level: f64| (!level.is_nan()).then_some(level);
     let reading = signal::Reading {
-        at: 0,
+        at: signal::Time::EPOCH,
         technology: Technology::from_code(u8::try_from(levels.technology).unwrap_or(0)),
         disconnected: levels.disconnected != 0,
         rsrp: level(levels.rsrp),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall::signal::{Publisher, Reading, board};
+use squall::signal::{Publisher, Reading, Span, Time, board};
 use squall_bindings::{Code, Failure, Session};
 
 /// Interfaces with readings at most, in the life of a session.
@@ -46,16 +46,15 @@ impl Radios {
             radios.insert(interface.to_owned(), publisher);
         }
         if let Some(publisher) = radios.get_mut(interface) {
-            let at = now().saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+            let at = now() - Span::from(age);
             publisher.publish(&Reading { at, ..reading });
         }
         Ok(())
     }
 }
 
-/// Microseconds since an hour before the first reading: readings from before are possible.
-fn now() -> u64 {
+/// The time since an hour before the first reading: readings from before are possible.
+fn now() -> Time {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    let since = ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600);
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    Time::EPOCH + (ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600)).into()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 use squall_signal::{Alert, AlertKind, Reading, Watermark, WatermarkConfig, WatermarkError};
 
 use crate::{Interface, path::Fates, wire::PathAlert};
@@ -20,12 +20,12 @@ const MAX_WATCHED: usize = 32;
 const ENOUGH_PACKETS: u64 = 50;
 
 /// A window of losses that has not enough packets after this time is out of date, and is begun again.
-const LONGEST_WINDOW: Micros = 1_000_000;
+const LONGEST_WINDOW: Span = Span::from_secs(1);
 
 /// An alert that is not acknowledged is repeated after this time or a little more than a round trip, and
 /// then ever more rarely.
-const FIRST_REPEAT: Micros = 50_000;
-const LAST_REPEAT: Micros = 1_000_000;
+const FIRST_REPEAT: Span = Span::from_millis(50);
+const LAST_REPEAT: Span = Span::from_secs(1);
 
 /// What is known of radios.
 #[derive(Debug, Default)]
@@ -46,14 +46,14 @@ struct Watched {
     alert: Option<Alert>,
     /// Packets on its paths by their fate when the window of losses began, and when that was.
     fates: Fates,
-    window: Micros,
+    window: Time,
     /// When it was last read.
-    read_at: Micros,
+    read_at: Time,
 }
 
 impl Watched {
     /// The share of packets lost in a window that is full now.
-    fn loss(&mut self, now: Micros, fates: Fates) -> Option<f64> {
+    fn loss(&mut self, now: Time, fates: Fates) -> Option<f64> {
         let new = fates.since(self.fates);
         let full = new.known() >= ENOUGH_PACKETS;
         if full || now >= self.window + LONGEST_WINDOW {
@@ -68,8 +68,8 @@ impl Watched {
 struct Announced {
     alert: PathAlert,
     acked: bool,
-    repeat_at: Micros,
-    interval: Micros,
+    repeat_at: Time,
+    interval: Span,
 }
 
 impl Announced {
@@ -83,7 +83,7 @@ impl Radios {
     /// changes. The first reading does even if nothing is wrong: it has the peer report its losses.
     pub(crate) fn read(
         &mut self,
-        now: Micros,
+        now: Time,
         local: Interface,
         reading: &Reading,
         fates: Fates,
@@ -105,7 +105,7 @@ impl Radios {
         Ok(alert)
     }
 
-    fn watch(&mut self, now: Micros, local: Interface, fates: Fates, watermark: Watermark) -> usize {
+    fn watch(&mut self, now: Time, local: Interface, fates: Fates, watermark: Watermark) -> usize {
         if self.watched.len() >= MAX_WATCHED
             && let Some(oldest) = (0..self.watched.len()).min_by_key(|i| self.watched[*i].read_at)
         {
@@ -116,7 +116,7 @@ impl Radios {
     }
 
     /// Radios that have been silent for too long, whose alerts end.
-    pub(crate) fn silent(&mut self, now: Micros) -> Option<(Interface, Alert)> {
+    pub(crate) fn silent(&mut self, now: Time) -> Option<(Interface, Alert)> {
         self.watched.iter_mut().find_map(|radio| {
             let alert = radio.watermark.on_time(now)?;
             radio.alert = Some(alert);
@@ -135,7 +135,7 @@ impl Radios {
     }
 
     /// Has an alert of a path announced to the peer, in place of an earlier one.
-    pub(crate) fn announce(&mut self, now: Micros, path: u32, alert: &Alert) {
+    pub(crate) fn announce(&mut self, now: Time, path: u32, alert: &Alert) {
         self.sequence += 1;
         let alert = PathAlert::new(path, alert, self.sequence);
         self.announced.retain(|sent| sent.alert.path != path);
@@ -143,11 +143,11 @@ impl Radios {
     }
 
     /// The next alert that is to be sent (again), on all paths. `rtt` is the best path's round trip.
-    pub(crate) fn due(&mut self, now: Micros, rtt: Micros) -> Option<PathAlert> {
+    pub(crate) fn due(&mut self, now: Time, rtt: Span) -> Option<PathAlert> {
         let sent = self.announced.iter_mut().find(|sent| !sent.acked && sent.repeat_at <= now)?;
         sent.interval = sent.interval.max(rtt + rtt / 4).min(LAST_REPEAT);
         sent.repeat_at = now + sent.interval;
-        sent.interval *= 2;
+        sent.interval = sent.interval * 2;
         Some(sent.alert)
     }
 
@@ -165,7 +165,7 @@ impl Radios {
     }
 
     /// A packet with an alert was lost: it is repeated at once.
-    pub(crate) fn on_lost(&mut self, now: Micros, path: u32, sequence: u64) {
+    pub(crate) fn on_lost(&mut self, now: Time, path: u32, sequence: u64) {
         if let Some(sent) = self.announced.iter_mut().find(|sent| sent.is(path, sequence)) {
             sent.repeat_at = sent.repeat_at.min(now);
         }
@@ -195,7 +195,7 @@ impl Radios {
     }
 
     /// When there is something to do.
-    pub(crate) fn timeout(&self) -> Option<Micros> {
+    pub(crate) fn timeout(&self) -> Option<Time> {
         let repeats = self.announced.iter().filter(|sent| !sent.acked).map(|sent| sent.repeat_at);
         let silences = self.watched.iter().filter_map(|radio| radio.watermark.timeout());
         repeats.chain(silences).min()
@@ -204,6 +204,8 @@ impl Radios {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_us, us};
+
     use super::*;
 
     const OUT: Alert = Alert { kind: AlertKind::Outage, quality: 0.1, gap: 0.22 };
@@ -212,25 +214,27 @@ mod tests {
     #[test]
     fn an_alert_is_repeated_ever_more_rarely_until_it_is_acknowledged() {
         let mut radios = Radios::default();
-        radios.announce(0, 3, &OUT);
-        let sent: Vec<Micros> =
-            (0..5_000_000).step_by(1_000).filter(|now| radios.due(*now, 20_000).is_some()).collect();
+        radios.announce(at_us(0), 3, &OUT);
+        let sent: Vec<u64> = (0..5_000_000)
+            .step_by(1_000)
+            .filter(|now| radios.due(at_us(*now), us(20_000)).is_some())
+            .collect();
         assert_eq!(sent[..6], [0, 50_000, 150_000, 350_000, 750_000, 1_550_000]);
         assert!(sent[6..].windows(2).all(|pair| pair[1] - pair[0] == 1_000_000), "{sent:?}");
         radios.on_acked(3, 1);
-        assert_eq!((radios.due(9_000_000, 20_000), radios.timeout()), (None, None));
-        radios.on_lost(9_000_000, 3, 1);
-        assert_eq!(radios.due(9_000_000, 20_000), None, "another copy arrived");
+        assert_eq!((radios.due(at_us(9_000_000), us(20_000)), radios.timeout()), (None, None));
+        radios.on_lost(at_us(9_000_000), 3, 1);
+        assert_eq!(radios.due(at_us(9_000_000), us(20_000)), None, "another copy arrived");
     }
 
     #[test]
     fn a_later_alert_takes_the_place_of_an_earlier_one() {
         let mut radios = Radios::default();
-        radios.announce(0, 3, &OUT);
-        radios.announce(10, 3, &BACK);
-        let due = radios.due(10, 0).expect("there is news");
+        radios.announce(at_us(0), 3, &OUT);
+        radios.announce(at_us(10), 3, &BACK);
+        let due = radios.due(at_us(10), us(0)).expect("there is news");
         assert_eq!((due.kind, due.sequence), (AlertKind::Recovery, 2));
-        assert_eq!(radios.due(10, 0), None);
+        assert_eq!(radios.due(at_us(10), us(0)), None);
         assert_eq!(radios.pending(3, 1), None);
         radios.on_acked(3, 1);
         assert!(radios.pending(3, 2).is_some(), "the old one's acknowledgement is not that of the new one");
@@ -253,10 +257,10 @@ mod tests {
     }
 
     /// Reads a radio with an index of 0.33, which a loss of a tenth more brings below the Warning mark.
-    fn read(radios: &mut Radios, now: Micros, last: u8, (acked, lost): (u64, u64)) -> Option<AlertKind> {
+    fn read(radios: &mut Radios, now: u64, last: u8, (acked, lost): (u64, u64)) -> Option<AlertKind> {
         let local = Interface(last.into());
-        let (reading, fates) = (Reading::wifi(now, -74.9), Fates { acked, lost });
-        let alert = radios.read(now, local, &reading, fates, &WatermarkConfig::default());
+        let (reading, fates) = (Reading::wifi(at_us(now), -74.9), Fates { acked, lost });
+        let alert = radios.read(at_us(now), local, &reading, fates, &WatermarkConfig::default());
         alert.unwrap().map(|alert| alert.kind)
     }
 
@@ -286,8 +290,8 @@ mod tests {
     fn a_new_radio_takes_the_place_of_the_one_read_the_longest_ago() {
         let mut radios = Radios::default();
         for last in 0..=MAX_WATCHED as u8 {
-            read(&mut radios, Micros::from(last), last, (0, 0));
-            read(&mut radios, Micros::from(last), 0, (0, 0));
+            read(&mut radios, last.into(), last, (0, 0));
+            read(&mut radios, last.into(), 0, (0, 0));
         }
         let known = |last| radios.quality(Interface(last)).is_some();
         assert_eq!(radios.watched.len(), MAX_WATCHED);

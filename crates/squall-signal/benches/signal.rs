@@ -13,8 +13,8 @@ use std::{
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use squall_signal::{
-    Clock, QualityIndex, Reading, RecordedSource, Replay, SignalSource as _, Watermark, WatermarkConfig,
-    board,
+    Clock, QualityIndex, Reading, RecordedSource, Replay, SignalSource as _, Time, Watermark,
+    WatermarkConfig, board,
 };
 
 /// Readings that cross all the marks.
@@ -22,7 +22,7 @@ fn readings() -> Vec<Reading> {
     (0..1000u32)
         .map(|i| {
             let depth = f64::from(i % 100) / 100.0;
-            Reading::lte(u64::from(i) * 100_000, -70.0 - 60.0 * depth, 30.0 - 40.0 * depth)
+            Reading::lte(Time::from_micros(u64::from(i) * 100_000), -70.0 - 60.0 * depth, 30.0 - 40.0 * depth)
         })
         .collect()
 }
@@ -39,7 +39,7 @@ fn deciding(criterion: &mut Criterion) {
     criterion.bench_function("watermark update", |bencher| {
         bencher.iter(|| {
             at += 100_000;
-            watermark.update(at, black_box(next.next()?), black_box(Some(0.02)))
+            watermark.update(Time::from_micros(at), black_box(next.next()?), black_box(Some(0.02)))
         });
     });
 }

@@ -1,6 +1,6 @@
 //! Watermarks that follow what they achieve (STORM §3.2.3).
 
-use crate::{Marks, Micros, SignalState, WatermarkError};
+use crate::{Marks, SignalState, Span, WatermarkError};
 
 /// How the marks move. The paper gives the two loss levels, that the step of Warning is the smaller one, and
 /// the directions; the steps, the time and the bounds are ours.
@@ -23,15 +23,15 @@ pub struct Adaptation {
     /// The share lost under a warning that is too much. Default 0.1.
     pub weak: f64,
     /// How long a path is used under a warning without a burst before Outage falls, and without alert and loss
-    /// before both marks go a step back, in microseconds. Default 5 s.
-    pub calm: Micros,
+    /// before both marks go a step back. Default 5 s.
+    pub calm: Span,
     /// How far a mark may go from where it began, up or down. Default 0.09.
     pub reach: f64,
 }
 
 impl Default for Adaptation {
     fn default() -> Self {
-        Self { step: 0.02, small_step: 0.01, burst: 0.5, weak: 0.1, calm: 5_000_000, reach: 0.09 }
+        Self { step: 0.02, small_step: 0.01, burst: 0.5, weak: 0.1, calm: Span::from_secs(5), reach: 0.09 }
     }
 }
 
@@ -39,7 +39,7 @@ impl Default for Adaptation {
 const APART: f64 = 0.02;
 
 impl Adaptation {
-    /// Moves the marks by what a window of `since` microseconds lost at this index. `start` is where they began;
+    /// Moves the marks by what a window as long as `since` lost at this index. `start` is where they began;
     /// `calm` counts quiet time from call to call.
     #[allow(clippy::too_many_arguments, reason = "one call, of which each is a number of its own")]
     pub(crate) fn adapt(
@@ -49,23 +49,23 @@ impl Adaptation {
         state: SignalState,
         quality: f64,
         loss: f64,
-        since: Micros,
-        calm: &mut Micros,
+        since: Span,
+        calm: &mut Span,
     ) {
         // Hardly anything is sent on a path that is out, so its loss has no meaning.
         if state == SignalState::Out {
-            *calm = 0;
+            *calm = Span::ZERO;
             return;
         }
         let warned = state == SignalState::Warned;
         if loss > self.burst {
             marks.outage += if quality < marks.good { self.step } else { 0.0 };
-            *calm = 0;
+            *calm = Span::ZERO;
         } else if warned || loss <= self.weak {
             *calm += since;
         }
         if *calm >= self.calm {
-            *calm = 0;
+            *calm = Span::ZERO;
             if warned {
                 marks.outage -= self.step;
             } else {
@@ -94,7 +94,7 @@ impl Adaptation {
         if !share(self.burst) || !share(self.weak) {
             return wrong("burst and weak are shares above 0 and at most 1");
         }
-        if self.calm == 0 {
+        if self.calm.is_zero() {
             return wrong("calm must be longer than 0");
         }
         let Marks { good, warning, outage } = *marks;

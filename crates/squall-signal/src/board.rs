@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use crate::{Reading, Technology};
+use crate::{Reading, Technology, Time};
 
 /// How many readings the ring holds. An attempt to read fails if the writer begins this many within its nanoseconds.
 const PLACES: usize = 8;
@@ -156,13 +156,13 @@ fn pack(reading: &Reading) -> [u64; WORDS] {
     let levels = [reading.rsrp, reading.rsrq, reading.sinr, reading.rssi];
     let levels = levels.iter().fold(0, |word, &level| word << 16 | u64::from(pack_level(level)));
     let kind = u64::from(reading.technology.code());
-    [reading.at, levels, if reading.disconnected { kind | DISCONNECTED } else { kind }]
+    [reading.at.micros(), levels, if reading.disconnected { kind | DISCONNECTED } else { kind }]
 }
 
 fn unpack([at, levels, kind]: [u64; WORDS]) -> Reading {
     let level = |place: u32| unpack_level((levels >> (16 * place)) as u16);
     Reading {
-        at,
+        at: Time::from_micros(at),
         technology: Technology::from_code(kind as u8),
         disconnected: kind & DISCONNECTED != 0,
         rsrp: level(3),
@@ -189,6 +189,7 @@ mod model;
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::at_us;
 
     use super::*;
 
@@ -199,7 +200,7 @@ mod tests {
     fn reading() -> impl Strategy<Value = Reading> {
         (any::<u64>(), 0u8..7, any::<bool>(), [level(), level(), level(), level()]).prop_map(
             |(at, code, disconnected, [rsrp, rsrq, sinr, rssi])| Reading {
-                at,
+                at: Time::from_micros(at),
                 technology: Technology::from_code(code),
                 disconnected,
                 rsrp,
@@ -242,9 +243,9 @@ mod tests {
     #[test]
     fn a_publisher_that_is_gone_leaves_its_last_reading() {
         let (mut publisher, subscriber) = board();
-        publisher.publish(&Reading::wifi(5, -60.0));
+        publisher.publish(&Reading::wifi(at_us(5), -60.0));
         drop(publisher);
-        assert_eq!(subscriber.latest(), Some(Reading::wifi(5, -60.0)));
+        assert_eq!(subscriber.latest(), Some(Reading::wifi(at_us(5), -60.0)));
     }
 
     #[test]
@@ -252,7 +253,7 @@ mod tests {
         const LAST: u64 = 200_000;
         let (mut publisher, subscriber) = board();
         // Every level follows from the time.
-        let made = |at: u64| Reading::lte(at, -((at % 300) as f64), (at % 300) as f64);
+        let made = |at: u64| Reading::lte(at_us(at), -((at % 300) as f64), (at % 300) as f64);
         std::thread::scope(|threads| {
             for _ in 0..2 {
                 let subscriber = subscriber.clone();
@@ -260,9 +261,9 @@ mod tests {
                     let mut newest = 0;
                     while newest < LAST {
                         let Some(seen) = subscriber.latest() else { continue };
-                        assert_eq!(seen, made(seen.at));
-                        assert!(seen.at >= newest, "{} after {newest}", seen.at);
-                        newest = seen.at;
+                        assert_eq!(seen, made(seen.at.micros()));
+                        assert!(seen.at.micros() >= newest, "{:?} after {newest}", seen.at);
+                        newest = seen.at.micros();
                     }
                 });
             }

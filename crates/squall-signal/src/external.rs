@@ -14,7 +14,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Clock, Micros, Reading, SignalSource, SourceError, Technology};
+use crate::{Clock, Reading, SignalSource, SourceError, Span, Technology, Time};
 
 /// The environment variable with the folder in which there is a file `NAME.jsonl` for each interface.
 pub const FOLDER: &str = "SQUALL_RADIOS";
@@ -48,28 +48,28 @@ struct Line {
     sinr: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rssi: Option<f64>,
-    age_us: Micros,
+    age_us: u64,
 }
 
 impl Line {
     /// The reading, in a line that is read at `now`.
-    fn reading(self, now: Micros) -> Reading {
+    fn reading(self, now: Time) -> Reading {
         let Self { technology, disconnected, rsrp, rsrq, sinr, rssi, age_us } = self;
         let technology: Technology = technology.parse().unwrap_or_default();
-        Reading { at: now.saturating_sub(age_us), technology, disconnected, rsrp, rsrq, sinr, rssi }
+        Reading { at: now - Span::from_micros(age_us), technology, disconnected, rsrp, rsrq, sinr, rssi }
     }
 }
 
 /// The reading of a line, for fuzzers.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn parse(line: &[u8], now: Micros) -> serde_json::Result<Reading> {
+pub(crate) fn parse(line: &[u8], now: Time) -> serde_json::Result<Reading> {
     serde_json::from_slice(line).map(|line: Line| line.reading(now))
 }
 
 /// The line for a reading, written at `now` by the clock of its time, without a line end.
-pub fn line(reading: &Reading, now: Micros) -> String {
+pub fn line(reading: &Reading, now: Time) -> String {
     let Reading { at, technology, disconnected, rsrp, rsrq, sinr, rssi } = *reading;
-    let age_us = now.saturating_sub(at);
+    let age_us = (now - at).micros();
     let line =
         Line { technology: technology.name().to_owned(), disconnected, rsrp, rsrq, sinr, rssi, age_us };
     serde_json::to_string(&line).expect("numbers and text can be written")
@@ -121,7 +121,7 @@ impl SignalSource for ExternalSource {
     }
 
     fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
-        let until = clock.now().saturating_add(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
+        let until = clock.now() + timeout.into();
         loop {
             let mut newest = None;
             while let Some(line) = self.next_line()? {
@@ -130,11 +130,11 @@ impl SignalSource for ExternalSource {
             if let Some(line) = newest {
                 return Ok(Some(line.reading(clock.now())));
             }
-            let left = until.saturating_sub(clock.now());
-            if left == 0 {
+            let left = until - clock.now();
+            if left.is_zero() {
                 return Ok(None);
             }
-            thread::sleep(PERIOD.min(Duration::from_micros(left)));
+            thread::sleep(PERIOD.min(left.duration()));
         }
     }
 }
@@ -142,6 +142,8 @@ impl SignalSource for ExternalSource {
 #[cfg(test)]
 mod tests {
     use std::{io::Write as _, time::Instant};
+
+    use squall_units::short::{at_us, us};
 
     use super::*;
 
@@ -166,16 +168,16 @@ mod tests {
         let clock = Clock::new(Instant::now());
         let mut next = |millis| source.next(clock, Duration::from_millis(millis));
         assert_eq!(next(1), Ok(None));
-        let written = Reading::lte(5_000, -101.5, 4.0);
-        writeln!(file, "{}", line(&Reading::lte(1, -90.0, 9.0), 1)).unwrap();
-        write!(file, "{}", line(&written, 7_000)).unwrap();
+        let written = Reading::lte(at_us(5_000), -101.5, 4.0);
+        writeln!(file, "{}", line(&Reading::lte(at_us(1), -90.0, 9.0), at_us(1))).unwrap();
+        write!(file, "{}", line(&written, at_us(7_000))).unwrap();
         assert_eq!(next(1).unwrap().map(|reading| reading.rsrp), Some(Some(-90.0)));
         // The last line is not whole yet.
         assert_eq!(next(1), Ok(None));
         writeln!(file).unwrap();
         let reading = next(1).unwrap().unwrap();
         assert_eq!(Reading { at: written.at, ..reading }, written);
-        assert!(clock.now() - reading.at >= 2_000);
+        assert!(clock.now() - reading.at >= us(2_000));
         writeln!(file, "no reading").unwrap();
         assert!(next(1).unwrap_err().to_string().contains("lte.jsonl"));
         std::fs::remove_dir_all(&folder).unwrap();

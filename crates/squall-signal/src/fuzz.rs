@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use zbus::zvariant::{OwnedValue, serialized};
 
-use crate::{Micros, QualityIndex, Reading, Watermark, WatermarkConfig, external, modem, wifi};
+use crate::{QualityIndex, Reading, Time, Watermark, WatermarkConfig, external, modem, wifi};
 
 /// Any bytes as the lines that another program writes of a radio: a reading moves the watermark, whatever its numbers.
 pub fn radio_line(input: &[u8]) {
     let mut watermark = Watermark::new(WatermarkConfig::default()).expect("the default is right");
-    for (line, now) in input.split(|byte| *byte == b'\n').zip((0..).step_by(100_000)) {
+    for (line, now) in input.split(|byte| *byte == b'\n').zip((0..).step_by(100_000).map(Time::from_micros)) {
         if let Ok(reading) = external::parse(line, now) {
             assert!(reading.at <= now, "a reading is from the future");
             judge(&mut watermark, now, &reading);
@@ -17,7 +17,7 @@ pub fn radio_line(input: &[u8]) {
     }
 }
 
-fn judge(watermark: &mut Watermark, now: Micros, reading: &Reading) {
+fn judge(watermark: &mut Watermark, now: Time, reading: &Reading) {
     let quality = QualityIndex::default().of(reading, 0.0);
     assert!(quality.is_none_or(|quality| (0.0..=1.0).contains(&quality)), "{quality:?} of {reading:?}");
     watermark.update(now, reading, None);
@@ -36,7 +36,7 @@ pub fn modem(input: &[u8]) {
     let (of_network, of_signal) = rest.split_at(usize::from(second).min(rest.len()));
     let reading = modem::reading_of(properties(of_modem), properties(of_network), properties(of_signal));
     let mut watermark = Watermark::new(WatermarkConfig::default()).expect("the default is right");
-    judge(&mut watermark, 1, &reading);
+    judge(&mut watermark, Time::EPOCH, &reading);
 }
 
 /// A dictionary as the bus has it, empty if it is none; entries nested too deeply or cut off are errors there.

@@ -46,7 +46,7 @@ pub use radios::{Radios, radio, radios};
 pub use reading::{Reading, Technology};
 pub use replay::{RecordedSource, Replay, ReplayError};
 pub use source::{Clock, SignalSource, SourceError};
-pub use squall_units::Micros;
+pub use squall_units::{Span, Time};
 pub use watermark::{
     Alert, AlertKind, FactorMap, Marks, SignalState, Watermark, WatermarkConfig, WatermarkError,
 };

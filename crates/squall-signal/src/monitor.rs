@@ -158,6 +158,8 @@ mod tests {
         time::Instant,
     };
 
+    use squall_units::short::at_us;
+
     use super::*;
 
     /// Answers by a script, then with nothing new.
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn readings_arrive_in_order_and_the_latest_stays() {
-        let readings = [-60.0, -61.0, -62.0].map(|rssi| Reading::wifi(1, rssi));
+        let readings = [-60.0, -61.0, -62.0].map(|rssi| Reading::wifi(at_us(1), rssi));
         let (send, received) = channel();
         let source = Box::new(Script::new(readings.map(|reading| Ok(Some(reading)))));
         let clock = Clock::new(Instant::now());
@@ -226,13 +228,17 @@ mod tests {
 
     #[test]
     fn a_source_that_fails_is_read_again_after_a_pause() {
-        let before = Reading::wifi(1, -60.0);
-        let after = Reading::wifi(2, -70.0);
+        let before = Reading::wifi(at_us(1), -60.0);
+        let after = Reading::wifi(at_us(2), -70.0);
         let begin = Instant::now();
         let monitor = Script::new([Ok(Some(before)), Err(failed()), Err(failed()), Ok(Some(after))]).start();
         eventually(|| monitor.error() == Some(failed()));
         let empty = monitor.reading().expect("an empty one");
-        assert_eq!(Reading { at: 0, ..empty }, Reading::default(), "the last reading no longer counts");
+        assert_eq!(
+            Reading { at: at_us(0), ..empty },
+            Reading::default(),
+            "the last reading no longer counts"
+        );
         eventually(|| monitor.reading() == Some(after));
         assert_eq!(monitor.error(), None);
         assert!(begin.elapsed() >= FIRST_PAUSE * 3, "a pause, and one twice as long");
@@ -241,7 +247,7 @@ mod tests {
     #[test]
     fn a_lasting_error_ends_the_reading() {
         let ended = SourceError::Ended("script".to_owned());
-        let script = Script::new([Ok(Some(Reading::wifi(1, -60.0))), Err(ended.clone()), Ok(None)]);
+        let script = Script::new([Ok(Some(Reading::wifi(at_us(1), -60.0))), Err(ended.clone()), Ok(None)]);
         let gone = script.gone.clone();
         let monitor = script.start();
         eventually(|| gone.load(Ordering::Acquire));
@@ -266,7 +272,7 @@ mod tests {
     #[test]
     fn a_source_that_panics_is_reported_as_lost() {
         let mut readings = 0;
-        let source = Box::new(Script::new([Ok(Some(Reading::wifi(1, -60.0)))]));
+        let source = Box::new(Script::new([Ok(Some(Reading::wifi(at_us(1), -60.0)))]));
         let clock = Clock::new(Instant::now());
         let monitor = Monitor::start_with(source, clock, Duration::from_millis(5), move |_| {
             readings += 1;

@@ -113,8 +113,10 @@ impl QualityIndex {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+    use squall_units::short::at_us;
+
+    use super::*;
 
     fn close(a: Option<f64>, b: f64) {
         let a = a.expect("there is an index");
@@ -124,34 +126,34 @@ mod tests {
     #[test]
     fn wifi_levels_meet_the_marks_of_the_paper() {
         let index = QualityIndex::default();
-        close(index.base(&Reading::wifi(0, -80.0)), 0.2096);
-        close(index.base(&Reading::wifi(0, -70.0)), 0.4491);
-        close(index.base(&Reading::wifi(0, -30.0)), 1.0);
-        close(index.base(&Reading::wifi(0, -95.0)), 0.0);
+        close(index.base(&Reading::wifi(at_us(0), -80.0)), 0.2096);
+        close(index.base(&Reading::wifi(at_us(0), -70.0)), 0.4491);
+        close(index.base(&Reading::wifi(at_us(0), -30.0)), 1.0);
+        close(index.base(&Reading::wifi(at_us(0), -95.0)), 0.0);
     }
 
     #[test]
     fn mobile_levels_are_joined_by_weight() {
         let index = QualityIndex::default();
         // RSRP −100 dBm is 0.5, SINR 10 dB is 0.5: so is their mean.
-        close(index.base(&Reading::lte(0, -100.0, 10.0)), 0.5);
+        close(index.base(&Reading::lte(at_us(0), -100.0, 10.0)), 0.5);
         // (0.25^0.6 · 0.5^0.8)^(1/1.4) = 0.3715
-        close(index.base(&Reading::lte(0, -100.0, 0.0)), 0.3715);
+        close(index.base(&Reading::lte(at_us(0), -100.0, 0.0)), 0.3715);
         // RSRP weighs more: (0.5^0.6 · 0.25^0.8)^(1/1.4) = 0.3365
-        close(index.base(&Reading::lte(0, -115.0, 10.0)), 0.3365);
-        close(index.base(&Reading::lte(0, -130.0, 30.0)), 0.0);
+        close(index.base(&Reading::lte(at_us(0), -115.0, 10.0)), 0.3365);
+        close(index.base(&Reading::lte(at_us(0), -130.0, 30.0)), 0.0);
     }
 
     #[test]
     fn a_missing_level_does_not_count() {
         let index = QualityIndex::default();
-        let lte = Reading::lte(0, -100.0, 0.0);
+        let lte = Reading::lte(at_us(0), -100.0, 0.0);
         close(index.base(&Reading { sinr: None, ..lte }), 0.5);
         close(index.base(&Reading { rsrp: None, ..lte }), 0.25);
         close(index.base(&Reading { rsrp: Some(f64::NAN), ..lte }), 0.25);
         assert_eq!(index.base(&Reading { technology: Technology::Lte, ..Reading::default() }), None);
         // The levels of a Wi-Fi that is not associated mean nothing.
-        close(index.base(&Reading { disconnected: true, ..Reading::wifi(0, -40.0) }), 0.0);
+        close(index.base(&Reading { disconnected: true, ..Reading::wifi(at_us(0), -40.0) }), 0.0);
     }
 
     #[test]
@@ -179,7 +181,7 @@ mod tests {
         close(Some(index.loss_factor(0.3)), 0.7408);
         assert_eq!(index.loss_factor(-0.3), 1.0);
         assert_eq!(index.loss_factor(0.0), 1.0);
-        close(index.of(&Reading::lte(0, -100.0, 10.0), 0.3), 0.3704);
+        close(index.of(&Reading::lte(at_us(0), -100.0, 10.0), 0.3), 0.3704);
     }
 
     proptest! {
@@ -191,7 +193,7 @@ mod tests {
             let index = QualityIndex::default();
             let technology = if wifi { Technology::Wifi } else { Technology::Lte };
             let reading =
-                Reading { technology, rssi: Some(rssi), ..Reading::lte(0, rsrp, sinr) };
+                Reading { technology, rssi: Some(rssi), ..Reading::lte(at_us(0), rsrp, sinr) };
             let q = index.of(&reading, grown).unwrap();
             prop_assert!((0.0..=1.0).contains(&q), "{q}");
             let up = |level: Option<f64>| level.map(|l| l + better);

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::Micros;
+use crate::Time;
 
 /// The radio technology of a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl FromStr for Technology {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
     /// When the radio measured, if known; else when it was read.
-    pub at: Micros,
+    pub at: Time,
     /// Which radio technology.
     pub technology: Technology,
     /// Whether the radio is out of a network: not associated, not registered. Its levels then count for
@@ -120,17 +120,17 @@ pub struct Reading {
 
 impl Reading {
     /// A reading of a Wi-Fi station.
-    pub fn wifi(at: Micros, rssi: f64) -> Self {
+    pub fn wifi(at: Time, rssi: f64) -> Self {
         Self { at, technology: Technology::Wifi, rssi: Some(rssi), ..Self::default() }
     }
 
     /// A reading of an LTE modem.
-    pub fn lte(at: Micros, rsrp: f64, sinr: f64) -> Self {
+    pub fn lte(at: Time, rsrp: f64, sinr: f64) -> Self {
         Self { at, technology: Technology::Lte, rsrp: Some(rsrp), sinr: Some(sinr), ..Self::default() }
     }
 
     /// A radio that is in no network.
-    pub fn disconnected(at: Micros, technology: Technology) -> Self {
+    pub fn disconnected(at: Time, technology: Technology) -> Self {
         Self { at, technology, disconnected: true, ..Self::default() }
     }
 }

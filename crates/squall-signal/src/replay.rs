@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, thread, time::Duration};
 
-use crate::{Clock, Micros, Reading, SignalSource, SourceError, Technology};
+use crate::{Clock, Reading, SignalSource, SourceError, Span, Technology, Time};
 
 /// The columns of a recording. Rates and round trips are checked here, and for others.
 const COLUMNS: [&str; 10] = [
@@ -80,10 +80,10 @@ pub struct RecordedSource {
     label: String,
     readings: Vec<Reading>,
     /// The last row holds as long as a usual one.
-    length: Micros,
+    length: Span,
     replay: Replay,
     /// When the recording began, by the reader's clock.
-    began: Option<Micros>,
+    began: Option<Time>,
     /// How many readings have been passed, over all rounds.
     passed: u64,
 }
@@ -104,11 +104,11 @@ impl RecordedSource {
         if readings.is_empty() {
             return Err(ReplayError::Silent(file.to_owned()));
         }
-        let mut steps: Vec<Micros> = rows.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-        steps.retain(|step| *step > 0);
+        let mut steps: Vec<Span> = rows.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        steps.retain(|step| !step.is_zero());
         steps.sort_unstable();
-        let step = steps.get(steps.len() / 2).copied().unwrap_or(1_000_000);
-        let length = rows.last().map_or(0, |(at, _)| *at) + step;
+        let step = steps.get(steps.len() / 2).copied().unwrap_or(Span::from_secs(1));
+        let length = rows.last().map_or(Span::ZERO, |(at, _)| at.since_epoch()) + step;
         Ok(Self { label: file.to_owned(), readings, length, replay, began: None, passed: 0 })
     }
 
@@ -120,16 +120,16 @@ impl RecordedSource {
             return None;
         }
         let reading = self.readings[usize::try_from(index % count).ok()?];
-        let at = round.saturating_mul(self.length).saturating_add(reading.at);
-        Some(Reading { at: self.paced(at), ..reading })
+        let at = reading.at + self.length * round;
+        Some(Reading { at: Time::EPOCH + self.paced(at.since_epoch()), ..reading })
     }
 
-    fn paced(&self, at: Micros) -> Micros {
-        (at as f64 / self.replay.speed) as Micros
+    fn paced(&self, span: Span) -> Span {
+        span.div_f64(self.replay.speed)
     }
 
     /// Takes what is due at a time of the replay, and returns the newest of it.
-    fn take_due(&mut self, now: Micros) -> Option<Reading> {
+    fn take_due(&mut self, now: Time) -> Option<Reading> {
         let mut newest = None;
         while let Some(reading) = self.reading(self.passed).filter(|reading| reading.at <= now) {
             newest = Some(reading);
@@ -140,7 +140,7 @@ impl RecordedSource {
 }
 
 /// The times of the rows, and their readings where they have one.
-fn rows<'t>(file: &str, text: &'t str) -> Result<Vec<(Micros, Option<Reading>)>, ReplayError> {
+fn rows<'t>(file: &str, text: &'t str) -> Result<Vec<(Time, Option<Reading>)>, ReplayError> {
     let fault = |line, problem| ReplayError::Line { file: file.to_owned(), line, problem };
     let lines = (1..).zip(text.lines().map(str::trim));
     let mut lines = lines.filter(|(_, line)| !line.starts_with('#') && !line.chars().all(is_blank));
@@ -161,7 +161,7 @@ fn rows<'t>(file: &str, text: &'t str) -> Result<Vec<(Micros, Option<Reading>)>,
     if let Some(index) = (1..names.len()).find(|&index| names[..index].contains(&names[index])) {
         return Err(fault(line, format!("there are two columns {:?}", names[index])));
     }
-    let mut rows: Vec<(Micros, Option<Reading>)> = Vec::new();
+    let mut rows: Vec<(Time, Option<Reading>)> = Vec::new();
     for (line, text) in lines {
         let cells = split(text);
         if cells.len() != names.len() {
@@ -186,7 +186,7 @@ fn is_blank(character: char) -> bool {
 fn row<'t>(
     cell: &impl Fn(&str) -> &'t str,
     has_decimal_commas: bool,
-) -> Result<(Micros, Option<Reading>), String> {
+) -> Result<(Time, Option<Reading>), String> {
     let number = |name: &str, within: RangeInclusive<f64>| match cell(name) {
         "" | "-" => Ok(None),
         text => {
@@ -206,7 +206,7 @@ fn row<'t>(
         number(name, 0.0..=most)?;
     }
     let reading = Reading {
-        at: (seconds * 1e6).round() as Micros,
+        at: Time::from_micros((seconds * 1e6).round() as u64),
         technology: Technology::of_word(cell("tech")),
         disconnected: cell("event").split(';').any(|event| event.trim() == DISCONNECTED),
         rsrp: number("rsrp_dbm", LEVELS)?,
@@ -226,22 +226,22 @@ impl SignalSource for RecordedSource {
 
     fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
         let began = *self.began.get_or_insert_with(|| clock.now());
-        let timeout = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
-        let until = (clock.now() - began).saturating_add(timeout);
+        let present = || Time::EPOCH + (clock.now() - began);
+        let until = present() + timeout.into();
+        let end = Time::EPOCH + self.paced(self.length);
         loop {
-            let now = clock.now() - began;
+            let now = present();
             if let Some(reading) = self.take_due(now) {
-                return Ok(Some(Reading { at: began + reading.at, ..reading }));
+                return Ok(Some(Reading { at: began + reading.at.since_epoch(), ..reading }));
             }
             let next = self.reading(self.passed).map(|reading| reading.at);
-            if next.is_none() && now >= self.paced(self.length) {
+            if next.is_none() && now >= end {
                 return Err(SourceError::Ended(self.label.clone()));
             }
             if now >= until {
                 return Ok(None);
             }
-            let due = next.unwrap_or_else(|| self.paced(self.length));
-            thread::sleep(Duration::from_micros(due.min(until).saturating_sub(now).max(1)));
+            thread::sleep((next.unwrap_or(end).min(until) - now).max(Span::TICK).into());
         }
     }
 }
@@ -249,6 +249,8 @@ impl SignalSource for RecordedSource {
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
+
+    use squall_units::short::{at_ms, at_us};
 
     use super::*;
 
@@ -262,32 +264,32 @@ mod tests {
     #[test]
     fn readings_are_taken_when_they_are_due() {
         let mut replay = source(Replay { speed: 2.0, ..Replay::default() });
-        assert_eq!(replay.take_due(0).map(|reading| reading.rssi), Some(Some(-50.0)));
-        assert_eq!(replay.take_due(4_999), None);
+        assert_eq!(replay.take_due(at_us(0)).map(|reading| reading.rssi), Some(Some(-50.0)));
+        assert_eq!(replay.take_due(at_us(4_999)), None);
         assert_eq!(
-            replay.take_due(5_000).map(|reading| (reading.at, reading.rssi)),
-            Some((5_000, Some(-70.0)))
+            replay.take_due(at_us(5_000)).map(|reading| (reading.at, reading.rssi)),
+            Some((at_us(5_000), Some(-70.0)))
         );
-        let lost = replay.take_due(1_000_000).expect("is reported");
-        assert!(lost.disconnected && lost.at == 15_000);
-        assert_eq!(replay.take_due(2_000_000), None);
+        let lost = replay.take_due(at_us(1_000_000)).expect("is reported");
+        assert!(lost.disconnected && lost.at == at_us(15_000));
+        assert_eq!(replay.take_due(at_us(2_000_000)), None);
     }
 
     #[test]
     fn a_late_reader_gets_the_newest() {
         let mut replay = source(Replay::default());
-        assert_eq!(replay.take_due(12_000).map(|reading| reading.rssi), Some(Some(-70.0)));
+        assert_eq!(replay.take_due(at_us(12_000)).map(|reading| reading.rssi), Some(Some(-70.0)));
     }
 
     #[test]
     fn a_loop_holds_the_last_row_for_a_step() {
         let mut replay = source(Replay { looped: true, ..Replay::default() });
-        assert!(replay.take_due(39_999).expect("is reported").disconnected);
+        assert!(replay.take_due(at_us(39_999)).expect("is reported").disconnected);
         assert_eq!(
-            replay.take_due(40_000).map(|reading| (reading.at, reading.rssi)),
-            Some((40_000, Some(-50.0)))
+            replay.take_due(at_us(40_000)).map(|reading| (reading.at, reading.rssi)),
+            Some((at_us(40_000), Some(-50.0)))
         );
-        assert!(replay.take_due(40_000 * 1_000_000).is_some());
+        assert!(replay.take_due(at_us(40_000 * 1_000_000)).is_some());
     }
 
     #[test]
@@ -315,7 +317,10 @@ mod tests {
         let exported = "# of a spreadsheet\nTech;\"RSRP_dBm\";time_s;down_kbps;sinr_db\nLTE-A;-90,5;0,5;9000;3,0\n5G-SA;-;0,75;;\n;;;;\n";
         for text in [text, exported] {
             let lte = RecordedSource::parse("drive.csv", text, Replay::default()).expect("is a recording");
-            assert_eq!((lte.readings, lte.length), (vec![Reading::lte(500_000, -90.5, 3.0)], 1_000_000));
+            assert_eq!(
+                (lte.readings, lte.length),
+                (vec![Reading::lte(at_ms(500), -90.5, 3.0)], Span::from_secs(1))
+            );
         }
     }
 

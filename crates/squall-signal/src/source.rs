@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Micros, Reading};
+use crate::{Reading, Time};
 
 /// The clock of readings. Clocks that are copies of one another agree.
 #[derive(Clone, Copy, Debug)]
@@ -11,20 +11,19 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock whose time 0 is `origin`.
+    /// A clock whose epoch is `origin`.
     pub fn new(origin: Instant) -> Self {
         Self { origin }
     }
 
-    /// Microseconds since time 0.
-    pub fn now(&self) -> Micros {
-        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    /// The present time.
+    pub fn now(&self) -> Time {
+        self.at(Instant::now())
     }
 
-    /// The time of an instant; 0 if it is before time 0.
-    pub fn micros(&self, at: Instant) -> Micros {
-        let since = at.saturating_duration_since(self.origin);
-        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    /// The time of an instant; the epoch if it is before that.
+    pub fn at(&self, instant: Instant) -> Time {
+        Time::EPOCH + instant.saturating_duration_since(self.origin).into()
     }
 }
 

@@ -1,8 +1,6 @@
 //! The three watermarks, with fast suppression and slow recovery (STORM §3.2.3).
 
-use std::time::Duration;
-
-use crate::{Adaptation, Micros, QualityIndex, Reading};
+use crate::{Adaptation, QualityIndex, Reading, Span, Time};
 
 /// The watermarks, as levels of the quality index.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,13 +30,13 @@ pub struct WatermarkConfig {
     pub adaptation: Option<Adaptation>,
     /// T_rec: how long the index must stay at or above Warning before the path recovers, over at least two readings
     /// that the radio took ([`Reading::at`]); above Good an outage ends at once. Default 400 ms.
-    pub recovery: Duration,
+    pub recovery: Span,
     /// How far an alert lowers the factor of its path. Default [`FactorMap::Share`].
     pub factor: FactorMap,
     /// Without a reading for this long the state is stale: an alert ends, and the path is left to
     /// what the transport sees of it. A reading at or above Warning that stands for so long ends it as well: many radios
     /// report only changes. Not in the paper. Default 5 s, several reports of the slowest source.
-    pub stale: Duration,
+    pub stale: Span,
 }
 
 impl Default for WatermarkConfig {
@@ -47,9 +45,9 @@ impl Default for WatermarkConfig {
             index: QualityIndex::default(),
             marks: Marks::default(),
             adaptation: Some(Adaptation::default()),
-            recovery: Duration::from_millis(400),
+            recovery: Span::from_millis(400),
             factor: FactorMap::default(),
-            stale: Duration::from_secs(5),
+            stale: Span::from_secs(5),
         }
     }
 }
@@ -219,7 +217,7 @@ impl Alert {
 const GAP_STEP: f64 = 0.02;
 
 /// Windows of losses that are further apart than this do not show how the loss grew.
-const COMPARABLE: Micros = 2_000_000;
+const COMPARABLE: Span = Span::from_secs(2);
 
 /// Watches the radio of one path.
 #[derive(Clone, Debug)]
@@ -229,15 +227,15 @@ pub struct Watermark {
     state: SignalState,
     quality: Option<f64>,
     /// Since when the index has been at or above Warning, and when the radio took the first such reading.
-    above_since: Option<(Micros, Micros)>,
+    above_since: Option<(Time, Time)>,
     /// The gap of the last warning.
     warned_gap: f64,
     /// When the last reading was taken in.
-    received: Option<Micros>,
+    received: Option<Time>,
     /// When the last window of losses ended, and the share lost in it.
-    loss: Option<(Micros, f64)>,
+    loss: Option<(Time, f64)>,
     /// How long the path was used below Warning without losing most of what was sent.
-    calm: Micros,
+    calm: Span,
 }
 
 impl Watermark {
@@ -256,7 +254,7 @@ impl Watermark {
             warned_gap: 0.0,
             received: None,
             loss: None,
-            calm: 0,
+            calm: Span::ZERO,
         })
     }
 
@@ -265,7 +263,7 @@ impl Watermark {
     /// compared with that of the window before, if that ended no longer than two seconds ago.
     ///
     /// A reading without levels counts as none.
-    pub fn update(&mut self, now: Micros, reading: &Reading, loss: Option<f64>) -> Option<Alert> {
+    pub fn update(&mut self, now: Time, reading: &Reading, loss: Option<f64>) -> Option<Alert> {
         let base = self.config.index.base(reading)?;
         let grown = self.grown(now, base, loss);
         let quality = base * self.config.index.loss_factor(grown);
@@ -276,20 +274,19 @@ impl Watermark {
             self.suppress(quality)
         } else {
             let (since, first) = *self.above_since.get_or_insert((now, reading.at));
-            let held = now.saturating_sub(since);
+            let held = now - since;
             // The same reading comes again until the radio has another: it says nothing of the time in between.
-            let lasting = held >= micros(self.config.recovery)
-                && (reading.at != first || held >= micros(self.config.stale));
+            let lasting = held >= self.config.recovery && (reading.at != first || held >= self.config.stale);
             let strong = self.state == SignalState::Out && quality > self.marks.good;
             (self.state != SignalState::Clear && (strong || lasting)).then(|| self.recover(quality))
         }
     }
 
     /// By how much the loss of a window is greater than that of the window before. Moves the marks.
-    fn grown(&mut self, now: Micros, base: f64, loss: Option<f64>) -> f64 {
+    fn grown(&mut self, now: Time, base: f64, loss: Option<f64>) -> f64 {
         let Some(loss) = loss else { return 0.0 };
         let before = self.loss.replace((now, loss));
-        let since = before.map_or(0, |(at, _)| now.saturating_sub(at));
+        let since = before.map_or(Span::ZERO, |(at, _)| now - at);
         if let Some(adaptation) = self.config.adaptation {
             let (marks, start, calm) = (&mut self.marks, &self.config.marks, &mut self.calm);
             adaptation.adapt(marks, start, self.state, base, loss, since, calm);
@@ -298,7 +295,7 @@ impl Watermark {
     }
 
     /// Ends an alert of a radio that has gone silent. Call it at [`Self::timeout`], or whenever.
-    pub fn on_time(&mut self, now: Micros) -> Option<Alert> {
+    pub fn on_time(&mut self, now: Time) -> Option<Alert> {
         (self.timeout()? <= now).then(|| {
             (self.above_since, self.received, self.loss) = (None, None, None);
             let quality = self.quality.take().unwrap_or(0.0);
@@ -307,9 +304,9 @@ impl Watermark {
     }
 
     /// When the radio will have been silent for too long, if it matters.
-    pub fn timeout(&self) -> Option<Micros> {
+    pub fn timeout(&self) -> Option<Time> {
         let received = self.received.filter(|_| self.state != SignalState::Clear)?;
-        Some(received.saturating_add(micros(self.config.stale)))
+        Some(received + self.config.stale)
     }
 
     /// What the path is in.
@@ -352,10 +349,6 @@ impl Watermark {
         self.warned_gap = gap;
         Alert { kind, quality, gap }
     }
-}
-
-fn micros(span: Duration) -> Micros {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

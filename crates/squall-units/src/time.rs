@@ -106,6 +106,12 @@ impl Span {
         Self((self.0 as f64 * factor) as u64)
     }
 
+    /// The span divided by a number, cut to whole microseconds. A negative one and NaN give zero.
+    #[must_use]
+    pub fn div_f64(self, divisor: f64) -> Self {
+        Self((self.0 as f64 / divisor) as u64)
+    }
+
     /// How far the two spans are apart.
     #[must_use]
     pub const fn abs_diff(self, other: Self) -> Self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use squall::{
     Block, Capacity, Config, Limit, Session, scheduler,
-    signal::{Reading, board},
+    signal::{Reading, Time, board},
 };
 use tokio::sync::watch;
 
@@ -45,7 +45,7 @@ fn changes_of_the_capacity_are_reported() {
         let (mut publisher, subscriber) = board();
         client.set_signal("127.0.0.2", Some(subscriber));
         changes.borrow_and_update();
-        publisher.publish(&Reading::wifi(0, -85.0));
+        publisher.publish(&Reading::wifi(Time::EPOCH, -85.0));
         let is_out = |capacity: &Capacity| capacity.paths.iter().any(|path| path.limit == Limit::Radio);
         // Nothing is sent meanwhile: the alert alone has it reported.
         let fell = changes.wait_for(is_out).await.expect("the session lasts").clone();

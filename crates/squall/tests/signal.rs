@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 use squall::{
     Block, Config, Interfaces, PathChange, Session,
     sched::PathState,
-    signal::{AlertKind, Publisher, Reading, board},
+    signal::{AlertKind, Publisher, Reading, Time, board},
 };
 
 use common::{next_block, pair, within};
@@ -37,7 +37,7 @@ async fn both_paths(session: &Session) {
 }
 
 fn wifi(publisher: &mut Publisher, rssi: f64) {
-    publisher.publish(&Reading::wifi(0, rssi));
+    publisher.publish(&Reading::wifi(Time::EPOCH, rssi));
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use squall_lab::{Scenario, Variant, run, world::Side};
 use squall_proto::{
-    Block, BlockOptions, Capacity, Config, CongestionControl, Event, Limit, PathChange, sched::PathId,
-    signal::Reading,
+    Block, BlockOptions, Capacity, Config, CongestionControl, Event, Limit, PathChange,
+    sched::PathId,
+    signal::{Reading, Time},
 };
 use squall_units::Micros;
 
@@ -186,7 +187,7 @@ fn a_warning_of_a_radio_lowers_what_is_safe_at_once() {
     follow(&mut stage, 15_000_000, 0.9);
     let before = capacity(&mut stage);
     let at = stage.world.now();
-    stage.world.signal(0, &Reading::wifi(0, -77.0));
+    stage.world.signal(0, &Reading::wifi(Time::EPOCH, -77.0));
     stage.run_for(1_000);
     let warned = capacity(&mut stage);
     println!("safe {:.1}, then {:.1} Mbps", mbps(before.safe), mbps(warned.safe));
@@ -197,7 +198,7 @@ fn a_warning_of_a_radio_lowers_what_is_safe_at_once() {
         reports.iter().any(|(reported, _)| (at..at + 1_000).contains(reported)),
         "it is reported at once"
     );
-    stage.world.signal(0, &Reading::wifi(0, -85.0));
+    stage.world.signal(0, &Reading::wifi(Time::EPOCH, -85.0));
     stage.run_for(1_000);
     let gone = capacity(&mut stage);
     assert_eq!((gone.paths[0].now, gone.paths[0].limit), (0, Limit::Radio));

@@ -9,7 +9,7 @@ use squall_net::{Direction, log};
 use squall_proto::{
     Block, BlockOptions, Config, Event, Interface, PathChange, Priority,
     sched::{PathId, PathState},
-    signal::{AlertKind, Reading},
+    signal::{AlertKind, Reading, Time},
 };
 use squall_units::Micros;
 
@@ -40,13 +40,13 @@ fn enter(stage: &mut Stage, worse: &str, seed: u64) {
 
 /// A reading of the Wi-Fi behind the first path.
 fn wifi(stage: &mut Stage, rssi: f64) {
-    let reading = Reading::wifi(stage.world.now(), rssi);
+    let reading = Reading::wifi(Time::from_micros(stage.world.now()), rssi);
     stage.world.signal(0, &reading);
 }
 
 /// A reading of the Wi-Fi at the server's end of the paths.
 fn servers_wifi(stage: &mut Stage, rssi: f64) {
-    let (now, reading) = (stage.world.instant(), Reading::wifi(stage.world.now(), rssi));
+    let (now, reading) = (stage.world.instant(), Reading::wifi(Time::from_micros(stage.world.now()), rssi));
     let session = stage.world.session(Side::Server).expect("is up");
     session.on_signal(now, Interface(0), &reading);
 }
@@ -333,7 +333,7 @@ fn reports_of_losses_end_with_the_traffic() {
 fn of_paths_that_are_all_out_each_carries_data() {
     let mut stage = stage(TWO_PATHS, 1, "minrtt");
     wifi(&mut stage, GONE);
-    let worse = Reading::wifi(stage.world.now(), GONE - 2.0);
+    let worse = Reading::wifi(Time::from_micros(stage.world.now()), GONE - 2.0);
     stage.world.signal(1, &worse);
     stage.run_for(100_000);
     let carried = |stage: &mut Stage| -> Vec<_> {

@@ -31,7 +31,7 @@ fn reports(network: &mut Network<u64>, end: Micros) -> Vec<(Micros, Reading)> {
 }
 
 fn levels(reports: &[(Micros, Reading)]) -> Vec<(Micros, Micros, Option<f64>)> {
-    reports.iter().map(|(at, reading)| (*at, reading.at, reading.rssi)).collect()
+    reports.iter().map(|(at, reading)| (*at, reading.at.micros(), reading.rssi)).collect()
 }
 
 /// Packets of 1,250 bytes (10,000 bits) on a link that is never idle: the times of arrival from `from` to `to`.
@@ -66,7 +66,9 @@ fn reports_come_at_their_pace_in_whole_decibels_until_the_series_ends() {
     let all = reports(&mut network, 60_000_000);
     let times: Vec<Micros> = (0..=15).map(|number| number * 200_000).collect();
     assert_eq!(all.iter().map(|(at, _)| *at).collect::<Vec<_>>(), times);
-    assert!(all.iter().all(|(at, reading)| *at == reading.at && reading.technology == Technology::Wifi));
+    assert!(
+        all.iter().all(|(at, reading)| *at == reading.at.micros() && reading.technology == Technology::Wifi)
+    );
     let reported = |number: usize| all[number].1.rssi;
     assert_eq!(
         [reported(4), reported(5), reported(9), reported(10), reported(15)],
@@ -80,7 +82,7 @@ fn the_newest_report_can_be_looked_at_beside_the_queue() {
     let mut network = network(STEPS);
     assert_eq!(network.report(999_999, 0).unwrap().rssi, Some(-50.0));
     assert_eq!(network.report(1_000_000, 0).unwrap().rssi, Some(-72.0));
-    assert_eq!(network.report(3_199_999, 0).unwrap().at, 3_000_000);
+    assert_eq!(network.report(3_199_999, 0).unwrap().at.micros(), 3_000_000);
     assert_eq!(network.report(3_200_000, 0), None, "the series has ended");
     assert_eq!(reports(&mut network, 60_000_000).len(), 16, "looking takes nothing away");
     let mut plain = self::network("rate = '1mbps'");
@@ -523,10 +525,10 @@ proptest! {
         prop_assert!(all.is_sorted_by_key(|(at, reading)| (*at, reading.at)));
         for (index, (at, reading)) in all.iter().enumerate() {
             prop_assert_eq!(*at, index as u64 * capture * 1_000 + late * 1_000);
-            prop_assert!(reading.at + late * 1_000 <= *at);
+            prop_assert!(reading.at.micros() + late * 1_000 <= *at);
             // Whatever is measured is the level of its time, moved by a trace's lead.
             let moved = if trace { lead * 1_000 } else { 0 };
-            let air = reading.at.saturating_add_signed(moved);
+            let air = reading.at.micros().saturating_add_signed(moved);
             let level = if air < 3_000_000 { -50.0 } else if air < 9_000_000 { -70.0 } else { -60.0 };
             prop_assert_eq!(reading.rssi, Some(level));
         }

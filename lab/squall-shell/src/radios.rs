@@ -15,7 +15,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 use squall_net::Live;
-use squall_signal::external;
+use squall_signal::{Time, external};
 use tempfile::TempDir;
 
 use crate::{error::ShellError, ports::Packet};
@@ -113,7 +113,7 @@ impl Radios {
             while !stopped.load(Ordering::Relaxed) {
                 while let Some((path, reading)) = live.poll_report() {
                     // A report is available from its arrival; its age counts from then.
-                    let now = live.started().elapsed().as_micros() as u64;
+                    let now = Time::EPOCH + live.started().elapsed().into();
                     if let Some(file) = &mut files[path] {
                         // A full disk does not stop the links; programs see a silent radio.
                         let _ = writeln!(file, "{}", external::line(&reading, now));

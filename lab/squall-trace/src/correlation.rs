@@ -32,8 +32,10 @@ pub struct Lag {
 impl Recording {
     /// The correlation at each of [`LAGS`], of each rate with the index that was known that long before.
     pub fn lags(&self, index: &QualityIndex) -> Vec<Lag> {
-        let qualities: Vec<(Micros, f64)> =
-            self.readings().filter_map(|reading| Some((reading.at, index.base(&reading)?))).collect();
+        let qualities: Vec<(Micros, f64)> = self
+            .readings()
+            .filter_map(|reading| Some((reading.at.micros(), index.base(&reading)?)))
+            .collect();
         LAGS.map(|seconds| {
             let pairs: Vec<(f64, f64)> = self
                 .rates()

@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use squall_signal::Reading;
+use squall_signal::{Reading, Time};
 use squall_units::Micros;
 
 use crate::{
@@ -63,7 +63,7 @@ impl Row {
         let has_level = [rsrp, rsrq, sinr, rssi].iter().any(Option::is_some);
         let technology = self.tech.technology();
         (disconnected || has_level).then_some(Reading {
-            at: self.at,
+            at: Time::from_micros(self.at),
             technology,
             disconnected,
             rsrp,
@@ -118,8 +118,8 @@ mod tests {
         let silent = Row { tech, ..Row::new(3).with(Quantity::Down, 9.0) };
         assert_eq!(silent.reading(), None);
         let received = silent.clone().with(Quantity::Rssi, -61.0);
-        assert_eq!(received.reading(), Some(Reading::wifi(3, -61.0)));
+        assert_eq!(received.reading(), Some(Reading::wifi(Time::from_micros(3), -61.0)));
         let lost = Row { events: vec![Event::Outage, Event::Disconnected], ..silent };
-        assert_eq!(lost.reading(), Some(Reading::disconnected(3, Technology::Wifi)));
+        assert_eq!(lost.reading(), Some(Reading::disconnected(Time::from_micros(3), Technology::Wifi)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use squall_signal::{AlertKind, SignalState, Watermark, WatermarkConfig, WatermarkError};
+use squall_signal::{AlertKind, SignalState, Span, Time, Watermark, WatermarkConfig, WatermarkError};
 use squall_units::Micros;
 
 use crate::{Event, Format, Gaps, Lag, Quantity, Recording, Supply, recording::measured};
@@ -142,7 +142,7 @@ pub struct SignalSurvey {
     /// How many times the watermarks would have given each alert: warning, outage, recovery.
     pub alerts: [usize; 3],
     /// How long they would have been clear, warned and out, from the first reading to the last row, in microseconds.
-    pub states: [Micros; 3],
+    pub states: [Span; 3],
     /// Whether the signal leads the rate.
     pub lags: Vec<Lag>,
 }
@@ -183,31 +183,29 @@ impl SignalSurvey {
 }
 
 /// Runs the watermarks over the recording.
-fn watch(
-    recording: &Recording,
-    config: WatermarkConfig,
-) -> Result<([usize; 3], [Micros; 3]), WatermarkError> {
-    let mut watch = Watch { watermark: Watermark::new(config)?, alerts: [0; 3], states: [0; 3], now: None };
+fn watch(recording: &Recording, config: WatermarkConfig) -> Result<([usize; 3], [Span; 3]), WatermarkError> {
+    let mut watch =
+        Watch { watermark: Watermark::new(config)?, alerts: [0; 3], states: [Span::ZERO; 3], now: None };
     for reading in recording.readings() {
         watch.advance(reading.at);
         let alert = watch.watermark.update(reading.at, &reading, None);
         watch.count(alert.map(|alert| alert.kind));
     }
-    watch.advance(recording.last());
+    watch.advance(Time::from_micros(recording.last()));
     Ok((watch.alerts, watch.states))
 }
 
 struct Watch {
     watermark: Watermark,
     alerts: [usize; 3],
-    states: [Micros; 3],
+    states: [Span; 3],
     /// The time of the first reading, then of the last change.
-    now: Option<Micros>,
+    now: Option<Time>,
 }
 
 impl Watch {
     /// Continues to a time, with the alerts on the way when the radio is silent for long.
-    fn advance(&mut self, to: Micros) {
+    fn advance(&mut self, to: Time) {
         while let Some(silent) = self.watermark.timeout().filter(|&silent| silent <= to) {
             self.pass(silent);
             let alert = self.watermark.on_time(silent);
@@ -216,10 +214,10 @@ impl Watch {
         self.pass(to);
     }
 
-    fn pass(&mut self, to: Micros) {
+    fn pass(&mut self, to: Time) {
         let since = self.now.replace(to).unwrap_or(to);
         let state = SignalSurvey::STATES.iter().position(|state| *state == self.watermark.state());
-        self.states[state.unwrap_or(0)] += to.saturating_sub(since);
+        self.states[state.unwrap_or(0)] += to - since;
     }
 
     fn count(&mut self, alert: Option<AlertKind>) {
@@ -293,7 +291,7 @@ mod tests {
         // Good, weak (index 0.28), out (0.18), good again at once.
         let survey = survey(wifi(&[-60.0, -60.0, -77.0, -81.0, -81.0, -60.0, -60.0]));
         assert_eq!(survey.alerts, [1, 1, 1]);
-        assert_eq!(survey.states, [3_000_000, 1_000_000, 2_000_000]);
+        assert_eq!(survey.states, [3, 1, 2].map(Span::from_secs));
         assert_eq!((survey.rows, survey.duration, survey.disconnected), (7, 6_000_000, 0));
         assert_eq!(survey.numbers.len(), 1);
     }
@@ -304,7 +302,7 @@ mod tests {
         rows.push(Row::new(20_000_000));
         let survey = survey(rows);
         assert_eq!(survey.alerts, [0, 1, 1]);
-        assert_eq!(survey.states, [15_000_000, 0, 5_000_000]);
+        assert_eq!(survey.states, [15, 0, 5].map(Span::from_secs));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Trace files: what is written is read again, and what is wrong is reported with its place.
 
 use proptest::prelude::*;
-use squall_signal::{QualityIndex, Technology, WatermarkConfig};
+use squall_signal::{QualityIndex, Span, Technology, WatermarkConfig};
 use squall_trace::{
     COLUMNS, Event, Format, Input, Quantity, Recording, Row, SignalSurvey, Tech, TraceError, Wishes,
 };
@@ -28,7 +28,7 @@ fn columns_may_come_in_any_order_and_be_missing() {
     let readings: Vec<_> = trace.readings().collect();
     assert_eq!(readings.len(), 2);
     assert_eq!((readings[0].technology, readings[0].rssi), (Technology::Wifi, Some(-61.5)));
-    assert!(readings[1].disconnected && readings[1].at == 500_000);
+    assert!(readings[1].disconnected && readings[1].at.micros() == 500_000);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn readings_drive_the_watermarks_in_virtual_time() {
     let trace = parse(&format!("time_s,down_mbps,rssi_dbm,tech\n{rows}"));
     let survey = SignalSurvey::of(&trace, WatermarkConfig::default()).expect("the defaults are sound");
     assert_eq!(survey.alerts, [0, 1, 1]);
-    assert_eq!(survey.states[2], 10_000_000);
+    assert_eq!(survey.states[2], Span::from_secs(10));
     assert_eq!(
         survey.numbers.iter().map(|(what, _)| *what).collect::<Vec<_>>(),
         [Quantity::Down, Quantity::Rssi]

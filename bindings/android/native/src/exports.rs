@@ -10,7 +10,7 @@ use jni::{
     objects::{JByteArray, JByteBuffer, JClass, JDoubleArray, JLongArray, JObject, JObjectArray, JString},
     sys::{jboolean, jdouble, jint, jlong},
 };
-use squall::signal::{Reading, Technology};
+use squall::signal::{Reading, Technology, Time};
 
 use crate::{
     buffer,
@@ -75,7 +75,7 @@ extern "system" fn Java_dev_squall_core_Native_radioPush(
     let level = |value: f64| (!value.is_nan()).then_some(value);
     let technology = Technology::from_code(u8::try_from(technology).unwrap_or(0));
     let (rsrp, rsrq, sinr, rssi) = (level(rsrp), level(rsrq), level(sinr), level(rssi));
-    let reading = Reading { at: 0, technology, disconnected, rsrp, rsrq, sinr, rssi };
+    let reading = Reading { at: Time::EPOCH, technology, disconnected, rsrp, rsrq, sinr, rssi };
     std::panic::catch_unwind(|| radio::push(radio, micros(age), reading)).unwrap_or(false)
 }
 
@@ -111,7 +111,7 @@ exports! {
         let values = [
             f64::from(reading.technology.code()),
             f64::from(u8::from(reading.disconnected)),
-            radio::now().saturating_sub(reading.at) as f64,
+            (radio::now() - reading.at).micros() as f64,
             level(reading.rsrp),
             level(reading.rsrq),
             level(reading.sinr),

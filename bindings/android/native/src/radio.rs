@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall::signal::{Publisher, Reading, Subscriber, board};
+use squall::signal::{Publisher, Reading, Span, Subscriber, Time, board};
 
 /// Radios open at a time: two for every component of an application that could sensibly listen.
 const PLACES: usize = 32;
@@ -76,7 +76,7 @@ pub(crate) fn push(number: i64, age: Duration, reading: Reading) -> bool {
         return false;
     }
     let Some(publisher) = publisher.as_mut() else { return false };
-    let at = now().saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+    let at = now() - Span::from(age);
     publisher.publish(&Reading { at, ..reading });
     true
 }
@@ -89,12 +89,11 @@ pub(crate) fn subscriber(number: i64) -> Option<Subscriber> {
     subscriber.clone().filter(|_| current)
 }
 
-/// Microseconds since an hour before the first call.
-pub(crate) fn now() -> u64 {
+/// The time since an hour before the first call.
+pub(crate) fn now() -> Time {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     // A reading may be older than the first call: the hour leaves room for its time.
-    let since = ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600);
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    Time::EPOCH + (ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600)).into()
 }
 
 fn place(number: i64) -> Option<&'static Place> {
@@ -127,20 +126,23 @@ mod tests {
         let other = open().expect("there is room");
         let subscriber = subscriber(radio).expect("is open");
         assert_eq!(subscriber.latest(), None);
-        assert!(push(radio, Duration::from_secs(2), Reading::wifi(0, -60.0)));
-        assert!(push(other, Duration::ZERO, Reading::wifi(0, -80.0)));
+        assert!(push(radio, Duration::from_secs(2), Reading::wifi(Time::EPOCH, -60.0)));
+        assert!(push(other, Duration::ZERO, Reading::wifi(Time::EPOCH, -80.0)));
         let seen = subscriber.latest().expect("was pushed");
         assert_eq!(seen.rssi, Some(-60.0));
         let age = now() - seen.at;
-        assert!((2_000_000..3_000_000).contains(&age), "{age}");
+        assert!((2_000_000..3_000_000).contains(&age.micros()), "{age}");
 
         close(radio);
-        assert!(!push(radio, Duration::ZERO, Reading::wifi(0, -50.0)));
+        assert!(!push(radio, Duration::ZERO, Reading::wifi(Time::EPOCH, -50.0)));
         assert!(super::subscriber(radio).is_none());
         let third = open().expect("there is room");
         assert_ne!(third, radio);
         close(radio);
-        assert!(push(third, Duration::ZERO, Reading::wifi(0, -50.0)), "an old number closed a new radio");
+        assert!(
+            push(third, Duration::ZERO, Reading::wifi(Time::EPOCH, -50.0)),
+            "an old number closed a new radio"
+        );
         assert_eq!(subscriber.latest().and_then(|r| r.rssi), Some(-60.0));
         close(third);
         close(other);
@@ -162,7 +164,7 @@ mod tests {
             for n in 0..3 {
                 threads.spawn(move || {
                     for i in 0..20_000 {
-                        push(radio, Duration::ZERO, Reading::wifi(0, -f64::from(n * 10 + i % 10)));
+                        push(radio, Duration::ZERO, Reading::wifi(Time::EPOCH, -f64::from(n * 10 + i % 10)));
                     }
                 });
             }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent};
+use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, Time};
 
 use super::{PacketFate, Session};
 use crate::{
@@ -499,7 +499,7 @@ impl Session {
     /// An item is lost, and sent again if it is still news.
     pub(super) fn repeat_control(&mut self, at: Micros, control: Control) {
         match control {
-            Control::Alert { path, sequence } => self.radios.on_lost(at, path, sequence),
+            Control::Alert { path, sequence } => self.radios.on_lost(Time::from_micros(at), path, sequence),
             // Leaves with the next feedback.
             Control::Stalled(stalled) => self.inbox.repeat_stalled(stalled),
             other => self.send_item(other),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{Micros, PathId};
+use squall_sched::{Micros, PathId, Span, Time};
 use squall_signal::{Alert, AlertKind, Reading};
 
 use super::Session;
@@ -24,7 +24,7 @@ impl Session {
         let at = self.micros(now);
         let paths = self.conn.paths.iter().filter(|path| path.quic.net.local == local);
         let fates = paths.fold(Fates::default(), |sum, path| sum.and(path.losses.total()));
-        match self.radios.read(at, local, reading, fates, &config) {
+        match self.radios.read(Time::from_micros(at), local, reading, fates, &config) {
             Ok(Some(alert)) => self.on_alert(at, local, &alert),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "the readings of the radio are not used"),
@@ -40,7 +40,7 @@ impl Session {
     /// A radio of this side reports something new.
     fn on_alert(&mut self, at: Micros, local: Interface, alert: &Alert) {
         for id in self.conn.paths.at_local(local) {
-            self.radios.announce(at, self.conn.paths[id].quic.number, alert);
+            self.radios.announce(Time::from_micros(at), self.conn.paths[id].quic.number, alert);
             self.apply_alert(at, id, alert, false);
         }
     }
@@ -61,7 +61,7 @@ impl Session {
     pub(super) fn announce_signal(&mut self, at: Micros, id: PathId) {
         let quic = &self.conn.paths[id].quic;
         if let Some(alert) = self.radios.alert_of(quic.net.local) {
-            self.radios.announce(at, quic.number, &alert);
+            self.radios.announce(Time::from_micros(at), quic.number, &alert);
             self.apply_alert(at, id, &alert, false);
         }
         self.apply_peer_alert(at, id);
@@ -121,7 +121,7 @@ impl Session {
 
     /// Ends the alerts of silent radios, and has alerts sent that are due, on every path that is alive.
     pub(super) fn send_alerts(&mut self, at: Micros) {
-        while let Some((local, alert)) = self.radios.silent(at) {
+        while let Some((local, alert)) = self.radios.silent(Time::from_micros(at)) {
             self.on_alert(at, local, &alert);
         }
         if !self.is_open() {
@@ -133,7 +133,7 @@ impl Session {
         // A path that recovers is not in use before it has delivered, and may well be the quickest. And when all are silent
         // one of them may yet come back.
         let none = !paths.iter().any(|path| alive(&path));
-        while let Some(alert) = self.radios.due(at, rtt) {
+        while let Some(alert) = self.radios.due(Time::from_micros(at), Span::from_micros(rtt)) {
             let over = paths
                 .iter()
                 .filter(|path| alive(path) || path.life.is_up() && (none || path.quic.number == alert.path));

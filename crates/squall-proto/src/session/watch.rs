@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use squall_sched::Micros;
+use squall_sched::{Micros, Time};
 
 use super::Session;
 use crate::{CloseReason, outbox::Ending, path::Path};
@@ -63,7 +63,7 @@ impl Session {
         let mut consider = |at: Option<Micros>| next = next.min(at.unwrap_or(Micros::MAX));
         consider(self.outbox.next_deadline());
         consider(self.inbox.timeout());
-        consider(self.radios.timeout());
+        consider(self.radios.timeout().map(Time::micros));
         consider(self.open_at());
         consider(self.lasts_without_path_until());
         consider(self.outbox.queue.impatient_at());

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use zbus::zvariant::{OwnedValue, Value};
 
-use crate::{Micros, Reading, Technology};
+use crate::{Reading, Technology, Time};
 
 /// The properties of an interface.
 pub(super) type Properties = HashMap<String, OwnedValue>;
@@ -43,7 +43,7 @@ impl Known {
     ///
     /// A 5G modem with an LTE anchor reports both: 5G carries the data, so its levels count where it has
     /// any. Levels of two cells are not mixed.
-    pub(super) fn reading(&self, at: Micros) -> Reading {
+    pub(super) fn reading(&self, at: Time) -> Reading {
         if self.is_out() {
             return Reading::disconnected(at, self.used());
         }
@@ -119,6 +119,8 @@ fn number(properties: &Properties, name: &str) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::at_us;
+
     use super::*;
 
     fn owned<'a>(value: impl Into<Value<'a>>) -> OwnedValue {
@@ -146,9 +148,9 @@ mod tests {
     #[test]
     fn levels_of_5g_count_before_those_of_its_anchor() {
         let both = signal(&[("Lte", LTE_LEVELS), ("Nr5g", NR_LEVELS), ("Umts", &[]), ("Rate", &[])]);
-        let seen = known(11, LTE | NR, both).reading(7);
+        let seen = known(11, LTE | NR, both).reading(at_us(7));
         let expected = Reading {
-            at: 7,
+            at: at_us(7),
             technology: Technology::NrNsa,
             rsrp: Some(-104.0),
             rsrq: Some(-12.0),
@@ -156,34 +158,35 @@ mod tests {
             ..Reading::default()
         };
         assert_eq!(seen, expected);
-        let alone = known(11, NR, signal(&[("Nr5g", NR_LEVELS)])).reading(7);
+        let alone = known(11, NR, signal(&[("Nr5g", NR_LEVELS)])).reading(at_us(7));
         assert_eq!(alone, Reading { technology: Technology::Nr, ..expected });
-        let anchor = known(11, LTE | NR, signal(&[("Lte", LTE_LEVELS), ("Nr5g", &[])])).reading(7);
+        let anchor = known(11, LTE | NR, signal(&[("Lte", LTE_LEVELS), ("Nr5g", &[])])).reading(at_us(7));
         assert_eq!((anchor.technology, anchor.rsrp), (Technology::NrNsa, Some(-97.0)));
     }
 
     #[test]
     fn what_is_missing_or_no_level_is_left_out() {
         let odd = [("rsrp", -32768.0), ("rsrq", f64::NAN), ("snr", 3.0)];
-        let seen = known(8, LTE, signal(&[("Lte", &odd)])).reading(1);
+        let seen = known(8, LTE, signal(&[("Lte", &odd)])).reading(at_us(1));
         assert_eq!(
             seen,
-            Reading { at: 1, technology: Technology::Lte, sinr: Some(3.0), ..Reading::default() }
+            Reading { at: at_us(1), technology: Technology::Lte, sinr: Some(3.0), ..Reading::default() }
         );
         let mut wrong = signal(&[]).expect("is there");
         wrong.insert("Lte".to_owned(), owned("text"));
         for none in [None, signal(&[]), signal(&[("Lte", &[])]), Some(wrong)] {
-            let seen = known(11, LTE, none).reading(1);
-            assert_eq!(seen, Reading { at: 1, technology: Technology::Lte, ..Reading::default() });
+            let seen = known(11, LTE, none).reading(at_us(1));
+            assert_eq!(seen, Reading { at: at_us(1), technology: Technology::Lte, ..Reading::default() });
         }
-        assert_eq!(Known::default().reading(1), Reading { at: 1, ..Reading::default() });
+        assert_eq!(Known::default().reading(at_us(1)), Reading { at: at_us(1), ..Reading::default() });
     }
 
     #[test]
     fn old_networks_have_a_strength() {
-        let umts = known(11, 1 << 5, signal(&[("Umts", &[("rscp", -95.0), ("ecio", -10.0)])])).reading(1);
+        let umts =
+            known(11, 1 << 5, signal(&[("Umts", &[("rscp", -95.0), ("ecio", -10.0)])])).reading(at_us(1));
         assert_eq!((umts.technology, umts.rssi), (Technology::Umts, Some(-85.0)));
-        let gsm = known(11, 1 << 3, signal(&[("Gsm", &[("rssi", -71.0)])])).reading(1);
+        let gsm = known(11, 1 << 3, signal(&[("Gsm", &[("rssi", -71.0)])])).reading(at_us(1));
         assert_eq!((gsm.technology, gsm.rssi), (Technology::Gsm, Some(-71.0)));
     }
 
@@ -196,7 +199,7 @@ mod tests {
         {
             let mut known = known(state, LTE, signal(&[("Lte", LTE_LEVELS)]));
             known.network.insert("RegistrationState".to_owned(), owned(registration as u32));
-            let seen = known.reading(1);
+            let seen = known.reading(at_us(1));
             assert_eq!(seen.disconnected, out, "state {state}, registration {registration}");
             assert_eq!((seen.technology, seen.rsrp.is_none()), (Technology::Lte, out));
         }

@@ -16,7 +16,7 @@ use self::{
     bus::{BEARER, Bus, Event, MODEM, NETWORK, Object, SIGNAL},
     levels::{Known, Properties},
 };
-use crate::{Clock, Reading, SignalSource, SourceError};
+use crate::{Clock, Reading, SignalSource, SourceError, Time};
 
 /// ModemManager measures at whole seconds and signals changes. After a second without a signal the levels are
 /// read, which confirms that they did not change.
@@ -44,7 +44,7 @@ pub struct Modem {
 /// The reading that properties on the bus make, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn reading_of(modem: Properties, network: Properties, signal: Properties) -> crate::Reading {
-    Known { modem, network, signal: Some(signal) }.reading(1)
+    Known { modem, network, signal: Some(signal) }.reading(Time::EPOCH)
 }
 
 /// The modems of this machine.
@@ -316,7 +316,7 @@ impl Link {
     }
 
     async fn change(&mut self, interface: &str, properties: Properties) -> Result<bool, Lost> {
-        let before = self.known.reading(0);
+        let before = self.known.reading(Time::EPOCH);
         match interface {
             SIGNAL => {
                 self.known.signal.get_or_insert_default().extend(properties);
@@ -333,7 +333,7 @@ impl Link {
             }
             _ => return Ok(false),
         }
-        Ok(self.known.reading(0) != before)
+        Ok(self.known.reading(Time::EPOCH) != before)
     }
 }
 

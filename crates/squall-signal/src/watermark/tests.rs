@@ -1,8 +1,9 @@
 use proptest::prelude::*;
+use squall_units::short::at_us;
 
 use super::*;
 
-const POLL: Micros = 100_000;
+const POLL: u64 = 100_000;
 
 /// A watermark whose marks stay where they are.
 fn fixed() -> Watermark {
@@ -10,15 +11,15 @@ fn fixed() -> Watermark {
 }
 
 /// The Wi-Fi reading of that time with that quality index.
-fn reading(at: Micros, quality: f64) -> Reading {
-    Reading::wifi(at, -88.75 + quality * 41.75)
+fn reading(micros: u64, quality: f64) -> Reading {
+    Reading::wifi(at_us(micros), -88.75 + quality * 41.75)
 }
 
 /// Feeds one index each 100 ms, from time 0 on; returns the alert of each.
 fn feed(watermark: &mut Watermark, qualities: &[f64]) -> Vec<Option<AlertKind>> {
     let times = (0..).step_by(POLL as usize);
     let update =
-        |(at, q): (Micros, &f64)| watermark.update(at, &reading(at, *q), None).map(|alert| alert.kind);
+        |(at, q): (u64, &f64)| watermark.update(at_us(at), &reading(at, *q), None).map(|alert| alert.kind);
     times.zip(qualities).map(update).collect()
 }
 
@@ -34,7 +35,7 @@ fn a_strong_signal_says_nothing() {
 #[test]
 fn a_weak_one_warns_with_the_gap_and_again_when_the_gap_moves() {
     let mut watermark = fixed();
-    let alert = watermark.update(0, &reading(0, 0.28), None).unwrap();
+    let alert = watermark.update(at_us(0), &reading(0, 0.28), None).unwrap();
     assert_eq!(alert.kind, AlertKind::Warning);
     assert!((alert.gap - 0.04).abs() < 1e-9, "{}", alert.gap);
     assert!((alert.factor() - 0.28 / 0.32).abs() < 1e-9);
@@ -88,7 +89,7 @@ fn a_reading_that_is_looked_at_again_counts_once() {
     // A radio that is read once a second, and looked at every 100 ms.
     let mut watermark = fixed();
     let mut look =
-        |now, at, quality| watermark.update(now, &reading(at, quality), None).map(|alert| alert.kind);
+        |now, at, quality| watermark.update(at_us(now), &reading(at, quality), None).map(|alert| alert.kind);
     assert_eq!(look(0, 0, 0.1), O);
     for now in (1_000_000..2_000_000).step_by(POLL as usize) {
         assert_eq!(look(now, 1_000_000, 0.4), None, "one good reading, after {now} µs");
@@ -99,9 +100,10 @@ fn a_reading_that_is_looked_at_again_counts_once() {
 #[test]
 fn a_good_reading_that_no_other_follows_ends_an_alert_when_it_is_stale() {
     let mut watermark = fixed();
-    watermark.update(0, &reading(0, 0.1), None);
+    watermark.update(at_us(0), &reading(0, 0.1), None);
     let good = reading(POLL, 0.4);
-    let recovered = (1..100).map(|i| i * POLL).find(|now| watermark.update(*now, &good, None).is_some());
+    let recovered =
+        (1..100).map(|i| i * POLL).find(|now| watermark.update(at_us(*now), &good, None).is_some());
     assert_eq!(recovered, Some(POLL + 5_000_000));
 }
 
@@ -126,22 +128,22 @@ fn an_oscillating_signal_keeps_the_path_out() {
 #[test]
 fn growing_loss_can_bring_a_warning_about() {
     let mut watermark = fixed();
-    assert_eq!(watermark.update(0, &reading(0, 0.36), Some(0.0)), None);
+    assert_eq!(watermark.update(at_us(0), &reading(0, 0.36), Some(0.0)), None);
     // 0.36 · e^(−0.01 · 20) = 0.295
-    let alert = watermark.update(POLL, &reading(POLL, 0.36), Some(0.2)).unwrap();
+    let alert = watermark.update(at_us(POLL), &reading(POLL, 0.36), Some(0.2)).unwrap();
     assert_eq!(alert.kind, AlertKind::Warning);
     assert!((alert.quality - 0.2947).abs() < 1e-3, "{}", alert.quality);
     // Loss that stays the same does not grow.
-    assert_eq!(watermark.update(2 * POLL, &reading(2 * POLL, 0.36), Some(0.2)), None);
+    assert_eq!(watermark.update(at_us(2 * POLL), &reading(2 * POLL, 0.36), Some(0.2)), None);
 }
 
 #[test]
 fn windows_of_loss_are_compared_across_readings_between_them_if_they_are_near() {
     for (pause, expected) in [(1_900_000, W), (2_100_000, None)] {
         let mut watermark = fixed();
-        watermark.update(0, &reading(0, 0.36), Some(0.0));
-        assert_eq!(watermark.update(POLL, &reading(POLL, 0.36), None), None);
-        let alert = watermark.update(pause, &reading(pause, 0.36), Some(0.2));
+        watermark.update(at_us(0), &reading(0, 0.36), Some(0.0));
+        assert_eq!(watermark.update(at_us(POLL), &reading(POLL, 0.36), None), None);
+        let alert = watermark.update(at_us(pause), &reading(pause, 0.36), Some(0.2));
         assert_eq!(alert.map(|alert| alert.kind), expected, "after {pause} µs");
     }
 }
@@ -149,8 +151,8 @@ fn windows_of_loss_are_compared_across_readings_between_them_if_they_are_near() 
 #[test]
 fn a_radio_out_of_its_network_is_an_outage() {
     let mut watermark = fixed();
-    let gone = Reading::disconnected(0, crate::Technology::Wifi);
-    let alert = watermark.update(0, &gone, None).unwrap();
+    let gone = Reading::disconnected(at_us(0), crate::Technology::Wifi);
+    let alert = watermark.update(at_us(0), &gone, None).unwrap();
     assert_eq!((alert.kind, alert.quality), (AlertKind::Outage, 0.0));
     assert_eq!(alert.factor(), LEAST_FACTOR);
 }
@@ -160,14 +162,14 @@ fn a_radio_that_falls_silent_is_not_believed_for_ever() {
     let mut watermark = fixed();
     assert_eq!(watermark.timeout(), None);
     feed(&mut watermark, &[0.1]);
-    assert_eq!(watermark.timeout(), Some(5_000_000));
-    assert_eq!(watermark.on_time(4_999_999), None);
+    assert_eq!(watermark.timeout(), Some(at_us(5_000_000)));
+    assert_eq!(watermark.on_time(at_us(4_999_999)), None);
     // A reading without a level is none.
-    assert_eq!(watermark.update(4_999_999, &Reading::default(), None), None);
-    assert_eq!(watermark.on_time(5_000_000).map(|alert| alert.kind), R);
+    assert_eq!(watermark.update(at_us(4_999_999), &Reading::default(), None), None);
+    assert_eq!(watermark.on_time(at_us(5_000_000)).map(|alert| alert.kind), R);
     assert_eq!((watermark.state(), watermark.quality()), (SignalState::Clear, None));
     assert_eq!(watermark.timeout(), None);
-    assert_eq!(watermark.update(6_000_000, &reading(6_000_000, 0.6), None), None);
+    assert_eq!(watermark.update(at_us(6_000_000), &reading(6_000_000, 0.6), None), None);
 }
 
 fn adaptive() -> Watermark {
@@ -177,10 +179,10 @@ fn adaptive() -> Watermark {
 #[test]
 fn a_burst_that_was_not_prevented_raises_outage() {
     let mut watermark = adaptive();
-    watermark.update(0, &reading(0, 0.4), Some(0.6));
+    watermark.update(at_us(0), &reading(0, 0.4), Some(0.6));
     assert!((watermark.marks().outage - 0.23).abs() < 1e-9);
     for i in 1..20 {
-        watermark.update(i * POLL, &reading(i * POLL, 0.4), Some(0.6));
+        watermark.update(at_us(i * POLL), &reading(i * POLL, 0.4), Some(0.6));
     }
     assert!((watermark.marks().outage - 0.30).abs() < 1e-9, "bounded: {:?}", watermark.marks());
 }
@@ -189,7 +191,7 @@ fn a_burst_that_was_not_prevented_raises_outage() {
 fn a_burst_under_a_strong_signal_moves_nothing() {
     let mut watermark = adaptive();
     for i in 0..20 {
-        watermark.update(i * POLL, &reading(i * POLL, 0.9), Some(0.6));
+        watermark.update(at_us(i * POLL), &reading(i * POLL, 0.9), Some(0.6));
     }
     assert_eq!(watermark.marks(), Marks::default());
 }
@@ -198,15 +200,15 @@ fn a_burst_under_a_strong_signal_moves_nothing() {
 fn marks_go_back_when_nothing_is_lost_any_more() {
     let mut watermark = adaptive();
     for i in 0..20 {
-        watermark.update(i * POLL, &reading(i * POLL, 0.28), Some(0.15));
-        watermark.update(i * POLL, &reading(i * POLL, 0.4), Some(0.6));
+        watermark.update(at_us(i * POLL), &reading(i * POLL, 0.28), Some(0.15));
+        watermark.update(at_us(i * POLL), &reading(i * POLL, 0.4), Some(0.6));
     }
     let Marks { warning, outage, .. } = watermark.marks();
     // Higher, the first reading would be an outage, and nothing is lost on a path that carries nothing.
     assert!(warning > 0.35 && outage > 0.26, "{:?}", watermark.marks());
     // Nine steps each at most, of 5 s.
     for i in 20..=600 {
-        watermark.update(i * POLL, &reading(i * POLL, 0.6), Some(0.02));
+        watermark.update(at_us(i * POLL), &reading(i * POLL, 0.6), Some(0.02));
     }
     let Marks { warning, outage, .. } = watermark.marks();
     assert!((warning - 0.32).abs() < 1e-9 && (outage - 0.21).abs() < 1e-9, "{:?}", watermark.marks());
@@ -215,8 +217,8 @@ fn marks_go_back_when_nothing_is_lost_any_more() {
 #[test]
 fn loss_under_a_warning_raises_warning_by_a_smaller_step() {
     let mut watermark = adaptive();
-    watermark.update(0, &reading(0, 0.28), Some(0.0));
-    watermark.update(POLL, &reading(POLL, 0.28), Some(0.15));
+    watermark.update(at_us(0), &reading(0, 0.28), Some(0.0));
+    watermark.update(at_us(POLL), &reading(POLL, 0.28), Some(0.15));
     assert!((watermark.marks().warning - 0.33).abs() < 1e-9);
     assert!((watermark.marks().outage - 0.21).abs() < 1e-9);
 }
@@ -225,12 +227,12 @@ fn loss_under_a_warning_raises_warning_by_a_smaller_step() {
 fn use_under_a_warning_without_a_burst_lowers_outage() {
     let mut watermark = adaptive();
     for i in 0..=50 {
-        watermark.update(i * POLL, &reading(i * POLL, 0.28), Some(0.05));
+        watermark.update(at_us(i * POLL), &reading(i * POLL, 0.28), Some(0.05));
     }
     assert!((watermark.marks().outage - 0.19).abs() < 1e-9, "{:?}", watermark.marks());
     let mut strong = adaptive();
     for i in 0..=500 {
-        strong.update(i * POLL, &reading(i * POLL, 0.9), Some(0.0));
+        strong.update(at_us(i * POLL), &reading(i * POLL, 0.9), Some(0.0));
     }
     assert_eq!(strong.marks(), Marks::default(), "a strong signal proves nothing");
 }
@@ -269,7 +271,7 @@ proptest! {
         for (step, q) in walk {
             now += step;
             let state = watermark.state();
-            let raised = watermark.update(now, &reading(now, q), None);
+            let raised = watermark.update(at_us(now), &reading(now, q), None);
             // The level went there and back, which costs a few bits.
             let q = watermark.quality().unwrap();
             above = if q < warning { None } else { above.or(Some(now)) };
@@ -304,13 +306,13 @@ proptest! {
         walk in prop::collection::vec((1_000..300_000u64, 0.33..0.449f64), 1..200)
     ) {
         let mut watermark = fixed();
-        watermark.update(0, &reading(0, 0.1), None);
+        watermark.update(at_us(0), &reading(0, 0.1), None);
         let mut now = 0;
         for (step, high) in walk {
             // Back below before T_rec is over.
             for q in [0.25, high, 0.3, 0.1] {
                 now += step.min(390_000);
-                prop_assert_eq!(watermark.update(now, &reading(now, q), None), None);
+                prop_assert_eq!(watermark.update(at_us(now), &reading(now, q), None), None);
             }
         }
         prop_assert_eq!(watermark.state(), SignalState::Out);
@@ -325,7 +327,7 @@ proptest! {
         let mut now = 0;
         for (quality, loss, step) in windows {
             now += step;
-            watermark.update(now, &reading(now, quality), Some(loss));
+            watermark.update(at_us(now), &reading(now, quality), Some(loss));
             let Marks { good, warning, outage } = watermark.marks();
             prop_assert!(0.0 < outage && outage < warning && warning < good && good == start.good);
             prop_assert!((outage - start.outage).abs() <= 0.0900001);

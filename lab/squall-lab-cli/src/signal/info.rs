@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use serde_json::{Value, json};
-use squall_signal::WatermarkConfig;
+use squall_signal::{Span, WatermarkConfig};
 
 use squall_terminal::{
     error::{usage, whole},
@@ -148,9 +148,9 @@ fn figures(file: &Path, survey: &SignalSurvey) -> Value {
 
 /// The states with their shares of the time.
 fn states(survey: &SignalSurvey) -> impl Iterator<Item = (&'static str, f64)> + '_ {
-    let all = survey.states.iter().sum::<u64>().max(1) as f64;
+    let all = survey.states.into_iter().sum::<Span>().max(Span::TICK).micros() as f64;
     let names = SignalSurvey::STATES.iter().map(|state| state.name());
-    names.zip(survey.states.iter().map(move |time| *time as f64 / all))
+    names.zip(survey.states.iter().map(move |time| time.micros() as f64 / all))
 }
 
 fn per_minute(survey: &SignalSurvey) -> f64 {

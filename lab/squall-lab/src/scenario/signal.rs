@@ -1,7 +1,5 @@
 //! `[signal]`: what sessions make of what radios say.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use squall_proto::signal::{Adaptation, FactorMap, Marks, WatermarkConfig};
 use squall_units::Span;
@@ -39,13 +37,13 @@ pub(super) fn resolve(table: &SignalTable) -> Result<WatermarkConfig, Problem> {
     let config = WatermarkConfig {
         marks,
         adaptation: table.adapt.unwrap_or(true).then(Adaptation::default),
-        recovery: table.recovery.map_or(usual.recovery, |span| Duration::from_micros(span.micros())),
+        recovery: table.recovery.unwrap_or(usual.recovery),
         factor: match table.factor {
             None => usual.factor,
             Some(Factor::Share) => FactorMap::Share,
             Some(Factor::Band) => FactorMap::Band,
         },
-        stale: table.stale.map_or(usual.stale, |span| Duration::from_micros(span.micros())),
+        stale: table.stale.unwrap_or(usual.stale),
         ..usual
     };
     config.check().map_err(|error| Problem::at_key("signal", format!("signal: {error}")))?;

@@ -292,7 +292,7 @@ fn signals_are_as_sessions_have_them_unless_said_otherwise() {
     assert_eq!((scenario.signal, scenario.timed), (usual, false));
     let table = "[signal]\nrecovery = \"50ms\"\nwarning = 0.4\nadapt = false\n";
     let scenario = Scenario::parse(&format!("{HEAD}timed = true\n{PATH}{FLOW}{table}"), "t.toml").unwrap();
-    assert_eq!(scenario.signal.recovery, std::time::Duration::from_millis(50));
+    assert_eq!(scenario.signal.recovery, squall_units::Span::from_millis(50));
     assert_eq!((scenario.signal.marks.warning, scenario.signal.marks.good), (0.4, 0.45));
     assert!(scenario.signal.adaptation.is_none() && scenario.timed);
     let words = error_of("[signal]\nwarning = 0.5\n");

@@ -1,7 +1,7 @@
 //! What a link makes of the levels, as time passes.
 
 use squall_signal::{QualityIndex, Technology};
-use squall_units::{Micros, Ratio};
+use squall_units::{Micros, Ratio, Time};
 
 use super::{
     CellularMap, Lead, Levels, RadioConfig, Source, WifiMap,
@@ -95,7 +95,7 @@ impl Follower {
     /// What the link follows at `now`.
     pub(crate) fn air(&mut self, now: Micros) -> Air {
         self.advance(now);
-        let reading = self.levels.reading(now, self.technology);
+        let reading = self.levels.reading(Time::from_micros(now), self.technology);
         let quality = QualityIndex::default().base(&reading);
         Air { levels: self.levels, conditions: self.conditions, quality }
     }

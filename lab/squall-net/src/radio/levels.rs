@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use squall_signal::{Reading, Technology};
 use squall_trace::{Sample, TraceError, column, has_column, read_text};
-use squall_units::{Micros, Span};
+use squall_units::{Micros, Span, Time};
 
 use crate::series::Series;
 
@@ -26,7 +26,7 @@ pub struct Levels {
 
 impl Levels {
     /// These levels as a radio of this technology would report them at `at`.
-    pub(super) fn reading(&self, at: Micros, technology: Technology) -> Reading {
+    pub(super) fn reading(&self, at: Time, technology: Technology) -> Reading {
         let Self { rsrp, sinr, rssi, detached, .. } = *self;
         if detached {
             return Reading::disconnected(at, technology);

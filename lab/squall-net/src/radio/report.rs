@@ -2,7 +2,7 @@
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_signal::{Reading, Technology};
-use squall_units::Micros;
+use squall_units::{Micros, Time};
 
 use super::{
     Air, Follower, Lead, Parts, RadioConfig, Source,
@@ -126,7 +126,7 @@ impl Reporter {
     fn ask(&mut self, at: Micros) -> Option<Reading> {
         // It reports its last measurement, which it takes at its own pace.
         let measuring = if self.granularity == 0 { at } else { at - at % self.granularity };
-        if self.measured.is_none_or(|reading| reading.at < measuring) {
+        if self.measured.is_none_or(|reading| reading.at.micros() < measuring) {
             let air = self.shift.after(measuring);
             if self.course.end().is_some_and(|end| air > end) {
                 return None;
@@ -137,9 +137,9 @@ impl Reporter {
     }
 
     fn measure(&mut self, at: Micros, air: Micros) -> Reading {
-        let passed = self.measured.map_or(0, |last| at - last.at);
+        let passed = self.measured.map_or(0, |last| at - last.at.micros());
         let (levels, _) = self.course.at(air);
-        let mut reading = levels.reading(at, self.technology);
+        let mut reading = levels.reading(Time::from_micros(at), self.technology);
         let reported = [&mut reading.rsrp, &mut reading.sinr, &mut reading.rssi];
         for (level, noise) in reported.into_iter().zip(&mut self.noise) {
             let off = noise.pass(passed, &mut self.random);

@@ -1,7 +1,7 @@
 //! Readings and alerts as JSON Lines. docs/signal.md lists the fields.
 
 use serde::Serialize;
-use squall_signal::{Micros, Reading};
+use squall_signal::Reading;
 use squall_terminal::output;
 
 use super::watched::{Raised, Watched};
@@ -45,7 +45,7 @@ impl Json {
     pub(super) fn reading(&mut self, one: &Watched, reading: &Reading) -> anyhow::Result<()> {
         let finite = |level: Option<f64>| level.filter(|level| level.is_finite());
         write(&Line::Reading {
-            time_s: seconds(reading.at),
+            time_s: reading.at.since_epoch().as_secs_f64(),
             radio: one.name(),
             technology: reading.technology.name(),
             disconnected: reading.disconnected,
@@ -60,7 +60,7 @@ impl Json {
 
     pub(super) fn alert(&mut self, one: &Watched, raised: &Raised) -> anyhow::Result<()> {
         write(&Line::Alert {
-            time_s: seconds(raised.at),
+            time_s: raised.at.since_epoch().as_secs_f64(),
             radio: one.name(),
             kind: raised.alert.kind.name(),
             quality: raised.alert.quality,
@@ -73,8 +73,4 @@ impl Json {
 
 fn write(line: &Line<'_>) -> anyhow::Result<()> {
     output::print(&(serde_json::to_string(line)? + "\n"))
-}
-
-fn seconds(at: Micros) -> f64 {
-    at as f64 / 1e6
 }

@@ -18,15 +18,15 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Cell, Paragraph, Row, Table, Widget as _},
 };
-use squall_signal::{AlertKind, Marks, Micros, SignalState};
+use squall_signal::{AlertKind, Marks, SignalState, Time};
 
 use super::{text, watched::Watched};
 
 /// Cells of the bar of the index.
 const BAR: usize = 20;
 
-/// A radio that has said nothing for so long is shown as such, in microseconds.
-const OLD: Micros = 2_000_000;
+/// A radio that has said nothing for so long is shown as such.
+const OLD: squall_signal::Span = squall_signal::Span::from_secs(2);
 
 /// Most radios that are shown.
 const MOST: usize = 20;
@@ -66,7 +66,7 @@ impl Live {
     }
 
     /// Draws; says whether a key asked to end.
-    pub(super) fn draw(&mut self, all: &[Watched], now: Micros) -> anyhow::Result<bool> {
+    pub(super) fn draw(&mut self, all: &[Watched], now: Time) -> anyhow::Result<bool> {
         self.terminal.draw(|frame| draw(frame, all, now))?;
         let mut quit = false;
         while event::poll(Duration::ZERO)? {
@@ -100,7 +100,7 @@ fn is_quit(event: &Event) -> bool {
         )
 }
 
-fn draw(frame: &mut Frame<'_>, all: &[Watched], now: Micros) {
+fn draw(frame: &mut Frame<'_>, all: &[Watched], now: Time) {
     let names = all.iter().map(|one| one.name().chars().count()).max().unwrap_or(0);
     let widths = [
         Constraint::Length(names.clamp(5, 24) as u16),
@@ -127,7 +127,7 @@ fn foot_line() -> Line<'static> {
     Line::from(format!("q ends it    marks: good {good}, warning {warning}, outage {outage}")).dim()
 }
 
-fn row(one: &Watched, now: Micros) -> Row<'static> {
+fn row(one: &Watched, now: Time) -> Row<'static> {
     let level = |level: Option<f64>, width: usize| {
         Cell::from(level.map_or_else(|| format!("{:>width$}", "–"), |level| format!("{level:>width$.1}")))
     };
@@ -161,20 +161,20 @@ fn state(one: &Watched) -> Cell<'static> {
 }
 
 /// How old the last reading is. What is old is red.
-fn age(one: &Watched, now: Micros) -> Cell<'static> {
+fn age(one: &Watched, now: Time) -> Cell<'static> {
     let Some(reading) = one.reading else { return Cell::from("      –") };
-    let age = now.saturating_sub(reading.at);
-    let cell = Cell::from(format!("{:>5.1} s", age as f64 / 1e6));
+    let age = now - reading.at;
+    let cell = Cell::from(format!("{:>5.1} s", age.as_secs_f64()));
     if age > OLD { cell.style(Style::new().fg(Color::Red)) } else { cell }
 }
 
 /// The last alert; or why the radio has no readings.
-fn last(one: &Watched, now: Micros) -> Cell<'static> {
+fn last(one: &Watched, now: Time) -> Cell<'static> {
     if let Some(error) = one.error() {
         return Cell::from(error.problem()).style(Style::new().fg(Color::Red));
     }
     let Some(raised) = one.alert else { return Cell::from("none").style(Modifier::DIM) };
-    let ago = now.saturating_sub(raised.at) / 1_000_000;
+    let ago = (now - raised.at).duration().as_secs();
     let colour = colour(raised.alert.kind.state());
     let kept = raised.alert.kind == AlertKind::Recovery;
     let style = if kept { Style::new() } else { Style::new().fg(colour) };

@@ -1,25 +1,25 @@
 //! Lines for where nothing can be drawn.
 
-use squall_signal::{Micros, Reading};
+use squall_signal::{Reading, Span, Time};
 use squall_terminal::output;
 
 use super::watched::{Raised, Watched};
 
-/// Time between two lines of a radio, in microseconds.
-const LINE: Micros = 1_000_000;
+/// Time between two lines of a radio.
+const LINE: Span = Span::from_secs(1);
 
 /// A line for each radio once a second if it said something, and one for each alert.
 #[derive(Default)]
 pub(super) struct Text {
     /// When lines are due.
-    next: Micros,
+    next: Time,
     /// Time of the last reading that was printed, by radio.
-    printed: Vec<Option<Micros>>,
+    printed: Vec<Option<Time>>,
 }
 
 impl Text {
     /// The lines that are due.
-    pub(super) fn lines(&mut self, all: &[Watched], now: Micros) -> anyhow::Result<()> {
+    pub(super) fn lines(&mut self, all: &[Watched], now: Time) -> anyhow::Result<()> {
         self.printed.resize(all.len(), None);
         // A first reading is printed at once.
         let first =
@@ -33,7 +33,7 @@ impl Text {
             *printed = Some(reading.at);
             output::print(&format!(
                 "{:7.1} s  {}  {:<8}  {:<28}  quality {}  {}\n",
-                reading.at as f64 / 1e6,
+                reading.at.since_epoch().as_secs_f64(),
                 one.name(),
                 reading.technology,
                 levels(&reading),
@@ -45,7 +45,12 @@ impl Text {
     }
 
     pub(super) fn alert(&mut self, one: &Watched, raised: &Raised) -> anyhow::Result<()> {
-        output::print(&format!("{:7.1} s  {}  {}\n", raised.at as f64 / 1e6, one.name(), alert(raised)))
+        output::print(&format!(
+            "{:7.1} s  {}  {}\n",
+            raised.at.since_epoch().as_secs_f64(),
+            one.name(),
+            alert(raised)
+        ))
     }
 }
 

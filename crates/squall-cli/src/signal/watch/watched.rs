@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use squall_signal::{
-    Alert, Clock, Micros, Monitor, Reading, SignalSource, SignalState, SourceError, Watermark,
-    WatermarkConfig,
+    Alert, Clock, Monitor, Reading, SignalSource, SignalState, SourceError, Time, Watermark, WatermarkConfig,
 };
 
 /// A radio, what it said last, and what the watermarks make of it.
@@ -22,7 +21,7 @@ pub(super) struct Watched {
 /// An alert and when it came.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Raised {
-    pub(super) at: Micros,
+    pub(super) at: Time,
     pub(super) alert: Alert,
     /// Whether it ends an older one only because the radio fell silent.
     pub(super) silent: bool,
@@ -51,14 +50,14 @@ impl Watched {
     }
 
     /// Takes a reading in.
-    pub(super) fn on_reading(&mut self, reading: &Reading, now: Micros) -> Option<Raised> {
+    pub(super) fn on_reading(&mut self, reading: &Reading, now: Time) -> Option<Raised> {
         self.reading = Some(*reading);
         let alert = self.watermark.update(now, reading, None)?;
         self.remember(Raised { at: now, alert, silent: false })
     }
 
     /// Ends an alert of a radio that has been silent for too long.
-    pub(super) fn on_time(&mut self, now: Micros) -> Option<Raised> {
+    pub(super) fn on_time(&mut self, now: Time) -> Option<Raised> {
         let alert = self.watermark.on_time(now)?;
         self.remember(Raised { at: now, alert, silent: true })
     }
