@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use squall_proto::{
-    Limits,
+    Config, Limits,
     inbox::{Inbox, InboxError, InboxEvent, Label, Part},
     parity,
     sched::PathId,
@@ -15,7 +15,7 @@ const OPEN_BLOCKS: usize = 6;
 
 /// Small, so that short inputs reach them.
 fn limits() -> Limits {
-    Limits { block: 500, reassembly: 1200, open_blocks: OPEN_BLOCKS, ..Limits::default() }
+    Config::default().max_block(500).reassembly(1200).open_blocks(OPEN_BLOCKS).limits
 }
 
 /// Panics if the inbox does not keep what it promises.
@@ -201,7 +201,7 @@ impl Run {
         let unharmed = part.data.iter().zip(u64::from(*told)..).all(|(byte, at)| *byte == content(id, at));
         assert!(unharmed, "block {id} is not what was sent");
         *told += part.data.len() as u32;
-        assert!(*told <= limits().block);
+        assert!(*told <= limits().max_block);
         assert!(self.may_be_told(id), "block {id} is out of order");
         assert!(!self.fates.contains_key(&id), "nothing follows the end");
         if part.is_last {

@@ -14,8 +14,8 @@ use std::{
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Channel, Config, Depends, Event, Interface, LabConfig, Limits, NetPath, PathHint,
-    Priority, QuotaShare, RateLimit, Role, Session, congestion,
+    Block, BlockOptions, Channel, Config, Depends, Event, Interface, LabConfig, NetPath, PathHint, Priority,
+    QuotaShare, RateLimit, Role, Session, congestion,
     sched::{BlockId, PathId, Registry, Sharing, StreamScheduler},
     signal::{Reading, Technology, Time},
 };
@@ -25,16 +25,9 @@ use squall_testkit::{
 };
 
 const LINKS: usize = 3;
-const LIMITS: Limits = Limits {
-    block: 60_000,
-    queued_bytes: 150_000,
-    reassembly: 100_000,
-    open_blocks: 16,
-    paths: 4,
-    handshakes: 8,
-    handshakes_per_host: 4,
-    sessions: 4,
-};
+const REASSEMBLY: u64 = 100_000;
+const QUEUED_BYTES: u64 = 150_000;
+const OPEN_BLOCKS: usize = 16;
 const CLIENT: usize = 0;
 
 /// No input needs more time.
@@ -63,21 +56,26 @@ fn config(input: &mut Input<'_>) -> Config {
     let congestion =
         controls.controls().nth(usize::from(flags) % controls.controls().count()).expect("there are some");
     let round_robin = flags & 8 != 0 && SCHEDULERS.build(name).expect("is standard").profile().follows_queue;
-    Config {
-        scheduler: Arc::new(move || SCHEDULERS.build(name).expect("is standard")),
-        streams: if round_robin { StreamScheduler::weighted() } else { StreamScheduler::Fifo },
-        congestion: congestion.clone(),
-        lab: LabConfig {
+    Config::default()
+        .scheduler(Arc::new(move || SCHEDULERS.build(name).expect("is standard")))
+        .streams(if round_robin { StreamScheduler::weighted() } else { StreamScheduler::Fifo })
+        .congestion(congestion.clone())
+        .lab(LabConfig {
             all_reliable: flags & 0x10 != 0,
             expire: flags & 0x20 == 0,
             liveness: flags & 0x40 == 0,
             steer_acks: flags & 0x80 == 0,
             ..LabConfig::default()
-        },
-        distrust: which & 0x80 != 0,
-        limits: LIMITS,
-        ..Config::default()
-    }
+        })
+        .distrust(which & 0x80 != 0)
+        .max_block(60_000)
+        .queued_bytes(QUEUED_BYTES)
+        .reassembly(REASSEMBLY)
+        .open_blocks(OPEN_BLOCKS)
+        .max_paths(4)
+        .handshakes(8)
+        .handshakes_per_host(4)
+        .max_sessions(4)
 }
 
 /// The application of an end.
@@ -498,9 +496,9 @@ impl Pair {
             over.into_iter().for_each(|id| self.finished(side, id));
             let Some(session) = self.session(side) else { continue };
             let stats = session.stats();
-            assert!(stats.held_bytes <= LIMITS.reassembly, "{} bytes are held", stats.held_bytes);
-            assert!(stats.queued_bytes <= LIMITS.queued_bytes, "{} bytes are queued", stats.queued_bytes);
-            assert!(stats.open_blocks <= LIMITS.open_blocks, "{} blocks are open", stats.open_blocks);
+            assert!(stats.held_bytes <= REASSEMBLY, "{} bytes are held", stats.held_bytes);
+            assert!(stats.queued_bytes <= QUEUED_BYTES, "{} bytes are queued", stats.queued_bytes);
+            assert!(stats.open_blocks <= OPEN_BLOCKS, "{} blocks are open", stats.open_blocks);
         }
     }
 

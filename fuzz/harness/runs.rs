@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use squall_proto::{
-    Limits,
+    Config, Limits,
     inbox::{Inbox, InboxEvent},
     parity,
     sched::{MAX_RUN, PathId},
@@ -13,7 +13,7 @@ use squall_proto::{
 
 /// Small, so that short inputs reach them.
 fn limits() -> Limits {
-    Limits { reassembly: 64 << 10, open_blocks: 64, ..Limits::default() }
+    Config::default().reassembly(64 << 10).open_blocks(64).limits
 }
 
 /// Bytes that an inbox with these limits may take, as `docs/wire.md` has it: blocks and growing ones, runs, records, ended ids.

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use noq_proto::{Dir, FourTuple, PathStatus, TransportConfig, VarInt};
 use squall_proto::{
-    Block, BlockOptions, Channel, Config, Event, Interface, Limits,
+    Block, BlockOptions, Channel, Config, Event, Interface,
     sched::{self, BlockId},
     signal::{Reading, Time},
     wire::{Data, Item, Stamp},
@@ -51,7 +51,7 @@ pub(crate) fn check(input: &[u8]) {
     let mut config = Config::default();
     if input.len() % 2 == 1 {
         // Takes reports of stalls.
-        config.scheduler = Arc::new(|| Box::new(WithStalls));
+        config = config.scheduler(Arc::new(|| Box::new(WithStalls)));
     }
     let mut meeting = Meeting::new(config);
     meeting.settle(Duration::from_secs(1));
@@ -82,10 +82,9 @@ struct Meeting {
 
 impl Meeting {
     fn new(config: Config) -> Self {
-        let limits =
-            Limits { reassembly: REASSEMBLY, open_blocks: OPEN_BLOCKS, block: 20_000, ..Limits::default() };
         let now = Instant::now();
-        let honest = Peer::server(Config { limits, ..config }, 1, now);
+        let honest =
+            Peer::server(config.reassembly(REASSEMBLY).open_blocks(OPEN_BLOCKS).max_block(20_000), 1, now);
         let mut transport = TransportConfig::default();
         transport.max_concurrent_multipath_paths(4);
         let address = SocketAddr::from(([10, 0, 0, 1], 1_000));

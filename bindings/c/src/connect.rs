@@ -12,25 +12,24 @@ use squall_bindings::Failure;
 
 use crate::types;
 
-/// A time span of C: 0 for the default.
-fn set(target: &mut Duration, micros: u64) {
-    if micros > 0 {
-        *target = Duration::from_micros(micros);
-    }
+/// A time span of C: `None` for the default, which is 0.
+fn span(micros: u64) -> Option<Duration> {
+    (micros > 0).then(|| Duration::from_micros(micros))
 }
 
-/// A bound of C: 0 for the default; never more than the largest that there may be.
+/// Sets a bound of C: 0 for the default; never more than the largest that there may be.
 fn bound<T: TryFrom<u64> + Ord + Copy>(
+    config: Config,
+    set: fn(Config, T) -> Config,
     what: &str,
-    target: &mut T,
     value: u64,
     most: T,
-) -> Result<(), Failure> {
-    if value > 0 {
-        let fitting = T::try_from(value).ok().filter(|value| *value <= most);
-        *target = fitting.ok_or_else(|| Failure::argument(format!("{what} = {value} is too large")))?;
+) -> Result<Config, Failure> {
+    if value == 0 {
+        return Ok(config);
     }
-    Ok(())
+    let fitting = T::try_from(value).ok().filter(|value| *value <= most);
+    Ok(set(config, fitting.ok_or_else(|| Failure::argument(format!("{what} = {value} is too large")))?))
 }
 
 /// Text that is to be an address, or something else with a form.
@@ -46,25 +45,26 @@ pub(crate) fn config(
 ) -> Result<Config, Failure> {
     let mut config = Config::default();
     if let Some(description) = scheduler {
-        config.scheduler = squall::scheduler(description).map_err(Failure::argument)?;
+        config = config.scheduler(squall::scheduler(description).map_err(Failure::argument)?);
     }
     if let Some(name) = congestion {
-        config.congestion = squall::congestion_control(name).map_err(Failure::argument)?;
+        config = config.congestion(squall::congestion_control(name).map_err(Failure::argument)?);
     }
-    set(&mut config.connect_timeout, numbers.connect_timeout_us);
-    set(&mut config.idle_timeout, numbers.idle_timeout_us);
-    if numbers.idle_timeout_us > 0 {
-        config.path_idle_timeout = config.path_idle_timeout.min(config.idle_timeout);
+    if let Some(timeout) = span(numbers.connect_timeout_us) {
+        config = config.connect_timeout(timeout);
     }
-    let (limits, default) = (&mut config.limits, Config::default().limits);
-    bound("max_block", &mut limits.block, numbers.max_block, default.block)?;
-    bound("max_queued_bytes", &mut limits.queued_bytes, numbers.max_queued_bytes, u64::MAX)?;
-    bound("max_received_bytes", &mut limits.reassembly, numbers.max_received_bytes, u64::MAX)?;
-    bound("max_open_blocks", &mut limits.open_blocks, numbers.max_open_blocks, 1 << 20)?;
-    bound("max_paths", &mut limits.paths, numbers.max_paths, default.paths)?;
-    bound("max_sessions", &mut limits.sessions, numbers.max_sessions, 1 << 20)?;
-    bound("max_handshakes", &mut limits.handshakes, numbers.max_handshakes, 1 << 20)?;
-    Ok(config)
+    if let Some(timeout) = span(numbers.idle_timeout_us) {
+        let of_path = timeout.min(config.path_idle_timeout);
+        config = config.idle_timeout(timeout).path_idle_timeout(of_path);
+    }
+    let default = config.limits;
+    config = bound(config, Config::max_block, "max_block", numbers.max_block, default.max_block)?;
+    config = bound(config, Config::queued_bytes, "max_queued_bytes", numbers.max_queued_bytes, u64::MAX)?;
+    config = bound(config, Config::reassembly, "max_received_bytes", numbers.max_received_bytes, u64::MAX)?;
+    config = bound(config, Config::open_blocks, "max_open_blocks", numbers.max_open_blocks, 1 << 20)?;
+    config = bound(config, Config::max_paths, "max_paths", numbers.max_paths, default.max_paths)?;
+    config = bound(config, Config::max_sessions, "max_sessions", numbers.max_sessions, 1 << 20)?;
+    bound(config, Config::handshakes, "max_handshakes", numbers.max_handshakes, 1 << 20)
 }
 
 /// The interfaces that C names, in one of three ways.

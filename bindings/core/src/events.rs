@@ -224,7 +224,7 @@ mod tests {
             let tls = identity.server_tls().expect("fits");
             let endpoint = Endpoint::listen("127.0.0.1:0", &tls, Config::default()).expect("listens");
             let request = Connect::to(endpoint.local_addrs()[0]).trust(Trust::InsecureAnyone);
-            let client = squall::connect(request, Config::default()).await.expect("connects");
+            let client = squall::connect(request).await.expect("connects");
             (client, endpoint.accept().await.expect("accepts"))
         });
         let events = Arc::new(Events::new().expect("has descriptors"));

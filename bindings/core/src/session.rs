@@ -40,7 +40,7 @@ impl Session {
         let (state, queue) = (link.clone(), events.clone());
         let task = runtime()?.spawn(async move {
             let _end = EndOfPanic(queue.clone());
-            let session = match squall::connect(request, config).await {
+            let session = match squall::connect(request.config(config)).await {
                 Ok(session) => session,
                 Err(error) => return queue.queue.push_last(Happening::Failed(error)),
             };

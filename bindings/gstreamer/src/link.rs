@@ -150,7 +150,7 @@ async fn connecting<E: End>(
 ) {
     let mut pause = PAUSE;
     loop {
-        let line = match squall::connect(request.clone(), config.clone()).await {
+        let line = match squall::connect(request.clone().config(config.clone())).await {
             Ok(session) => match greeter.call(&session).await {
                 Ok(latency) => {
                     pause = PAUSE;

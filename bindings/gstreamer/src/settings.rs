@@ -177,22 +177,23 @@ impl Settings {
     fn config(&self) -> Result<Config, Fault> {
         let mut config = Config::default();
         if let Some(description) = &self.scheduler {
-            config.scheduler =
-                squall::scheduler(description).map_err(|error| Fault::new("scheduler", error))?;
+            let scheduler = squall::scheduler(description);
+            config = config.scheduler(scheduler.map_err(|error| Fault::new("scheduler", error))?);
         }
         if let Some(name) = &self.congestion {
-            config.congestion =
-                squall::congestion_control(name).map_err(|error| Fault::new("congestion", error))?;
+            let congestion = squall::congestion_control(name);
+            config = config.congestion(congestion.map_err(|error| Fault::new("congestion", error))?);
         }
         // As the tunnel does: a shorter latency detects outages earlier.
-        config.silence = Duration::from_millis(u64::from(self.latency_ms / 3).clamp(50, 200));
-        config.connect_timeout = Duration::from_secs(5);
-        config.announce_timeout = Duration::from_secs(5);
-        config.distrust = true;
-        config.limits.sessions = 16;
-        config.limits.handshakes = 64;
-        config.limits.handshakes_per_host = 32;
-        Ok(config)
+        let silence = Duration::from_millis(u64::from(self.latency_ms / 3).clamp(50, 200));
+        Ok(config
+            .silence(silence)
+            .connect_timeout(Duration::from_secs(5))
+            .announce_timeout(Duration::from_secs(5))
+            .distrust(true)
+            .max_sessions(16)
+            .handshakes(64)
+            .handshakes_per_host(32))
     }
 
     fn connect(&self, address: &str) -> Result<Connect, Fault> {

@@ -10,7 +10,7 @@ use std::{
 
 use gstreamer::{self as gst, prelude::*};
 use gstreamer_check::Harness;
-use squall::{Block, BlockOptions, Channel, CloseReason, Config, Connect, Session, Trust};
+use squall::{Block, BlockOptions, Channel, CloseReason, Connect, Session, Trust};
 
 fn start() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -442,7 +442,7 @@ fn an_encoder_follows_the_bitrate() {
 /// A peer that is no element.
 async fn stranger(address: &str) -> Session {
     let request = Connect::to(address).trust(Trust::InsecureAnyone);
-    squall::connect(request, Config::default()).await.expect("connects")
+    squall::connect(request).await.expect("connects")
 }
 
 async fn assert_refused(session: &Session) {

@@ -105,7 +105,7 @@ fn serve(socket: UdpSocket, tls: &ServerTls) -> io::Result<()> {
 fn send(socket: UdpSocket, tls: ClientTls, server: SocketAddr) -> Result<(), Box<dyn Error>> {
     let path = NetPath { local: INTERFACE, remote: server };
     let mut driver = Driver::new(socket, None);
-    let target = Target { tls, server_name: "localhost".into(), interfaces: vec![vec![path]] };
+    let target = Target { tls, server_name: "localhost".into(), interfaces: vec![vec![path]], config: None };
     driver.endpoint.connect(Instant::now(), target)?;
     let mut open = BLOCKS;
     driver.run(|endpoint, id, event| {

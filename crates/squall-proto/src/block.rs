@@ -10,7 +10,7 @@ use crate::wire::MAX_CHANNELS;
 /// A block to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its bytes; at least one, at most [`Limits::block`](crate::Limits::block).
+    /// Its bytes; at least one, at most [`Config::max_block`](crate::Config::max_block).
     pub data: Bytes,
     /// Its options.
     pub options: BlockOptions,
@@ -31,6 +31,7 @@ impl Block {
 /// Options of a block, sent whole or [opened](crate::Session::open) before its bytes exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use]
 pub struct BlockOptions {
     /// Time from sending or opening until the block is worthless; bytes that are missing then are not sent. `None`, the
     /// default, for never.
@@ -74,55 +75,46 @@ impl BlockOptions {
     }
 
     /// Sets the [deadline](Self::deadline).
-    #[must_use]
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
     }
 
     /// Sets the [priority](Self::priority).
-    #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
 
     /// Sets whether lost bytes are [sent again](Self::reliable).
-    #[must_use]
     pub fn reliable(self, reliable: bool) -> Self {
         Self { reliable, ..self }
     }
 
     /// Sets the [channel](Self::channel).
-    #[must_use]
     pub fn channel(self, channel: Channel) -> Self {
         Self { channel, ..self }
     }
 
     /// Sets whether it is delivered [in order](Self::ordered).
-    #[must_use]
     pub fn ordered(self, ordered: bool) -> Self {
         Self { ordered, ..self }
     }
 
     /// Sets the [expected length](Self::expected_len).
-    #[must_use]
     pub fn expected_len(self, bytes: impl Into<Option<u32>>) -> Self {
         Self { expected_len: bytes.into(), ..self }
     }
 
     /// Sets the [value](Self::value).
-    #[must_use]
     pub fn value(self, value: impl Into<Option<u16>>) -> Self {
         Self { value: value.into(), ..self }
     }
 
     /// Sets the blocks that it [depends on](Self::depends).
-    #[must_use]
     pub fn depends(self, depends: Depends) -> Self {
         Self { depends, ..self }
     }
 
     /// Sets the [hint](Self::hint) for a path.
-    #[must_use]
     pub fn hint(self, hint: impl Into<Option<PathHint>>) -> Self {
         Self { hint: hint.into(), ..self }
     }

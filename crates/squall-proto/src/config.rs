@@ -28,60 +28,206 @@ pub type SchedulerFactory = Arc<dyn Fn() -> Box<dyn Scheduler> + Send + Sync>;
 /// Says of the address of a peer whether it may begin a handshake.
 pub type AcceptFilter = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 
-/// How sessions behave. One for all sessions of an endpoint.
+/// Settings of sessions, and of the endpoint that accepts them. Each is set by the method of its name; some can be read.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use squall_proto::Config;
+///
+/// let config = Config::default().silence(Duration::from_millis(100)).max_sessions(100);
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
+#[must_use]
 pub struct Config {
-    /// Who decides what goes where. Default: [`Squall`].
+    /// See [`Self::scheduler()`].
     pub scheduler: SchedulerFactory,
-    /// Which channel's data is next when several wait. Default: the oldest block's, whatever its channel.
-    pub streams: StreamScheduler,
-    /// Congestion controller of every path. Default: Steady.
-    pub congestion: CongestionControl,
-    /// Bounds of memory and counts.
+    pub(crate) streams: StreamScheduler,
+    pub(crate) congestion: CongestionControl,
+    /// Bounds of memory and counts, each set by the method of its name.
     pub limits: Limits,
-    /// Tasks that an endpoint of the `squall` crate divides its sessions among, each of which keeps one core busy at most: 1
-    /// to [`MAX_WORKERS`](crate::MAX_WORKERS). A session lives on one of them. Listening with several needs Linux; elsewhere
-    /// there is one whatever the number. See `docs/scaling.md`. Default: 1.
-    pub workers: usize,
-    /// Has the connection ids of a server name it, for load balancers; see [`quic_lb`](crate::quic_lb). Default: not.
-    pub quic_lb: Option<QuicLbServer>,
-    /// A session that receives nothing for this long is over. Time in which the process did not run does not count. Default: 30 s.
+    pub(crate) quic_lb: Option<QuicLbServer>,
+    /// See [`Self::idle_timeout()`].
     pub idle_timeout: Duration,
-    /// A path that is silent for this long is closed; a client opens it again, and tries until it comes up. Default: 30 s.
+    /// See [`Self::path_idle_timeout()`].
     pub path_idle_timeout: Duration,
+    pub(crate) keep_alive: Duration,
+    /// See [`Self::connect_timeout()`].
+    pub connect_timeout: Duration,
+    pub(crate) announce_timeout: Duration,
+    pub(crate) accept: Option<AcceptFilter>,
+    pub(crate) distrust: bool,
+    pub(crate) race_delay: Duration,
+    pub(crate) silence: Duration,
+    /// See [`Endpoint::set_even_offsets`](crate::Endpoint::set_even_offsets).
+    pub(crate) even_offsets: bool,
+    /// See [`Self::signal()`].
+    pub signal: Option<WatermarkConfig>,
+    /// See [`Self::lab()`].
+    #[cfg(feature = "lab")]
+    pub lab: LabConfig,
+    #[cfg(feature = "qlog")]
+    pub(crate) qlog_dir: Option<std::path::PathBuf>,
+}
+
+impl Config {
+    /// Scheduler of each session: decides what goes where. Default: [`Squall`].
+    pub fn scheduler(mut self, scheduler: SchedulerFactory) -> Self {
+        self.scheduler = scheduler;
+        self
+    }
+
+    /// Which channel's data is next when several wait. Default: the oldest block's, whatever its channel.
+    pub fn streams(mut self, streams: StreamScheduler) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// Congestion controller of every path. Default: Steady.
+    pub fn congestion(mut self, congestion: CongestionControl) -> Self {
+        self.congestion = congestion;
+        self
+    }
+
+    /// Has the connection ids of a server name it, for load balancers; see [`quic_lb`](crate::quic_lb). Default: not.
+    pub fn quic_lb(mut self, quic_lb: impl Into<Option<QuicLbServer>>) -> Self {
+        self.quic_lb = quic_lb.into();
+        self
+    }
+
+    /// A session that receives nothing for this long is over. Time in which the process did not run does not count. Default: 30 s.
+    pub fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
+        self.idle_timeout = idle_timeout;
+        self
+    }
+
+    /// A path that is silent for this long is closed; a client opens it again, and tries until it comes up. Default: 30 s.
+    pub fn path_idle_timeout(mut self, path_idle_timeout: Duration) -> Self {
+        self.path_idle_timeout = path_idle_timeout;
+        self
+    }
+
     /// How often an idle path is probed, so that NATs keep it and its round-trip time stays fresh. Default: 5 s, which
     /// costs less than 1 kbit/s.
-    pub keep_alive: Duration,
+    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
+        self.keep_alive = keep_alive;
+        self
+    }
+
     /// How long a handshake may take, over all interfaces. Default: 10 s.
-    pub connect_timeout: Duration,
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
     /// How long after its first packet a connection to a server must have announced itself, which Squall does with the
     /// handshake. Default: 10 s.
-    pub announce_timeout: Duration,
+    pub fn announce_timeout(mut self, announce_timeout: Duration) -> Self {
+        self.announce_timeout = announce_timeout;
+        self
+    }
+
     /// Which peers get an answer when they begin a handshake. An address may be forged: a filter keeps load away, and
     /// takes the place of no token. Default: all.
-    pub accept: Option<AcceptFilter>,
+    pub fn accept(mut self, accept: AcceptFilter) -> Self {
+        self.accept = Some(accept);
+        self
+    }
+
     /// Whether a session that comes in is limited until [`Session::trust`](crate::Session::trust) is called: 64 KiB and
     /// 64 blocks wait for the application at most, and the peer's radio alerts have no effect. Further blocks are refused; 128 refusals that
     /// the application has not taken end the session. Default: no.
-    pub distrust: bool,
+    pub fn distrust(mut self, distrust: bool) -> Self {
+        self.distrust = distrust;
+        self
+    }
+
     /// Pause before the handshake is tried over the next interface too. Default: 100 ms, the smallest
     /// that RFC 8305 §5 allows.
-    pub race_delay: Duration,
+    pub fn race_delay(mut self, race_delay: Duration) -> Self {
+        self.race_delay = race_delay;
+        self
+    }
+
     /// Silence after which a path with packets in flight is suspected, counted from when an
     /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
-    pub silence: Duration,
-    /// Whether all offsets of a block take as many bytes as the longest, so that its packets have one size and the system can
-    /// cut a batch of them (GSO): a byte or three more in each packet. `squall` switches it on. Default: no.
-    pub even_offsets: bool,
+    pub fn silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
     /// How readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)) become alerts;
     /// `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
-    pub signal: Option<WatermarkConfig>,
+    pub fn signal(mut self, signal: impl Into<Option<WatermarkConfig>>) -> Self {
+        self.signal = signal.into();
+        self
+    }
+
+    /// Largest block in bytes, sent or received; at most 16 MiB, which is the default.
+    pub fn max_block(mut self, max_block: u32) -> Self {
+        self.limits.max_block = max_block;
+        self
+    }
+
+    /// Bytes handed over and not yet known to have arrived. Default: 64 MiB.
+    pub fn queued_bytes(mut self, queued_bytes: u64) -> Self {
+        self.limits.queued_bytes = queued_bytes;
+        self
+    }
+
+    /// Bytes of blocks that are being put together, or wait to be taken by the application.
+    /// Default: 64 MiB.
+    pub fn reassembly(mut self, reassembly: u64) -> Self {
+        self.limits.reassembly = reassembly;
+        self
+    }
+
+    /// Blocks open at a time, in each direction. Default: 65,536.
+    pub fn open_blocks(mut self, open_blocks: usize) -> Self {
+        self.limits.open_blocks = open_blocks;
+        self
+    }
+
+    /// Paths at a time. Default, and most: 8.
+    pub fn max_paths(mut self, max_paths: usize) -> Self {
+        self.limits.max_paths = max_paths;
+        self
+    }
+
+    /// Handshakes in progress, and connections that have not announced themselves, at a time, on a server. Those from where the
+    /// most attempts came lately make room for more, the oldest first. When a quarter are handshakes of unproven addresses, more must prove theirs first (Retry,
+    /// RFC 9000 §8.1.2). Default: 1,024.
+    pub fn handshakes(mut self, handshakes: usize) -> Self {
+        self.limits.handshakes = handshakes;
+        self
+    }
+
+    /// Of these, those of one host: an IPv4 address, or 64 bits of one of IPv6. Default: 256.
+    pub fn handshakes_per_host(mut self, handshakes_per_host: usize) -> Self {
+        self.limits.handshakes_per_host = handshakes_per_host;
+        self
+    }
+
+    /// Sessions at a time, on a server; further handshakes are refused. Default: 4,096.
+    pub fn max_sessions(mut self, max_sessions: usize) -> Self {
+        self.limits.max_sessions = max_sessions;
+        self
+    }
+
     /// Switches for comparisons.
     #[cfg(feature = "lab")]
-    pub lab: LabConfig,
-    /// Where to write qlog files of every connection, if anywhere. Needs the feature `qlog`.
+    pub fn lab(mut self, lab: LabConfig) -> Self {
+        self.lab = lab;
+        self
+    }
+
+    /// Where to write qlog files of every connection, if anywhere.
     #[cfg(feature = "qlog")]
-    pub qlog_dir: Option<std::path::PathBuf>,
+    pub fn qlog_dir(mut self, qlog_dir: impl Into<Option<std::path::PathBuf>>) -> Self {
+        self.qlog_dir = qlog_dir.into();
+        self
+    }
 }
 
 impl Default for Config {
@@ -91,7 +237,6 @@ impl Default for Config {
             streams: StreamScheduler::default(),
             congestion: CongestionControl::default(),
             limits: Limits::default(),
-            workers: 1,
             quic_lb: None,
             idle_timeout: Duration::from_secs(30),
             path_idle_timeout: Duration::from_secs(30),
@@ -155,7 +300,7 @@ impl Default for LabConfig {
 
 impl Config {
     /// The switches for comparisons.
-    pub(crate) fn lab(&self) -> LabConfig {
+    pub(crate) fn switches(&self) -> LabConfig {
         #[cfg(feature = "lab")]
         return self.lab;
         #[cfg(not(feature = "lab"))]
@@ -194,28 +339,26 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Bounds of what a session, or its peer, can make grow.
+/// Bounds of what a session, or its peer, can make grow; [`Config`] has a method of the name of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
-    /// Largest block in bytes, sent or received; at most 16 MiB, which is the default.
-    pub block: u32,
-    /// Bytes handed over and not yet known to have arrived. Default: 64 MiB.
+    /// See [`Config::max_block`].
+    pub max_block: u32,
+    /// See [`Config::queued_bytes`].
     pub queued_bytes: u64,
-    /// Bytes of blocks that are being put together, or wait to be taken by the application.
-    /// Default: 64 MiB.
+    /// See [`Config::reassembly`].
     pub reassembly: u64,
-    /// Blocks open at a time, in each direction. Default: 65,536.
+    /// See [`Config::open_blocks`].
     pub open_blocks: usize,
-    /// Paths at a time. Default, and most: 8.
-    pub paths: usize,
-    /// Handshakes in progress, and connections that have not announced themselves, at a time, on a server. Those from where the
-    /// most attempts came lately make room for more, the oldest first. When a quarter are handshakes of unproven addresses, more must prove theirs first (Retry,
-    /// RFC 9000 §8.1.2). Default: 1,024.
+    /// See [`Config::max_paths`].
+    pub max_paths: usize,
+    /// See [`Config::handshakes`].
     pub handshakes: usize,
-    /// Of these, those of one host: an IPv4 address, or 64 bits of one of IPv6. Default: 256.
+    /// See [`Config::handshakes_per_host`].
     pub handshakes_per_host: usize,
-    /// Sessions at a time, on a server; further handshakes are refused. Default: 4,096.
-    pub sessions: usize,
+    /// See [`Config::max_sessions`].
+    pub max_sessions: usize,
 }
 
 impl Limits {
@@ -228,14 +371,14 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            block: MAX_BLOCK,
+            max_block: MAX_BLOCK,
             queued_bytes: 64 << 20,
             reassembly: 64 << 20,
             open_blocks: 65_536,
-            paths: MAX_PATHS,
+            max_paths: MAX_PATHS,
             handshakes: 1024,
             handshakes_per_host: 256,
-            sessions: 4096,
+            max_sessions: 4096,
         }
     }
 }

@@ -105,7 +105,7 @@ impl Endpoint {
     }
 
     /// Several endpoints behind the same addresses, each for a task of its own; [`worker_of`](crate::worker_of) says which
-    /// of them a datagram is for. They have the same keys, and [`Config::limits`] hold for all of them together. There are
+    /// of them a datagram is for. They have the same keys, and the bounds of the [`Config`] hold for all of them together. There are
     /// `count` of them, at least 1 and at most [`MAX_WORKERS`]; the rest is as for [`Self::new`].
     pub fn workers(
         config: &Config,
@@ -158,6 +158,12 @@ impl Endpoint {
         }
     }
 
+    /// Has all offsets of a block take as many bytes as the longest, so that its packets have one size and the system can
+    /// cut a batch of them (GSO): a byte or three more in each packet. For a driver that sends batches. Default: no.
+    pub fn set_even_offsets(&mut self, on: bool) {
+        self.config.even_offsets = on;
+    }
+
     /// Starts to connect. The session of the returned id reports [`Event::Connected`], or
     /// [`Event::Closed`] if nothing came of it.
     ///
@@ -168,8 +174,11 @@ impl Endpoint {
             return Err(ConnectError::NoPath);
         }
         let id = self.new_key();
-        let deadline = now + self.config.connect_timeout;
-        self.attempts.insert(id, Attempt::new(target, now, deadline));
+        let config = match &target.config {
+            Some(own) => Config { even_offsets: self.config.even_offsets, ..own.clone().bounded() },
+            None => self.config.clone(),
+        };
+        self.attempts.insert(id, Attempt::new(target, config, now));
         if let Err(error) = self.race(now, id) {
             self.attempts.remove(&id);
             return Err(error);
@@ -483,20 +492,20 @@ impl Endpoint {
 
     /// Starts racers that are due, and ends attempts that failed.
     fn race(&mut self, now: Instant, id: u64) -> Result<(), ConnectError> {
-        let delay = self.config.race_delay;
         loop {
             let Some(attempt) = self.attempts.get_mut(&id) else { return Ok(()) };
             if let Some(reason) = attempt.failed(now) {
                 self.fail(now, id, reason);
                 return Ok(());
             }
-            let Some(net) = attempt.next_path(now, delay) else { return Ok(()) };
-            let target = attempt.target.clone();
-            let conn = self.listener.connect(now, &target.tls, &target.server_name, net)?;
+            let Some(net) = attempt.next_path(now) else { return Ok(()) };
+            let Attempt { target, config, .. } = attempt;
+            let conn = self.listener.connect(now, config, &target.tls, &target.server_name, net)?;
+            let config = config.clone();
             let key = self.new_key();
             self.by_handle.insert(conn.handle(), key);
             let place = SessionPlace::new(&self.tally, false);
-            let session = Session::new(&self.config, self.epoch, now, conn, true, place);
+            let session = Session::new(&config, self.epoch, now, conn, true, place);
             self.sessions.insert(key, session);
             if let Some(attempt) = self.attempts.get_mut(&id) {
                 attempt.racers.push((key, net));

@@ -15,8 +15,8 @@ use crate::{Block, Capacity, Channel, Interface, NetPath, Priority, wire};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// No room for it now: [`Limits::queued_bytes`](crate::Limits::queued_bytes) are queued, or
-    /// [`Limits::open_blocks`](crate::Limits::open_blocks) have not ended. Holds the block. Room is announced
+    /// No room for it now: [`Config::queued_bytes`](crate::Config::queued_bytes) are queued, or
+    /// [`Config::open_blocks`](crate::Config::open_blocks) have not ended. Holds the block. Room is announced
     /// by [`Event::Writable`].
     #[error("send queue is full")]
     Full(Box<Block>),
@@ -40,7 +40,7 @@ pub enum SendError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// [`Limits::open_blocks`](crate::Limits::open_blocks) have not ended. Room is announced by
+    /// [`Config::open_blocks`](crate::Config::open_blocks) have not ended. Room is announced by
     /// [`Event::Writable`].
     #[error("too many blocks are open")]
     Full,
@@ -53,7 +53,7 @@ pub enum OpenError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// No room for them now: [`Limits::queued_bytes`](crate::Limits::queued_bytes) are queued. Holds the bytes.
+    /// No room for them now: [`Config::queued_bytes`](crate::Config::queued_bytes) are queued. Holds the bytes.
     /// Room is announced by [`Event::Writable`].
     #[error("send queue is full")]
     Full(Bytes),

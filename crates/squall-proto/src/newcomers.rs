@@ -77,8 +77,8 @@ impl Newcomers {
 
     /// Whether a handshake may begin beside those of all workers, its address proven or not.
     pub(crate) fn admit(&mut self, proven: bool) -> Admission {
-        let most_others = 2 * self.limits.handshakes + self.limits.sessions;
-        if self.tally.open() >= self.limits.sessions || self.tally.others() >= most_others {
+        let most_others = 2 * self.limits.handshakes + self.limits.max_sessions;
+        if self.tally.open() >= self.limits.max_sessions || self.tally.others() >= most_others {
             self.stats.refused += 1;
             return Admission::Refuse;
         }
@@ -110,7 +110,7 @@ impl Newcomers {
 
     /// Whether there is room for one that has announced itself, and counts as a session: handshakes at the same time do not count.
     pub(crate) fn confirm(&mut self) -> bool {
-        let has_room = self.tally.open() <= self.limits.sessions;
+        let has_room = self.tally.open() <= self.limits.max_sessions;
         self.stats.refused += u64::from(!has_room);
         has_room
     }
@@ -172,7 +172,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn newcomers() -> Newcomers {
-        let limits = Limits { handshakes: 16, handshakes_per_host: 4, sessions: 8, ..Limits::default() };
+        let limits = Limits { handshakes: 16, handshakes_per_host: 4, max_sessions: 8, ..Limits::default() };
         Newcomers::new(limits, PATIENCE, Arc::default())
     }
 
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn limits_hold_for_all_workers_together() {
         let (tally, now) = (Arc::<Tally>::default(), Instant::now());
-        let limits = Limits { handshakes: 8, handshakes_per_host: 4, sessions: 8, ..Limits::default() };
+        let limits = Limits { handshakes: 8, handshakes_per_host: 4, max_sessions: 8, ..Limits::default() };
         let mut workers: Vec<_> = (0..3).map(|_| Newcomers::new(limits, PATIENCE, tally.clone())).collect();
         for key in 0..30 {
             let worker = &mut workers[key as usize % 3];

@@ -131,7 +131,7 @@ impl Outbox {
         let pauses = queue.profile().wants_stalls.then(Stalls::default);
         Self {
             limits: config.limits,
-            lab: config.lab(),
+            lab: config.switches(),
             queue,
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
@@ -170,8 +170,8 @@ impl Outbox {
         if block.data.is_empty() {
             return Err(SendError::Empty);
         }
-        if block.data.len() > self.limits.block as usize {
-            return Err(SendError::TooLarge { len: block.data.len(), limit: self.limits.block });
+        if block.data.len() > self.limits.max_block as usize {
+            return Err(SendError::TooLarge { len: block.data.len(), limit: self.limits.max_block });
         }
         if !self.has_room(block.data.len() as u64) {
             self.refused = true;
@@ -195,7 +195,7 @@ impl Outbox {
     pub(crate) fn append(&mut self, id: BlockId, more: Bytes) -> Result<(), WriteError> {
         let has_bytes_free = self.has_bytes_free(more.len() as u64);
         // What fills the queue on its own would wait for room that it takes itself.
-        let limit = self.limits.block.min(u32::try_from(self.limits.queued_bytes).unwrap_or(u32::MAX));
+        let limit = self.limits.max_block.min(u32::try_from(self.limits.queued_bytes).unwrap_or(u32::MAX));
         let Some(Content::Written { data, finished: false, .. }) =
             self.payloads.get_mut(&id).map(|payload| &mut payload.data)
         else {
@@ -383,11 +383,11 @@ impl Outbox {
     }
 
     pub(crate) fn set_block_limit(&mut self, limit: u32) {
-        self.limits.block = self.limits.block.min(limit);
+        self.limits.max_block = self.limits.max_block.min(limit);
     }
 
     pub(crate) fn block_limit(&self) -> u32 {
-        self.limits.block
+        self.limits.max_block
     }
 
     /// Bytes handed over that are not known to have arrived.

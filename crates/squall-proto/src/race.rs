@@ -7,7 +7,7 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Instant};
 
-use crate::{ClientTls, CloseReason, NetPath};
+use crate::{ClientTls, CloseReason, Config, NetPath};
 
 /// Pairs of interface and address that are tried at most.
 const MAX_TRIES: usize = 32;
@@ -23,6 +23,8 @@ pub struct Target {
     /// can reach, the preferred first. All are raced. Each interface keeps one path: to the address that won
     /// the race if it reaches it, else to its first.
     pub interfaces: Vec<Vec<NetPath>>,
+    /// Settings of the session; `None` for those of the endpoint.
+    pub config: Option<Config>,
 }
 
 impl Target {
@@ -45,6 +47,7 @@ impl Target {
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) target: Target,
+    pub(crate) config: Config,
     /// Paths not tried yet.
     waiting: VecDeque<NetPath>,
     next_at: Instant,
@@ -58,18 +61,18 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn new(target: Target, now: Instant, deadline: Instant) -> Self {
-        let waiting = target.tries();
+    pub(crate) fn new(target: Target, config: Config, now: Instant) -> Self {
+        let (waiting, deadline) = (target.tries(), now + config.connect_timeout);
         let (racers, refused) = (Vec::new(), Vec::new());
-        Self { target, waiting, next_at: now, deadline, racers, failure: None, refused }
+        Self { target, config, waiting, next_at: now, deadline, racers, failure: None, refused }
     }
 
     /// The path to try now, if it is time. A racer that failed makes way at once.
-    pub(crate) fn next_path(&mut self, now: Instant, delay: std::time::Duration) -> Option<NetPath> {
+    pub(crate) fn next_path(&mut self, now: Instant) -> Option<NetPath> {
         if now < self.next_at && !self.racers.is_empty() {
             return None;
         }
-        self.next_at = now + delay;
+        self.next_at = now + self.config.race_delay;
         self.waiting.pop_front()
     }
 
@@ -124,9 +127,9 @@ mod tests {
 
     fn attempt(interfaces: Vec<Vec<NetPath>>) -> (Attempt, Instant) {
         let tls = ClientTls::insecure_trust_anyone().expect("is valid");
-        let target = Target { tls, server_name: "a.test".into(), interfaces };
+        let target = Target { tls, server_name: "a.test".into(), interfaces, config: None };
         let now = Instant::now();
-        (Attempt::new(target, now, now + Duration::from_secs(10)), now)
+        (Attempt::new(target, Config::default().race_delay(Duration::ZERO), now), now)
     }
 
     #[test]
@@ -150,13 +153,13 @@ mod tests {
     #[test]
     fn an_answer_ends_the_tries_of_its_address_and_no_others() {
         let (mut attempt, now) = attempt(vec![vec![net(1, 1), net(1, 2)], vec![net(2, 1)]]);
-        let next = attempt.next_path(now, Duration::ZERO).expect("is tried");
+        let next = attempt.next_path(now).expect("is tried");
         attempt.racers.push((7, next));
         let refused: CloseReason = TransportError::plain("unknown certificate").into();
         attempt.on_failure(7, net(1, 1).remote, refused.clone());
         assert_eq!(attempt.waiting, [net(1, 2)], "the other interface leads to the same server");
         assert_eq!(attempt.failed(now), None);
-        let next = attempt.next_path(now, Duration::ZERO).expect("is tried");
+        let next = attempt.next_path(now).expect("is tried");
         attempt.racers.push((8, next));
         attempt.on_failure(8, net(1, 2).remote, CloseReason::TimedOut);
         assert_eq!(attempt.failed(now), Some(refused));

@@ -9,7 +9,7 @@ use std::{
 
 use noq_proto::TransportConfig;
 use squall_proto::{
-    AcceptFilter, AdmissionStats, Block, ClientTls, CloseReason, Config, Event, Fingerprint, Limits, Session,
+    AcceptFilter, AdmissionStats, Block, ClientTls, CloseReason, Config, Event, Fingerprint, Session,
     SessionId, TransportError,
     rustls::{CertificateError, Error},
 };
@@ -23,8 +23,12 @@ const WAY: Duration = Duration::from_millis(2);
 
 /// What a server with a token allows.
 fn server_config() -> Config {
-    let limits = Limits { handshakes: 32, handshakes_per_host: 8, sessions: 16, ..Limits::default() };
-    Config { limits, announce_timeout: Duration::from_secs(5), distrust: true, ..Config::default() }
+    Config::default()
+        .handshakes(32)
+        .handshakes_per_host(8)
+        .max_sessions(16)
+        .announce_timeout(Duration::from_secs(5))
+        .distrust(true)
 }
 
 fn server(config: Config, seed: u8, now: Instant) -> Peer {
@@ -436,10 +440,9 @@ fn a_stranger_has_64_blocks_however_small() {
 /// a quarter of the memory.
 #[test]
 fn a_block_that_was_read_holds_up_no_larger_one() {
-    let roomy = Limits { block: 90_000, reassembly: 100_000, ..Limits::default() };
     for (config, sizes) in [
         (server_config(), [30_000, 60_000]),
-        (Config { limits: roomy, distrust: false, ..server_config() }, [20_000, 90_000]),
+        (server_config().max_block(90_000).reassembly(100_000).distrust(false), [20_000, 90_000]),
     ] {
         let mut scene = Scene::with(config);
         scene.connects([10, 0, 0, 1]);
@@ -484,7 +487,7 @@ fn a_client_that_does_not_trust_a_server_says_so_once() {
 #[test]
 fn addresses_that_are_filtered_out_get_no_answer() {
     let accept: AcceptFilter = Arc::new(|peer| peer.ip() != IpAddr::from([10, 0, 0, 1]));
-    let config = Config { accept: Some(accept), ..server_config() };
+    let config = server_config().accept(accept);
     let mut scene = Scene::with(config);
     scene.client([10, 0, 0, 1]);
     for _ in 0..1_000 {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use noq_proto::{FourTuple, PathStatus, TransportConfig};
-use squall_proto::{Block, BlockOptions, Config, Event, Limits, PathChange};
+use squall_proto::{Block, BlockOptions, Config, Event, PathChange};
 use squall_testkit::{
     Peer, Stranger,
     world::{Packet, SERVER, Wire, World, after},
@@ -26,8 +26,11 @@ const CELLULAR: SocketAddr = address(3, 7);
 const VICTIM: SocketAddr = address(2, 53);
 
 fn server_config() -> Config {
-    let limits = Limits { handshakes: 8, handshakes_per_host: 8, sessions: 8, ..Limits::default() };
-    Config { limits, announce_timeout: Duration::from_secs(5), ..Config::default() }
+    Config::default()
+        .handshakes(8)
+        .handshakes_per_host(8)
+        .max_sessions(8)
+        .announce_timeout(Duration::from_secs(5))
 }
 
 /// A block of this size with a deadline in milliseconds.
@@ -503,7 +506,7 @@ fn numbers_of_paths_are_granted_slowly_and_not_without_end() {
         world.run(Duration::from_millis(100), after(Duration::ZERO));
         world.server.events.clear();
         assert!(
-            opened <= Limits::default().paths + 1 + tenth / 10,
+            opened <= Config::default().limits.max_paths + 1 + tenth / 10,
             "{opened} paths after {tenth} tenths of a second"
         );
     }
@@ -513,10 +516,9 @@ fn numbers_of_paths_are_granted_slowly_and_not_without_end() {
 
 #[test]
 fn a_peer_has_as_many_paths_as_allowed_and_no_more() {
-    for most in [3, Limits::default().paths] {
+    for most in [3, Config::default().limits.max_paths] {
         let config = server_config();
-        let limits = Limits { paths: most, ..config.limits };
-        let mut world = greeted_by(Config { limits, ..config });
+        let mut world = greeted_by(config.max_paths(most));
         let mut opened = 0;
         for n in 0..60 {
             let path = FourTuple::new(SERVER, Some(IpAddr::V4(Ipv4Addr::new(10, 8, n, 1))));

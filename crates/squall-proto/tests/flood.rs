@@ -11,7 +11,7 @@ use std::{
 
 use rand::{RngExt, SeedableRng};
 use squall_proto::{
-    Limits,
+    Config,
     inbox::{Inbox, InboxError},
     parity,
     sched::PathId,
@@ -62,29 +62,22 @@ const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/runs"
 /// One flood at a time: the counters are shared.
 static TURN: Mutex<()> = Mutex::new(());
 
-const LIMITS: Limits = Limits {
-    block: 1 << 20,
-    queued_bytes: 0,
-    reassembly: 8 << 20,
-    open_blocks: 4096,
-    paths: 8,
-    handshakes: 1,
-    handshakes_per_host: 1,
-    sessions: 1,
-};
+const REASSEMBLY: u64 = 8 << 20;
+const OPEN_BLOCKS: usize = 4096;
 
 /// As the documentation of `inbox` and `docs/wire.md` state it.
-const BOUND: usize = LIMITS.reassembly as usize / 16 * 21 + LIMITS.open_blocks * 1024 + (512 << 10);
+const BOUND: usize = REASSEMBLY as usize / 16 * 21 + OPEN_BLOCKS * 1024 + (512 << 10);
 
 /// Runs `attack` until the inbox ends the session, or the attack ends; checks what it took.
 fn measure(name: &str, attack: impl FnOnce(&mut Inbox) -> Result<(), InboxError>) -> usize {
     let _turn = TURN.lock();
-    let mut inbox = Inbox::new(LIMITS);
+    let config = Config::default().max_block(1 << 20).reassembly(REASSEMBLY).open_blocks(OPEN_BLOCKS);
+    let mut inbox = Inbox::new(config.limits);
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
     let _closed = attack(&mut inbox);
     let taken = PEAK.load(Relaxed) - before;
-    assert!(inbox.held_bytes() <= LIMITS.reassembly);
+    assert!(inbox.held_bytes() <= REASSEMBLY);
     assert!(taken <= BOUND, "{name} took {taken} bytes, more than {BOUND}");
     taken
 }
@@ -112,7 +105,7 @@ fn one_byte_of_each_of_many_large_blocks() {
     let taken = measure("large blocks", |inbox| {
         (0..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 1 << 20, None), &[0]))
     });
-    assert!(taken >= LIMITS.reassembly as usize, "the attack works: {taken}");
+    assert!(taken >= REASSEMBLY as usize, "the attack works: {taken}");
 }
 
 #[test]
@@ -133,7 +126,7 @@ fn whole_blocks_of_every_channel_with_stalls_to_be_reported() {
 #[test]
 fn every_other_byte_of_many_small_blocks() {
     measure("dust", |inbox| {
-        for id in 0..LIMITS.open_blocks as u64 {
+        for id in 0..OPEN_BLOCKS as u64 {
             for piece in 0..16 {
                 let header = header(id, 2 * piece, 100, Some(id.min(1)));
                 inbox.on_data(0, PathId(0), 0, &header, &[0])?;
@@ -209,7 +202,7 @@ fn blocks_that_grow_and_never_end() {
             }
             Ok(())
         });
-        assert!(piece == 1 || taken >= LIMITS.reassembly as usize / 2, "the attack works: {taken}");
+        assert!(piece == 1 || taken >= REASSEMBLY as usize / 2, "the attack works: {taken}");
     }
 }
 
@@ -227,7 +220,7 @@ fn parity_of_blocks_that_are_never_whole() {
             }
             Ok(())
         });
-        assert!(size == 2 || taken >= LIMITS.reassembly as usize / 2, "the attack works: {taken}");
+        assert!(size == 2 || taken >= REASSEMBLY as usize / 2, "the attack works: {taken}");
     }
 }
 

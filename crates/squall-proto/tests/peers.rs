@@ -147,7 +147,7 @@ fn stalls_are_reported_to_a_peer_that_asks_and_is_trusted() {
     let hello = |abilities| [1, 0x80, 1, 0, 0, 0x40, 64, abilities];
     assert_eq!(stalls(&mut Meeting::new(Config::default(), &hello(1)), 0), [0_u64; 0], "it does not ask");
     assert_eq!(stalls(&mut Meeting::new(Config::default(), &hello(5)), 0), [10]);
-    let mut stranger = Meeting::new(Config { distrust: true, ..Config::default() }, &hello(5));
+    let mut stranger = Meeting::new(Config::default().distrust(true), &hello(5));
     assert_eq!(stalls(&mut stranger, 0), [0_u64; 0]);
     let (now, session) = stranger.session();
     session.trust(now);
@@ -232,7 +232,7 @@ impl sched::Scheduler for WithParity {
 #[test]
 fn parity_is_sent_to_a_peer_that_takes_it() {
     for (abilities, expected) in [(1, 0), (9, 1)] {
-        let config = Config { scheduler: Arc::new(|| Box::new(WithParity)), ..Config::default() };
+        let config = Config::default().scheduler(Arc::new(|| Box::new(WithParity)));
         let mut meeting = Meeting::new(config, &[1, 0x80, 1, 0, 0, 0x40, 64, abilities]);
         let (now, session) = meeting.session();
         session.send(now, Block::new(vec![7; 500])).expect("room");
@@ -266,7 +266,7 @@ impl sched::Scheduler for WithRuns {
 
 #[test]
 fn small_blocks_leave_with_parity_in_common() {
-    let config = Config { scheduler: Arc::new(|| Box::new(WithRuns)), ..Config::default() };
+    let config = Config::default().scheduler(Arc::new(|| Box::new(WithRuns)));
     let mut meeting = Meeting::new(config, &[1, 0x80, 1, 0, 0, 0x40, 64, 9]);
     let (now, session) = meeting.session();
     for _ in 0..3 {

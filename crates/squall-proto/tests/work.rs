@@ -318,7 +318,7 @@ fn no_packet_is_much_more_work_than_one_of_small_blocks() {
 fn a_stranger_has_no_runs_solved() {
     // Of more than are solved at once, the rest waits for packets.
     for (distrust, rebuilt) in [(false, 32), (true, 0)] {
-        let config = Config { distrust, ..Config::default() };
+        let config = Config::default().distrust(distrust);
         let mut world = meet(config);
         deliver(&mut world, solvable(&mut Liar::default()), &mut 0);
         assert_eq!(world.server.session().stats().blocks_rebuilt, rebuilt);

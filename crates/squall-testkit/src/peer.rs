@@ -90,7 +90,7 @@ impl Peer {
     pub fn connect(&mut self, now: Instant, tls: ClientTls) -> SessionId {
         let path = |n| vec![NetPath { local: Interface(n), remote: SERVER }];
         let interfaces = (0..self.addresses.len() as u32).map(path).collect();
-        let target = Target { tls, server_name: NAME.into(), interfaces };
+        let target = Target { tls, server_name: NAME.into(), interfaces, config: None };
         let id = self.endpoint.connect(now, target).expect("has a path");
         self.id = Some(id);
         id

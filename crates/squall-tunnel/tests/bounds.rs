@@ -137,7 +137,7 @@ async fn stranger(exit: &Tunnel) -> Session {
     let request = Connect::to(exit.listening().expect("it listens"))
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
         .interfaces(Interfaces::Local(vec!["127.0.0.1".parse().expect("is an address")]));
-    squall::connect(request, squall::Config::default()).await.expect("connects")
+    squall::connect(request).await.expect("connects")
 }
 
 #[test]

@@ -382,7 +382,7 @@ fn an_earlier_entry_is_closed_as_it_was() {
         let scratch = Scratch::new("fleet-old");
         let exit = exit(&scratch.path("a.pem"), &[], &[], PATIENCE).await;
         let request = Connect::to(address(&exit)).trust(Trust::InsecureAnyone);
-        let session = squall::connect(request, squall::Config::default()).await.expect("connects");
+        let session = squall::connect(request).await.expect("connects");
         let secret = token();
         let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 17], secret.reveal().as_bytes()].concat();
         session.send(Block::with(hello, BlockOptions::new().ordered(true))).await.expect("is sent");

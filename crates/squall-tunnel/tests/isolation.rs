@@ -48,7 +48,7 @@ async fn session(exit: &Tunnel) -> Option<Session> {
     let request = Connect::to(exit.listening().expect("it listens"))
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
         .interfaces(Interfaces::Local(vec!["127.0.0.1".parse().expect("is an address")]));
-    let session = squall::connect(request, squall::Config::default()).await.ok()?;
+    let session = squall::connect(request).await.ok()?;
     let token = b"the token of evil";
     say(&session, [b"\x01SqTu\x01\x00", &[token.len() as u8][..], token].concat()).await;
     while *session.recv().await.ok().flatten()?.data.first()? != 1 {}

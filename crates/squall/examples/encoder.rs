@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .trust(Trust::Pinned(identity.fingerprint()))
         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
     let viewer = tokio::spawn(async move { Some(watch(server.accept().await?).await) });
-    let session = squall::connect(request, Config::default()).await?;
+    let session = squall::connect(request).await?;
     stream(&session).await?;
     session.finish(Duration::from_secs(5)).await?;
     println!("{} bytes arrived", viewer.await?.ok_or("no session came in")?);

@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, Config::default())?;
     let request = Connect::to(server.local_addrs()[0]).trust(Trust::Pinned(identity.fingerprint()));
     let congestion = CongestionControl::new("leased", Leased(20_000_000));
-    let session = squall::connect(request, Config { congestion, ..Config::default() }).await?;
+    let session = squall::connect(request.config(Config::default().congestion(congestion))).await?;
 
     let begin = std::time::Instant::now();
     session.send(Block::new(vec![0; 5_000_000])).await?.await;

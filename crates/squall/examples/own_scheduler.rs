@@ -32,8 +32,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let request = Connect::to(server.local_addrs()[0])
         .trust(Trust::Pinned(identity.fingerprint()))
         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
-    let config = Config { scheduler: Arc::new(|| Box::new(TwoClasses)), ..Config::default() };
-    let session = squall::connect(request, config).await?;
+    let config = Config::default().scheduler(Arc::new(|| Box::new(TwoClasses)));
+    let session = squall::connect(request.config(config)).await?;
 
     let mut sent = Vec::new();
     for n in 0..200u8 {

@@ -3,7 +3,7 @@
 
 use std::{error::Error, time::Duration};
 
-use squall::{Block, BlockOptions, Config, Connect, Depends, Outcome, Priority, Trust};
+use squall::{Block, BlockOptions, Connect, Depends, Outcome, Priority, Trust};
 
 const FRAMES: usize = 120;
 const INTERVAL: Duration = Duration::from_micros(16_667);
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: sender ADDRESS FINGERPRINT".into());
     };
     let request = Connect::to(address).trust(Trust::Pinned(fingerprint.parse()?));
-    let session = squall::connect(request, Config::default()).await?;
+    let session = squall::connect(request).await?;
 
     // Key frames are sent again when bytes are lost. The frames between refer to them, and are worthless late.
     let key = BlockOptions::new().deadline(DEADLINE).priority(Priority::FIRST).depends(Depends::Key);

@@ -14,7 +14,7 @@
 //!     let request = Connect::to(server.local_addrs()[0])
 //!         .trust(Trust::Pinned(identity.fingerprint()))
 //!         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
-//!     let client = squall::connect(request, Config::default()).await?;
+//!     let client = squall::connect(request).await?;
 //!     client.send(Block::with("hello", BlockOptions::new().priority(Priority::FIRST))).await?;
 //!
 //!     let session = server.accept().await.ok_or("closed")?;
@@ -24,7 +24,7 @@
 //! }
 //! ```
 //!
-//! Everything runs on [tokio]: one task for each endpoint, or several ([`Config::workers`]), which drive its sockets. Which path a byte
+//! Everything runs on [tokio]: one task for each endpoint, or several ([`EndpointConfig::workers`]), which drive its sockets. Which path a byte
 //! takes is the [`Scheduler`](sched::Scheduler)'s decision, picked by name through [`scheduler`] or
 //! written by yourself ([`Config::scheduler`]).
 
@@ -40,7 +40,7 @@ mod shared;
 
 use std::sync::Arc;
 
-pub use endpoint::{Connect, Endpoint, Trust, WorkerStats, connect};
+pub use endpoint::{Connect, Endpoint, EndpointConfig, Trust, WorkerStats, connect};
 pub use error::{ConnectError, EndpointError, IdentityError, ListenError, NotConnector, UnknownInterface};
 pub use identity::{Identity, load_certificates};
 pub use net::{Interfaces, Network, UnusedInterface};
@@ -51,10 +51,10 @@ pub use session::{
 pub use shared::{BlockHandle, PathChange, PathEvent, PathInfo, QuotaState, Quotas};
 pub use squall_proto::{
     AcceptFilter, AdmissionStats, Block, BlockOptions, CancelReason, Capacity, Channel, CloseReason, Config,
-    CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
-    MAX_WORKERS, Missed, NetPath, OpenError, OptionError, Outcome, PacketFate, Part, PathCapacity, PathHint,
-    PathStats, PredictionStats, Priority, RateLimit, Reasons, Received, RefuseReason, Role, SchedulerFactory,
-    SendError, ServerTls, SessionStats, TlsError, TransportError, WeightError, WriteError,
+    CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, LossLog, MAX_WORKERS,
+    Missed, NetPath, OpenError, OptionError, Outcome, PacketFate, Part, PathCapacity, PathHint, PathStats,
+    PredictionStats, Priority, RateLimit, Reasons, Received, RefuseReason, Role, SchedulerFactory, SendError,
+    ServerTls, SessionStats, TlsError, TransportError, WeightError, WriteError,
     congestion::{self, UnknownController},
     destination_id, pki_types, quic_lb,
     quota::{Period, Quota},

@@ -16,7 +16,7 @@ use std::{
 
 use common::{balancer::Balancer, within};
 use squall::{
-    Block, Config, Connect, Endpoint, Identity, Interfaces, Session, Trust, destination_id,
+    Block, Config, Connect, Endpoint, EndpointConfig, Identity, Interfaces, Session, Trust, destination_id,
     quic_lb::{QuicLb, QuicLbServer, ServerId},
 };
 use squall_testkit::pattern;
@@ -70,7 +70,7 @@ async fn shuffle(key: Option<[u8; 16]>, rebindings: usize) {
     for number in 0..SERVERS {
         let id = ServerId::new(&[7, 0, number as u8]).expect("is an id");
         let quic_lb = QuicLbServer::new(format.clone(), id).expect("fits");
-        let config = Config { workers: WORKERS, quic_lb: Some(quic_lb), ..Config::default() };
+        let config = EndpointConfig::from(Config::default().quic_lb(quic_lb)).workers(WORKERS);
         let server = Endpoint::listen("127.0.0.1:0", &tls, config).expect("a port is free");
         table.servers.insert(id, server.local_addrs()[0]);
         servers.push(server);
@@ -85,10 +85,10 @@ async fn shuffle(key: Option<[u8; 16]>, rebindings: usize) {
     let pairs = Interfaces::Pairs(balancers.iter().map(|balancer| (any, balancer.addr)).collect());
     let request =
         Connect::to(balancers[0].addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
-    let in_turn = Config { scheduler: squall::scheduler("rr").expect("is known"), ..Config::default() };
+    let in_turn = Config::default().scheduler(squall::scheduler("rr").expect("is known"));
     let mut sessions: Vec<[Session; 2]> = Vec::new();
     for _ in 0..SESSIONS {
-        let client = squall::connect(request.clone(), in_turn.clone()).await.expect("connects");
+        let client = squall::connect(request.clone().config(in_turn.clone())).await.expect("connects");
         let accepted = tokio::select! {
             session = servers[0].accept() => session,
             session = servers[1].accept() => session,

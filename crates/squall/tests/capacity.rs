@@ -32,7 +32,7 @@ async fn send_until(
 #[test]
 fn changes_of_the_capacity_are_reported() {
     within(async || {
-        let config = Config { scheduler: scheduler("storm").expect("is known"), ..Config::default() };
+        let config = Config::default().scheduler(scheduler("storm").expect("is known"));
         let (_endpoint, client, server) = pair(config).await;
         let mut changes = client.capacity_changes();
         let two = |capacity: &Capacity| capacity.safe > 0 && capacity.paths.iter().all(|path| path.now > 0);

@@ -6,18 +6,18 @@ use std::{net::SocketAddr, time::Duration};
 
 use common::{ip, request, server, within};
 use squall::{
-    Config, Connect, ConnectError, Endpoint, EndpointError, Fingerprint, Identity, Interfaces, ListenError,
-    Trust,
+    Config, Connect, ConnectError, Endpoint, EndpointConfig, EndpointError, Fingerprint, Identity,
+    Interfaces, ListenError, Trust,
 };
 use squall_testkit::foreign;
 
 fn quick() -> Config {
-    Config { connect_timeout: Duration::from_millis(300), ..Config::default() }
+    Config::default().connect_timeout(Duration::from_millis(300))
 }
 
 /// Why a request fails, as one line.
 async fn failure(request: Connect, config: Config) -> ConnectError {
-    let error = squall::connect(request, config).await.expect_err("must not connect");
+    let error = squall::connect(request.config(config)).await.expect_err("must not connect");
     assert!(!error.to_string().contains('\n'), "{error}");
     error
 }
@@ -41,7 +41,7 @@ fn a_wrong_pin_differs_from_an_untrusted_certificate() {
         let error = failure(other_name, Config::default()).await;
         assert!(error.to_string().contains("not valid for name \"example.org\""), "{error}");
 
-        squall::connect(with_name.trust(roots), Config::default()).await.expect("is trusted");
+        squall::connect(with_name.trust(roots)).await.expect("is trusted");
     });
 }
 
@@ -74,7 +74,7 @@ fn a_client_of_another_protocol_is_refused() {
         assert!(reason.contains("error 120"), "{reason}");
         endpoint.wait_idle().await;
         // Others are still served.
-        let session = squall::connect(request(&endpoint, &identity), Config::default()).await;
+        let session = squall::connect(request(&endpoint, &identity)).await;
         session.expect("connects");
         endpoint.accept().await.expect("is let in");
     });
@@ -133,13 +133,12 @@ fn no_usable_interface_is_explained() {
 #[test]
 fn a_number_of_workers_that_cannot_be_is_named() {
     within(async || {
-        let config = Config { workers: 0, ..Config::default() };
-        let request = Connect::to("127.0.0.1:1").trust(Trust::InsecureAnyone);
-        let error = squall::connect(request, config).await.expect_err("has no workers");
-        let words = "cannot connect: cannot have 0 workers: give a number from 1 to 32";
-        assert_eq!(error.to_string(), words);
-        let config = Config { workers: 33, ..Config::default() };
-        assert_eq!(Endpoint::client(config).err(), Some(EndpointError::Workers(33)));
+        for workers in [0, 33] {
+            let config = EndpointConfig::from(Config::default()).workers(workers);
+            let error = Endpoint::client(config).expect_err("is no number of workers");
+            assert_eq!(error, EndpointError::Workers(workers));
+            assert!(error.to_string().contains("give a number from 1 to 32"), "{error}");
+        }
     });
 }
 

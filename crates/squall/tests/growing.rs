@@ -5,9 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{next_block, pair, within};
-use squall::{
-    Block, BlockOptions, Channel, Config, Growth, Limits, Missed, Outcome, Part, Receiver, WriteError,
-};
+use squall::{Block, BlockOptions, Channel, Config, Growth, Missed, Outcome, Part, Receiver, WriteError};
 use squall_testkit::pattern;
 
 /// The next part of a block.
@@ -116,8 +114,7 @@ fn the_last_bytes_end_a_block() {
 #[test]
 fn a_writer_waits_for_room_and_notices_that_its_block_ended() {
     within(async || {
-        let limits = Limits { queued_bytes: 40_000, ..Limits::default() };
-        let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
+        let (_endpoint, client, server) = pair(Config::default().queued_bytes(40_000)).await;
         let reader = tokio::spawn(async move { while let Ok(Some(_)) = server.recv_any().await {} });
         let mut first = client.open(BlockOptions::new()).await.expect("the session lasts");
         let too_large = WriteError::TooLarge { len: 40_001, limit: 40_000 };

@@ -44,8 +44,8 @@ fn in_namespace(name: &str, test: impl AsyncFn()) {
 async fn session(other: &str) -> (Endpoint, Session, Session) {
     let (endpoint, identity) = server(Config::default());
     let request = request(&endpoint, &identity).over([ip("127.0.0.2"), ip(other)]);
-    let config = Config { scheduler: squall::scheduler("redundant").expect("is known"), ..Config::default() };
-    let client = squall::connect(request, config).await.expect("connects");
+    let config = Config::default().scheduler(squall::scheduler("redundant").expect("is known"));
+    let client = squall::connect(request.config(config)).await.expect("connects");
     let accepted = endpoint.accept().await.expect("listens");
     while client.paths().iter().filter(|path| path.stats.state == PathState::Active).count() < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -76,7 +76,7 @@ fn a_path_that_was_never_answered_is_opening() {
             (any("127.0.0.3"), mute.local_addr().expect("is bound")),
         ];
         let request = request(&endpoint, &identity).interfaces(squall::Interfaces::Pairs(pairs.into()));
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         for number in 0..20 {
             client.send(Block::new(vec![number; 3_000])).await.expect("is taken");
@@ -229,7 +229,7 @@ fn bridges_without_a_route_do_not_keep_modems_out() {
         run("ip link set empty up");
         plug(&far, "modem1", 1, "10.9.0.1");
         let (endpoint, identity) = listen(&far);
-        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = squall::connect(request_to(&endpoint, &identity)).await;
         let client = client.expect("connects");
         assert_duration!(answered(&client, &["modem1"]).await < ALL_USABLE);
         plug(&far, "modem2", 2, "10.9.0.1");
@@ -264,7 +264,7 @@ fn modems_without_an_answer_give_their_places_to_others() {
             }
         }
         let (endpoint, identity) = listen(&far);
-        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = squall::connect(request_to(&endpoint, &identity)).await;
         let client = client.expect("connects");
         let after = answered(&client, &["modem19", "modem20"]).await;
         assert_duration!(after < 2 * ALL_USABLE, "{after:?}");
@@ -291,7 +291,7 @@ fn a_family_that_leads_nowhere_is_left_for_the_other() {
         let port = endpoint.local_addrs()[0].port();
         let addresses = ["2001:db8:f::1", "10.9.0.1"].map(|one| std::net::SocketAddr::new(ip(one), port));
         let request = request_to(&endpoint, &identity).addresses(addresses);
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let after = answered(&client, &["modem1", "modem2"]).await;
         assert_duration!(after < ALL_USABLE, "{after:?}");
         let paths = client.paths();
@@ -317,7 +317,7 @@ fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
         let port = endpoint.local_addrs()[0].port();
         let addresses = ["10.9.0.1", "10.9.0.2"].map(|one| std::net::SocketAddr::new(ip(one), port));
         let request = request_to(&endpoint, &identity).addresses(addresses);
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let after = answered(&client, &["modem1", "modem2"]).await;
         assert_duration!(after < ALL_USABLE, "{after:?}");
         // The other one has the same socket, and is abandoned.
@@ -344,7 +344,7 @@ fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
         let (endpoint, identity) = listen_on(&far, "[::]:0");
         let server = std::net::SocketAddr::new(ip("2001:db8:f::1"), endpoint.local_addrs()[0].port());
         let connect = || Connect::to(server).trust(Trust::Pinned(identity.fingerprint()));
-        let client = squall::connect(connect(), Config::default()).await.expect("connects");
+        let client = squall::connect(connect()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         answered(&client, &["radio9"]).await;
         assert_eq!(client.paths()[0].local.ip(), ip("2001:db8:1::2"));
@@ -360,7 +360,7 @@ fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
         assert_duration!(begin.elapsed() < ALL_USABLE, "{:?}", begin.elapsed());
         let is_new = |path: &squall::PathInfo| path.local.ip() == ip("2001:db8:2::2");
         assert!(client.paths().iter().any(is_new), "{:?}", client.paths());
-        let again = squall::connect(connect(), Config::default()).await.expect("connects");
+        let again = squall::connect(connect()).await.expect("connects");
         assert!(again.paths().iter().all(is_new), "{:?}", again.paths());
     });
 }
@@ -377,7 +377,7 @@ fn what_reverse_path_filtering_drops_is_named() {
             fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "1").expect("can be set");
         }
         let (endpoint, identity) = listen(&far);
-        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = squall::connect(request_to(&endpoint, &identity)).await;
         let client = client.expect("connects");
         answered(&client, &["modem1"]).await;
         let trouble = |name: &str| {
@@ -405,7 +405,7 @@ fn a_route_that_comes_and_goes_takes_the_path_with_it() {
         plug(&far, "modem1", 1, "10.9.0.1");
         plug(&far, "modem2", 2, "10.9.0.1");
         let (endpoint, identity) = listen(&far);
-        let client = squall::connect(request_to(&endpoint, &identity), Config::default()).await;
+        let client = squall::connect(request_to(&endpoint, &identity)).await;
         let client = client.expect("connects");
         answered(&client, &["modem1", "modem2"]).await;
         run("ip route del 10.9.0.1 dev modem2");
@@ -439,7 +439,7 @@ fn interfaces_that_appear_are_used_and_those_that_disappear_are_dropped() {
         let server = (ip("10.9.9.1"), endpoint.local_addrs()[0].port());
         let request = Connect::to(std::net::SocketAddr::from(server));
         let request = request.trust(Trust::Pinned(identity.fingerprint()));
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         assert!(matches!(up_or_down(&client).await.change, PathChange::Up(_)));
         // Until then the interfaces are polled each second.

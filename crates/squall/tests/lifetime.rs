@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{LIMIT, ip, next_block, pair, relay::Relay, request, server, within};
 use squall::{
-    Block, Channel, CloseReason, Config, Connect, Endpoint, FinishError, Interfaces, Limits, Outcome,
+    Block, Channel, CloseReason, Config, Connect, Endpoint, EndpointConfig, FinishError, Interfaces, Outcome,
     PathChange, SendError, Session, Trust,
 };
 use squall_testkit::pattern;
@@ -60,7 +60,7 @@ fn an_interface_added_later_carries_data_too() {
     within(async || {
         let (endpoint, identity) = server(Config::default());
         let one = request(&endpoint, &identity).over([ip("127.0.0.2")]);
-        let client = squall::connect(one, Config::default()).await.expect("connects");
+        let client = squall::connect(one).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 1).await;
         client
@@ -85,8 +85,8 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
         let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
         // In turn: on a busy machine minRTT may find one of two equal paths the better one throughout, and the other
         // carries nothing that could be missed.
-        let in_turn = Config { scheduler: squall::scheduler("rr").expect("is known"), ..Config::default() };
-        let client = squall::connect(request, in_turn).await.expect("connects");
+        let in_turn = Config::default().scheduler(squall::scheduler("rr").expect("is known"));
+        let client = squall::connect(request.config(in_turn)).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
         let events = client.clone();
@@ -117,14 +117,14 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
 #[test]
 fn the_path_that_won_the_race_is_opened_again_when_it_died() {
     within(async || {
-        let config = Config { path_idle_timeout: Duration::from_secs(1), ..Config::default() };
+        let config = Config::default().path_idle_timeout(Duration::from_secs(1));
         let (endpoint, identity) = server(config.clone());
         let addr = endpoint.local_addrs()[0];
         let relays = [Relay::start(addr).await, Relay::start(addr).await];
         let any = "127.0.0.2:0".parse().expect("is an address");
         let pairs = Interfaces::Pairs(relays.iter().map(|relay| (any, relay.addr)).collect());
         let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
-        let client = squall::connect(request, config).await.expect("connects");
+        let client = squall::connect(request.config(config)).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
         let paths = client.paths();
@@ -175,7 +175,7 @@ fn finishing_ends_when_the_time_is_up() {
         let relay = Relay::start(addr).await;
         let pairs = Interfaces::Pairs(vec![("127.0.0.2:0".parse().expect("is one"), relay.addr)]);
         let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         relay.set_open(false);
         let handle = client.send(Block::new(pattern(50_000, 1))).await.expect("is taken");
         let after = Duration::from_millis(200);
@@ -189,8 +189,8 @@ fn finishing_ends_when_the_time_is_up() {
 
 /// A client that sends 100 blocks of half a megabyte to a server that holds two megabytes at most.
 async fn send_to_a_small_inbox() -> (Endpoint, Session, tokio::task::JoinHandle<Session>) {
-    let limits = Limits { reassembly: SMALL_INBOX, queued_bytes: 4 << 20, ..Limits::default() };
-    let (endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
+    let (endpoint, client, server) =
+        pair(Config::default().reassembly(SMALL_INBOX).queued_bytes(4 << 20)).await;
     let sender = tokio::spawn(async move {
         for n in 0..100 {
             client.send(Block::new(pattern(500_000, n))).await.expect("is taken");
@@ -235,8 +235,8 @@ fn an_application_that_never_reads_holds_the_sender_back() {
 fn a_full_queue_is_reported_and_so_is_room() {
     within(async || {
         // The peer does not read, so the queue fills however fast the machine is.
-        let limits = Limits { reassembly: SMALL_INBOX, queued_bytes: 1 << 20, ..Limits::default() };
-        let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
+        let (_endpoint, client, server) =
+            pair(Config::default().reassembly(SMALL_INBOX).queued_bytes(1 << 20)).await;
         let block = Block::new(pattern(400_000, 1));
         let mut taken = 0;
         let refused = loop {
@@ -267,7 +267,7 @@ fn two_hundred_sessions_leave_nothing_behind() {
         let (endpoint, identity) = server(Config::default());
         for n in 0..200u64 {
             let request = request(&endpoint, &identity);
-            let client = squall::connect(request, Config::default()).await.expect("connects");
+            let client = squall::connect(request).await.expect("connects");
             client.send(Block::new(n.to_le_bytes().to_vec())).await.expect("is taken");
             let session = endpoint.accept().await.expect("listens");
             assert_eq!(next_block(&session).await.data, n.to_le_bytes().to_vec());
@@ -302,12 +302,12 @@ fn closing_the_endpoint_ends_its_sessions() {
 fn a_closed_endpoint_has_freed_its_address_when_it_is_idle() {
     within(async || {
         for workers in [1, 2] {
-            let config = Config { workers, ..Config::default() };
+            let config = EndpointConfig::from(Config::default()).workers(workers);
             let (endpoint, identity) = server(config.clone());
             let (address, tls) = (endpoint.local_addrs()[0], identity.server_tls().expect("is valid"));
             let mut last = endpoint;
             for _ in 0..20 {
-                let client = squall::connect(request(&last, &identity), Config::default()).await;
+                let client = squall::connect(request(&last, &identity)).await;
                 let sides = (client.expect("connects"), last.accept().await.expect("listens"));
                 last.close(0, "");
                 last.wait_idle().await;
@@ -328,7 +328,7 @@ fn an_endpoint_that_is_let_go_of_frees_its_address_soon_over_a_slow_path() {
         let (address, tls) = (endpoint.local_addrs()[0], identity.server_tls().expect("is valid"));
         let relay = Relay::start_with_delay(address, Duration::from_millis(150)).await;
         let request = Connect::to(relay.addr).trust(Trust::Pinned(identity.fingerprint()));
-        let client = squall::connect(request.over([ip("127.0.0.2")]), Config::default()).await;
+        let client = squall::connect(request.over([ip("127.0.0.2")])).await;
         let (client, session) = (client.expect("connects"), endpoint.accept().await.expect("listens"));
         drop((endpoint, session));
         let begun = Instant::now();
@@ -359,7 +359,7 @@ fn peers_are_notified_when_the_program_ends() {
     within(async || {
         let (addr, pin) = started.recv().expect("starts");
         let request = Connect::to(addr).trust(Trust::Pinned(pin));
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         ready.send(()).expect("waits");
         let reason = client.closed().await;
         assert!(matches!(reason, CloseReason::ByPeer { code: 0, .. }), "{reason:?}");
@@ -379,7 +379,7 @@ fn a_server_on_all_addresses_answers_from_the_one_called() {
         let request = Connect::to("127.0.0.7")
             .trust(Trust::Pinned(identity.fingerprint()))
             .interfaces(Interfaces::Pairs(pairs.to_vec()));
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
         paths_up(&accepted, 2).await;
@@ -401,7 +401,7 @@ fn sessions_run_over_ipv6() {
         let port = endpoint.local_addrs()[0].port();
         for host in ["[::1]", "127.0.0.1"] {
             let request = Connect::to(format!("{host}:{port}")).trust(Trust::Pinned(identity.fingerprint()));
-            let client = squall::connect(request, Config::default()).await.expect("connects");
+            let client = squall::connect(request).await.expect("connects");
             let accepted = endpoint.accept().await.expect("listens");
             send_steadily(&client, &accepted, 5, Duration::from_millis(1)).await;
         }
@@ -415,7 +415,7 @@ fn a_session_runs_over_an_interface_by_name() {
         let (endpoint, identity) = server(Config::default());
         let named = Interfaces::Named(vec!["lo".into()]);
         let request = request(&endpoint, &identity).interfaces(named);
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 1).await;
         client.interface("lo").expect("is there").set_metered(true);

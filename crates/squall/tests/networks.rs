@@ -59,7 +59,7 @@ fn each_network_binds_its_socket_once_and_carries_a_path() {
         let (wifi, wifi_bound) = network("wifi", "127.0.0.2");
         let (cell, cell_bound) = network("cellular", "127.0.0.3");
         let request = over(&endpoint, &identity, vec![wifi.clone(), cell.clone().metered(true)]);
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         let up = paths(&client, &["cellular", "wifi"]).await;
         let locals: Vec<_> = up.iter().map(|p| p.local.ip()).collect();
@@ -84,7 +84,7 @@ fn a_session_outlives_networks_that_come_and_go() {
         let (cell, cell_bound) = network("cellular", "127.0.0.3");
         let (other_wifi, other_bound) = network("wifi", "127.0.0.2");
         let request = over(&endpoint, &identity, vec![wifi]);
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths(&client, &["wifi"]).await;
 
@@ -111,7 +111,7 @@ fn the_system_may_pick_the_address() {
         let (endpoint, identity) = server(Config::default());
         let network = Network::new("any", |_| Ok(()));
         let request = over(&endpoint, &identity, vec![network]);
-        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         client.send(Block::new("there")).await.expect("is taken");
         assert_eq!(next_block(&accepted).await.data, "there");
@@ -133,12 +133,12 @@ fn a_network_that_cannot_bind_is_reported_or_tried_again() {
         };
         let cell = Network::new("cellular", bind).addresses([ip("127.0.0.3")]);
         let alone = over(&endpoint, &identity, vec![cell.clone()]);
-        let error = squall::connect(alone, Config::default()).await.expect_err("has no network");
+        let error = squall::connect(alone).await.expect_err("has no network");
         assert!(error.to_string().ends_with("cellular: the network is gone"), "{error}");
 
         let (wifi, _) = network("wifi", "127.0.0.2");
         let both = over(&endpoint, &identity, vec![wifi, cell]);
-        let client = squall::connect(both, Config::default()).await.expect("connects over one");
+        let client = squall::connect(both).await.expect("connects over one");
         paths(&client, &["wifi"]).await;
         *refusal.lock().expect("no test panicked") = None;
         paths(&client, &["cellular", "wifi"]).await;

@@ -40,7 +40,7 @@ impl Stage {
             .trust(Trust::Pinned(self.identity.fingerprint()))
             .over(over.map(ip))
             .quotas(quotas.clone());
-        let session = squall::connect(request, Config::default()).await?;
+        let session = squall::connect(request).await?;
         let accepted = self.endpoint.accept().await.expect("listens");
         tokio::spawn(async move { while let Ok(Some(_)) = accepted.recv().await {} });
         Ok(session)

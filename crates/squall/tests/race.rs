@@ -35,7 +35,7 @@ async fn connect(identity: &Identity, addresses: Vec<SocketAddr>, interfaces: In
         .trust(Trust::Pinned(identity.fingerprint()))
         .interfaces(interfaces);
     let begun = Instant::now();
-    let client = squall::connect(request, Config::default()).await.expect("connects");
+    let client = squall::connect(request).await.expect("connects");
     let took = begun.elapsed();
     println!("connected after {took:?}");
     assert_duration!(took < SOON, "{took:?}");

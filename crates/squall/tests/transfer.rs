@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{LIMIT, next_block, pair, request, server, within};
-use squall::{Block, CloseReason, Config, Limits, Outcome, PathChange};
+use squall::{Block, CloseReason, Config, Outcome, PathChange};
 use squall_testkit::pattern;
 
 #[test]
@@ -62,11 +62,10 @@ fn twenty_megabytes_arrive_as_they_were_sent() {
 fn an_application_that_takes_no_outcome_keeps_sending() {
     within(async || {
         // Many times what may be open at a time.
-        let limits = Limits { open_blocks: 50, ..Limits::default() };
         let (endpoint, identity) = server(Config::default());
         let request = request(&endpoint, &identity);
         let client =
-            squall::connect(request, Config { limits, ..Config::default() }).await.expect("connects");
+            squall::connect(request.config(Config::default().open_blocks(50))).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         let reader = tokio::spawn(async move { while let Ok(Some(_)) = accepted.recv().await {} });
         for n in 0..2_000 {

@@ -19,13 +19,13 @@ use std::{
 use common::{balancer::Balancer, ip, next_block, request, server, within};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 use squall::{
-    Block, Config, Connect, Endpoint, Identity, Interfaces, Limits, ListenError, MAX_WORKERS, Session, Trust,
-    WorkerStats,
+    Block, Config, Connect, Endpoint, EndpointConfig, Identity, Interfaces, ListenError, MAX_WORKERS,
+    Session, Trust, WorkerStats,
 };
 use squall_testkit::pattern;
 
-fn workers(workers: usize) -> Config {
-    Config { workers, ..Config::default() }
+fn workers(workers: usize) -> EndpointConfig {
+    EndpointConfig::from(Config::default()).workers(workers)
 }
 
 /// Sessions of a client to a server, and both sides of each.
@@ -139,8 +139,7 @@ fn workers_that_end_leave_the_others_their_packets() {
 #[test]
 fn limits_hold_for_all_workers() {
     within(async || {
-        let limits = Limits { sessions: 5, ..Limits::default() };
-        let (server, identity) = server(Config { limits, ..workers(4) });
+        let (server, identity) = server(EndpointConfig::from(Config::default().max_sessions(5)).workers(4));
         let client = Endpoint::client(Config::default()).expect("is in a runtime");
         let request = request(&server, &identity);
         let sessions = connect_many(&client, &server, &request, 5).await;
@@ -241,7 +240,7 @@ fn an_endpoint_of_which_a_worker_has_ended_accepts_no_more() {
             assert!(has_panicked.swap(true, Relaxed), "a test wants this panic");
             true
         };
-        let config = Config { accept: Some(Arc::new(accept)), ..workers(2) };
+        let config = EndpointConfig::from(Config::default().accept(Arc::new(accept))).workers(2);
         let (server, identity) = server(config);
         let client = Endpoint::client(Config::default()).expect("is in a runtime");
         // One address: what a second one sends meanwhile may be the other worker's, which answers.

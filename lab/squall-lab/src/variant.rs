@@ -162,8 +162,9 @@ impl<'a> Variant<'a> {
             steer_acks: !self.unsteered_acks,
             ..if self.stock { LabConfig::standard() } else { LabConfig::default() }
         };
-        let config = Config { scheduler, lab, ..Config::default() };
-        Ok(Config { signal: config.signal.filter(|_| self.uses_radios(registry)), ..config })
+        let config = Config::default().scheduler(scheduler).lab(lab);
+        let signal = config.signal.filter(|_| self.uses_radios(registry));
+        Ok(config.signal(signal))
     }
 }
 

@@ -239,6 +239,7 @@ impl World {
             tls: self.tls.1.clone(),
             server_name: "squall.test".into(),
             interfaces: (0..self.ports.len()).map(|path| vec![client_path(path)]).collect(),
+            config: None,
         };
         let now = self.instant();
         self.client.session = Some(self.client.endpoint.connect(now, target)?);

@@ -17,10 +17,8 @@ const METERED: &str =
 
 fn config(scheduler: &str) -> Config {
     let scheduler = scheduler.to_owned();
-    Config {
-        scheduler: Arc::new(move || squall_papers::registry().build(&scheduler).expect("is known")),
-        ..Config::default()
-    }
+    Config::default()
+        .scheduler(Arc::new(move || squall_papers::registry().build(&scheduler).expect("is known")))
 }
 
 /// Both paths up, and every packet noted.

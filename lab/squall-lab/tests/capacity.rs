@@ -209,7 +209,7 @@ fn every_control_gives_a_rate() {
     let controllers = squall_papers::controllers();
     for congestion in controllers.controls() {
         let name = congestion.name();
-        let config = || Config { congestion: congestion.clone(), ..config("minrtt") };
+        let config = || config("minrtt").congestion(congestion.clone());
         let mut stage = Stage::with(TWO_PATHS, 7, config(), config());
         stage.saturate(Side::Client, 6_000_000, 100_000);
         let capacity = capacity(&mut stage);
@@ -282,7 +282,7 @@ fn an_encoder_that_follows_comes_back_from_a_rate_of_almost_nothing() {
 fn largest_forecasts(congestion: &CongestionControl, rtt_us: u64, bps: u64) -> (u64, u64) {
     const FPS: u64 = 30;
     let link = format!("name='a'\nrate='{}kbps'\ndelay='{}us'\nqueue='250kB'", bps / 1_000, rtt_us / 2);
-    let config = || Config { congestion: congestion.clone(), ..config("minrtt") };
+    let config = || config("minrtt").congestion(congestion.clone());
     let mut stage = Stage::unconnected(&[&link], 11, config(), config());
     stage.run_for(100_000 + 4 * rtt_us);
     assert!(stage.world.is_connected());

@@ -153,7 +153,7 @@ fn a_link_that_drops_marked_packets_is_used() {
 fn a_queue_that_marks_is_listened_to() {
     let marking = format!("{WIFI}ecn='pass'\nqueue={{bytes='1MB', codel={{ecn=true}}}}");
     for congestion in [CongestionControl::CUBIC, CongestionControl::default()] {
-        let config = Config { congestion: congestion.clone(), ..stage::plain() };
+        let config = stage::plain().congestion(congestion.clone());
         let mut stage = Stage::with(&[&marking], 3, config.clone(), config);
         let rates = stage.saturate(Side::Server, 14 * SECOND, SECOND / 4);
         let rate = rates[16..].iter().map(|rate| rate[0]).sum::<f64>() / (rates.len() - 16) as f64 / 1e6;

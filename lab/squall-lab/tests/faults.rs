@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;
 use squall_lab::world::Side;
-use squall_proto::{Block, BlockOptions, Config, CongestionControl, Event, PathChange, sched::BlockId};
+use squall_proto::{Block, BlockOptions, CongestionControl, Event, PathChange, sched::BlockId};
 use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS, plain};
@@ -47,7 +47,7 @@ fn paths(first: &str, second: &str) -> [String; 2] {
 /// Streams for ten seconds from each side; every block that arrives is whole, and arrives once.
 fn stream(paths: &[String; 2], deadline: Option<Duration>, after: Micros) -> (Outcome, Stage) {
     // Ten per cent of random loss would stop CUBIC, whatever the scheduler.
-    let config = Config { congestion: CongestionControl::CUBIC_TOLERANT, ..plain() };
+    let config = plain().congestion(CongestionControl::CUBIC_TOLERANT);
     let mut stage = Stage::with(&[&paths[0], &paths[1]], 1, config.clone(), config);
     let mut sent: BTreeMap<(bool, BlockId), (usize, Micros)> = BTreeMap::new();
     for number in 0..500 {

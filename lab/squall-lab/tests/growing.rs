@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use squall_lab::{RunResult, Scenario, result::Tally, run, world::Side};
 use squall_proto::{
-    BlockOptions, CancelReason, Channel, Config, Event, Limits, Missed, Outcome, WriteError, sched::BlockId,
+    BlockOptions, CancelReason, Channel, Config, Event, Missed, Outcome, WriteError, sched::BlockId,
 };
 
 use stage::{Stage, TWO_PATHS};
@@ -106,7 +106,7 @@ fn every_scheduler_delivers_blocks_that_grow_whole_and_in_time() {
     for entry in squall_papers::registry().entries() {
         let name = entry.name;
         let scheduler = Arc::new(move || squall_papers::registry().build(name).expect("has defaults"));
-        let config = Config { scheduler, ..Config::default() };
+        let config = Config::default().scheduler(scheduler);
         let mut stage = Stage::with(TWO_PATHS, 2, config.clone(), config);
         for frame in 0..60 {
             // 6.6 Mbps, over 20 ms each; an unreliable one after two reliable ones.
@@ -201,8 +201,7 @@ fn an_open_block_ends_with_the_session_and_one_without_bytes_is_cancelled() {
 
 #[test]
 fn an_open_block_grows_no_larger_than_the_peer_takes() {
-    let limits = Limits { block: 30_000, reassembly: 50_000, ..Limits::default() };
-    let small = Config { limits, ..Config::default() };
+    let small = Config::default().max_block(30_000).reassembly(50_000);
     let mut stage = Stage::with(TWO_PATHS, 6, small, Config::default());
     let [first, second] = [0; 2].map(|_| stage.open(&BlockOptions::new()));
     let too_large = WriteError::TooLarge { len: 30_001, limit: 30_000 };

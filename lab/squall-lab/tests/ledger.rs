@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
 use squall_proto::{
-    Block, BlockOptions, Config, CongestionControl, Outcome, PacketFate, PacketLog, PathStats, Reasons,
+    Block, BlockOptions, CongestionControl, Outcome, PacketFate, PacketLog, PathStats, Reasons,
     sched::{Decision, PathId, WorkKind},
 };
 use squall_units::Micros;
@@ -43,7 +43,7 @@ fn the_ledger_agrees_with_the_emulators_log() {
 
 fn compare(seed: u64) {
     // It slows down for the losses of the first path, so that both carry the blocks.
-    let cubic = Config { congestion: CongestionControl::CUBIC, ..plain() };
+    let cubic = plain().congestion(CongestionControl::CUBIC);
     let mut stage = Stage::with(&PATHS, seed, cubic.clone(), cubic);
     stage.world.session(Side::Server).unwrap().keep_packets(true);
     stage.world.session(Side::Server).unwrap().keep_reasons(true);

@@ -106,10 +106,8 @@ impl Cell {
             })
             .collect();
         let name = self.scheduler;
-        let config = Config {
-            scheduler: Arc::new(move || squall_papers::registry().build(name).expect("scheduler")),
-            ..Config::default()
-        };
+        let config = Config::default()
+            .scheduler(Arc::new(move || squall_papers::registry().build(name).expect("scheduler")));
         World::new(&paths, config.clone(), config, 7).expect("world")
     }
 

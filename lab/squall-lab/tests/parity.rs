@@ -83,7 +83,7 @@ impl Measured {
         let scheduler = Arc::new(move || Box::new(WithParity { symbols }) as Box<dyn Scheduler>);
         // Does not take random loss for congestion.
         let congestion = CongestionControl::CUBIC_TOLERANT;
-        let server = Config { scheduler, congestion, ..Config::default() };
+        let server = Config::default().scheduler(scheduler).congestion(congestion);
         let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
         stage.world.session(Side::Server).expect("session").keep_reasons(true);
         stage.world.session(Side::Server).expect("session").report_outcomes(true);
@@ -167,7 +167,7 @@ fn unreliable_blocks_arrive_with_parity_that_would_be_lost() {
 fn small_blocks(scheduler: &'static str) -> (usize, f64) {
     let build = move || squall_papers::registry().build(scheduler).expect("exists");
     let congestion = CongestionControl::default();
-    let server = Config { scheduler: Arc::new(build), congestion, ..Config::default() };
+    let server = Config::default().scheduler(Arc::new(build)).congestion(congestion);
     let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
     stage.world.session(Side::Server).expect("session").report_outcomes(true);
     for number in 0..4_500_u32 {

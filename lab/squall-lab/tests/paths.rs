@@ -31,10 +31,8 @@ const INTERVAL: Micros = 20_000;
 
 fn config(scheduler: &str) -> Config {
     let scheduler = scheduler.to_owned();
-    Config {
-        scheduler: Arc::new(move || squall_papers::registry().build(&scheduler).expect("is registered")),
-        ..Config::default()
-    }
+    Config::default()
+        .scheduler(Arc::new(move || squall_papers::registry().build(&scheduler).expect("is registered")))
 }
 
 fn schedulers() -> Vec<&'static str> {

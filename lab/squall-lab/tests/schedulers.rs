@@ -17,7 +17,7 @@ const BLOCKS: usize = 50;
 
 fn config(scheduler: &'static str) -> Config {
     let build = move || squall_papers::registry().build(scheduler).expect("is registered");
-    Config { scheduler: Arc::new(build), ..Config::default() }
+    Config::default().scheduler(Arc::new(build))
 }
 
 /// Sends reliable blocks without deadlines while one path is dead for three seconds, and returns how many

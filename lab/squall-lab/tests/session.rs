@@ -8,8 +8,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockOptions, CancelReason, Channel, CloseReason, Config, Event, Limits, Missed, Outcome,
-    PathChange, RefuseReason, SendError,
+    Block, BlockOptions, CancelReason, Channel, CloseReason, Config, Event, Missed, Outcome, PathChange,
+    RefuseReason, SendError,
     sched::{BlockId, PathId},
 };
 
@@ -277,7 +277,7 @@ fn paths_can_be_taken_away_and_added_while_running() {
 
 #[test]
 fn a_full_queue_hands_the_block_back_and_says_when_there_is_room() {
-    let small = Config { limits: Limits { queued_bytes: 100_000, ..Limits::default() }, ..Config::default() };
+    let small = Config::default().queued_bytes(100_000);
     let mut stage = Stage::with(TWO_PATHS, 16, Config::default(), small);
     let now = stage.world.instant();
     let session = stage.world.session(Side::Server).unwrap();
@@ -294,7 +294,7 @@ fn a_full_queue_hands_the_block_back_and_says_when_there_is_room() {
 
 #[test]
 fn a_receiver_takes_no_more_than_its_memory_allows() {
-    let small = Config { limits: Limits { reassembly: 300_000, ..Limits::default() }, ..Config::default() };
+    let small = Config::default().reassembly(300_000);
     let mut stage = Stage::with(TWO_PATHS, 17, small, Config::default());
     for _ in 0..50 {
         stage.send(Side::Server, Block::new(vec![1; 40_000]));
@@ -365,10 +365,8 @@ fn a_close_reaches_the_peer_whichever_path_is_dead() {
 fn every_scheduler_delivers_everything() {
     for entry in squall_papers::registry().entries() {
         let name = entry.name;
-        let config = Config {
-            scheduler: std::sync::Arc::new(move || squall_papers::registry().build(name).unwrap()),
-            ..Config::default()
-        };
+        let config = Config::default()
+            .scheduler(std::sync::Arc::new(move || squall_papers::registry().build(name).unwrap()));
         let mut stage = Stage::with(TWO_PATHS, 19, config.clone(), config);
         for _ in 0..60 {
             stage.send(Side::Server, Block::new(vec![1; 30_000]));
@@ -400,7 +398,7 @@ fn every_scheduler_delivers_everything() {
 fn a_change_of_keys_costs_no_packet() {
     for seed in 1..=6 {
         let scheduler = || squall_papers::registry().build("sp(path=1)").unwrap();
-        let config = Config { scheduler: Arc::new(scheduler), ..Config::default() };
+        let config = Config::default().scheduler(Arc::new(scheduler));
         let slow = "name='slow'\nrate='20mbps'\ndelay='100ms'\nqueue='1MB'";
         let mut stage = Stage::with(&[TWO_PATHS[0], slow], seed, config.clone(), config);
         for _ in 0..1500 {
@@ -444,10 +442,7 @@ fn one_way_delay_differences_are_exact() {
 }
 
 fn rr() -> Config {
-    Config {
-        scheduler: std::sync::Arc::new(|| squall_papers::registry().build("rr").unwrap()),
-        ..Config::default()
-    }
+    Config::default().scheduler(std::sync::Arc::new(|| squall_papers::registry().build("rr").unwrap()))
 }
 
 #[test]
@@ -465,7 +460,7 @@ fn a_path_with_a_small_mtu_carries_data_and_counts_it() {
 
 #[test]
 fn a_slow_application_slows_its_peer_and_loses_nothing() {
-    let small = Config { limits: Limits { reassembly: 200_000, ..Limits::default() }, ..Config::default() };
+    let small = Config::default().reassembly(200_000);
     let mut stage = Stage::with(TWO_PATHS, 23, small, Config::default());
     stage.world.hold_events(Side::Client, true);
     for _ in 0..60 {
@@ -482,7 +477,7 @@ fn a_slow_application_slows_its_peer_and_loses_nothing() {
 
 #[test]
 fn a_block_that_the_peer_can_never_take_is_refused_by_name() {
-    let small = Config { limits: Limits { reassembly: 50_000, ..Limits::default() }, ..Config::default() };
+    let small = Config::default().reassembly(50_000);
     let mut stage = Stage::with(TWO_PATHS, 24, small, Config::default());
     let large = stage.send(Side::Server, Block::new(vec![1; 60_000]));
     let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));
@@ -496,7 +491,7 @@ fn a_block_that_the_peer_can_never_take_is_refused_by_name() {
 #[test]
 fn a_path_that_carries_data_one_way_only_stays_open() {
     // Acknowledgements take the quicker path, so the sender receives nothing on the slower one.
-    let short = Config { path_idle_timeout: Duration::from_secs(3), ..Config::default() };
+    let short = Config::default().path_idle_timeout(Duration::from_secs(3));
     let mut stage = Stage::with(TWO_PATHS, 25, short.clone(), short);
     stage.saturate(Side::Server, 9_000_000, 100_000);
     for side in [Side::Client, Side::Server] {
@@ -510,7 +505,7 @@ fn a_path_that_carries_data_one_way_only_stays_open() {
 #[test]
 fn a_path_that_is_silent_for_long_is_closed_and_reopened() {
     let path = format!("{}\nevents=[{{at='2s', outage='6s'}}]", TWO_PATHS[1]);
-    let short = Config { path_idle_timeout: Duration::from_secs(3), ..Config::default() };
+    let short = Config::default().path_idle_timeout(Duration::from_secs(3));
     let mut stage = Stage::with(&[TWO_PATHS[0], &path], 26, short.clone(), short);
     stage.saturate(Side::Server, 7_000_000, 100_000);
     assert_eq!(stage.path_stats(Side::Server).len(), 1);
@@ -524,9 +519,8 @@ fn a_path_that_is_silent_for_long_is_closed_and_reopened() {
 
 #[test]
 fn an_application_that_takes_no_events_keeps_sending() {
-    let asked = Limits { open_blocks: 1_000, ..Limits::default() };
-    for (reports, limits) in [(false, Limits::default()), (true, asked)] {
-        let mut stage = Stage::with(TWO_PATHS, 40, Config::default(), Config { limits, ..Config::default() });
+    for (reports, config) in [(false, Config::default()), (true, Config::default().open_blocks(1_000))] {
+        let mut stage = Stage::with(TWO_PATHS, 40, Config::default(), config.clone());
         stage.world.session(Side::Server).unwrap().report_outcomes(reports);
         stage.world.hold_events(Side::Server, true);
         // 60 blocks a second for 30 minutes.

@@ -21,10 +21,8 @@ const STRONG: f64 = -55.0;
 
 fn config(scheduler: &str) -> Config {
     let scheduler = scheduler.to_owned();
-    Config {
-        scheduler: Arc::new(move || squall_papers::registry().build(&scheduler).expect("is known")),
-        ..Config::default()
-    }
+    Config::default()
+        .scheduler(Arc::new(move || squall_papers::registry().build(&scheduler).expect("is known")))
 }
 
 fn stage(paths: &[&str], seed: u64, scheduler: &str) -> Stage {
@@ -171,7 +169,7 @@ fn an_alert_arrives_after_the_delay_of_the_best_other_path() {
 
 #[test]
 fn the_alert_of_a_stranger_waits_until_it_is_trusted() {
-    let wary = Config { distrust: true, ..config("minrtt") };
+    let wary = config("minrtt").distrust(true);
     let mut stage = Stage::with(TWO_PATHS, 1, config("minrtt"), wary);
     stage.run_for(500_000);
     wifi(&mut stage, GONE);
@@ -301,7 +299,7 @@ fn the_losses_of_a_path_that_was_dark_are_not_held_against_it_when_it_is_back() 
 
 #[test]
 fn the_losses_that_a_stranger_reports_count_when_it_is_trusted() {
-    let wary = Config { distrust: true, ..config("minrtt") };
+    let wary = config("minrtt").distrust(true);
     let mut stage = Stage::with(TWO_PATHS, 1, config("minrtt"), wary);
     let [_, before] = least_indices(&mut stage, Side::Client, 3_000_000);
     enter(&mut stage, "up={loss='20%'}", 1);
@@ -420,7 +418,7 @@ fn a_path_that_comes_back_is_as_its_radio_says() {
 
 #[test]
 fn a_session_without_watermarks_ignores_radios() {
-    let deaf = Config { signal: None, ..Config::default() };
+    let deaf = Config::default().signal(None);
     let mut stage = Stage::with(TWO_PATHS, 1, Config::default(), deaf.clone());
     wifi(&mut stage, GONE);
     stage.run_for(200_000);

@@ -38,7 +38,7 @@ struct Viewer {
 impl Viewer {
     fn new(case: &Case) -> Self {
         let (idle_timeout, path_idle_timeout) = (case.idle_timeout, case.idle_timeout);
-        let config = Config { idle_timeout, path_idle_timeout, ..Config::default() };
+        let config = Config::default().idle_timeout(idle_timeout).path_idle_timeout(path_idle_timeout);
         let stage = Stage::with(case.paths, 1, config.clone(), config);
         Self { stage, frames: BTreeMap::new() }
     }

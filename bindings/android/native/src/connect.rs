@@ -31,17 +31,17 @@ impl Wishes {
     pub(crate) fn resolve(self) -> Result<(Connect, Config), Failure> {
         let mut config = Config::default();
         if let Some(description) = &self.scheduler {
-            config.scheduler = squall::scheduler(description).map_err(argument)?;
+            config = config.scheduler(squall::scheduler(description).map_err(argument)?);
         }
         if let Some(name) = &self.congestion {
-            config.congestion = squall::congestion_control(name).map_err(argument)?;
+            config = config.congestion(squall::congestion_control(name).map_err(argument)?);
         }
         if let Some(timeout) = timeout(self.connect_timeout) {
-            config.connect_timeout = timeout;
+            config = config.connect_timeout(timeout);
         }
         if let Some(timeout) = timeout(self.idle_timeout) {
-            config.idle_timeout = timeout;
-            config.path_idle_timeout = config.path_idle_timeout.min(timeout);
+            let of_path = timeout.min(config.path_idle_timeout);
+            config = config.idle_timeout(timeout).path_idle_timeout(of_path);
         }
         let mut request = Connect::to(&self.host).trust(trust(self.fingerprint.as_deref(), self.roots)?);
         if let Some(name) = self.server_name {

@@ -74,15 +74,16 @@ pub(crate) fn connect<'py>(
         (None, None) => Interfaces::Auto,
     };
     let request = Connect::to(host).trust(trust).interfaces(interfaces);
-    awaitable(py, async move { squall::connect(request, config).await.map(Session::from).map_err(failed) })
+    awaitable(
+        py,
+        async move { squall::connect(request.config(config)).await.map(Session::from).map_err(failed) },
+    )
 }
 
 fn config(scheduler: Option<&str>) -> PyResult<Config> {
-    let mut config = Config::default();
-    if let Some(description) = scheduler {
-        config.scheduler = squall::scheduler(description).map_err(argument)?;
-    }
-    Ok(config)
+    let config = Config::default();
+    let Some(description) = scheduler else { return Ok(config) };
+    Ok(config.scheduler(squall::scheduler(description).map_err(argument)?))
 }
 
 impl Listener {

@@ -20,7 +20,7 @@ impl Qlog {
             std::fs::create_dir_all(folder)
                 .map_err(|error| super::failure::on_file("make", folder, &error))?;
         }
-        Ok(Config { qlog_dir: self.qlog.clone(), ..config })
+        Ok(config.qlog_dir(self.qlog.clone()))
     }
 
     /// Refuses to, if they are asked for.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use squall::{Config, CongestionControl, Endpoint, Identity, Limits};
+use squall::{Config, CongestionControl, Endpoint, Identity};
 use squall_terminal::{
     error::whole,
     interrupt::{Interrupted, Interrupts},
@@ -282,19 +282,15 @@ impl RecvArgs {
     }
 
     fn config(&self) -> anyhow::Result<Config> {
-        let limits = Limits {
-            sessions: SESSIONS,
-            handshakes: HANDSHAKES,
-            reassembly: REASSEMBLY,
-            ..Limits::default()
-        };
-        self.qlog.apply(Config {
-            congestion: self.congestion.clone(),
-            limits,
-            // Until the sender is authorised.
-            distrust: true,
-            ..Config::default()
-        })
+        self.qlog.apply(
+            Config::default()
+                .congestion(self.congestion.clone())
+                .max_sessions(SESSIONS)
+                .handshakes(HANDSHAKES)
+                .reassembly(REASSEMBLY)
+                // Until the sender is authorised.
+                .distrust(true),
+        )
     }
 
     fn publish(&self, target: &Target, summary: &Summary) -> anyhow::Result<()> {

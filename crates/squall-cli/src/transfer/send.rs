@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use serde::Serialize;
-use squall::{Config, Limits};
+use squall::Config;
 use squall_terminal::{
     error::{usage, whole},
     interrupt::{Interrupted, Interrupts},
@@ -181,11 +181,11 @@ impl SendArgs {
     }
 
     fn config(&self) -> anyhow::Result<Config> {
-        self.qlog.apply(Config {
-            scheduler: squall::scheduler(&self.paths.scheduler).map_err(whole)?,
-            congestion: self.paths.congestion.clone(),
-            limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
-            ..Config::default()
-        })
+        self.qlog.apply(
+            Config::default()
+                .scheduler(squall::scheduler(&self.paths.scheduler).map_err(whole)?)
+                .congestion(self.paths.congestion.clone())
+                .queued_bytes(QUEUED),
+        )
     }
 }

@@ -132,8 +132,8 @@ impl Sender {
     }
 
     async fn connect(&self, timeout: Duration) -> Result<Session, ConnectError> {
-        let config = Config { connect_timeout: timeout, ..self.plan.config.clone() };
-        squall::connect(self.plan.request.clone(), config).await
+        let config = self.plan.config.clone().connect_timeout(timeout);
+        squall::connect(self.plan.request.clone().config(config)).await
     }
 
     async fn reconnect(&self, lost: &Disconnect) -> anyhow::Result<Session> {

@@ -40,7 +40,7 @@ impl Peer {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("can be made");
         let request = Connect::to(to).trust(Trust::InsecureAnyone).over([[127, 0, 0, 1].into()]);
-        let session = runtime.block_on(squall::connect(request, Config::default())).expect("connects");
+        let session = runtime.block_on(squall::connect(request)).expect("connects");
         Self { session, runtime }
     }
 

@@ -208,7 +208,7 @@ impl Inbox {
     /// Why a block does not get longer, by bytes and by bytes of parity.
     fn why_not_longer(&self, from: u32, to: u32, parity: u32) -> Option<RefuseReason> {
         let more = u64::from(to.saturating_sub(from)) + u64::from(parity);
-        if to > self.limits.block {
+        if to > self.limits.max_block {
             Some(RefuseReason::TooLarge)
         } else if self.held + more > self.limits.reassembly {
             Some(RefuseReason::NoMemory)
@@ -506,7 +506,7 @@ impl Inbox {
     pub(crate) fn has_more_credit(&self) -> bool {
         let is_more = self.credit() >= self.announced_credit.saturating_add(self.limits.reassembly / 4);
         // As it is announced.
-        let largest = (self.limits.reassembly >> 10).min(u64::from(self.limits.block).div_ceil(1 << 10));
+        let largest = (self.limits.reassembly >> 10).min(u64::from(self.limits.max_block).div_ceil(1 << 10));
         let fits_again = self.announced_credit >> 10 < largest && largest <= self.credit() >> 10;
         is_more || fits_again
     }

@@ -10,7 +10,7 @@ use crate::wire::{CancelReason, Stamp};
 const PATH: PathId = PathId(1);
 
 fn limits() -> Limits {
-    Limits { block: 1000, reassembly: 2500, open_blocks: 8, ..Limits::default() }
+    Limits { max_block: 1000, reassembly: 2500, open_blocks: 8, ..Limits::default() }
 }
 
 /// An inbox with ways to say in short what arrives.

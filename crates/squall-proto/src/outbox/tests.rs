@@ -7,7 +7,7 @@ use crate::{Channel, config::LabConfig};
 const PATH: PathId = PathId(1);
 
 fn outbox() -> Outbox {
-    let limits = Limits { queued_bytes: 10_000, open_blocks: 4, block: 5_000, ..Limits::default() };
+    let limits = Limits { queued_bytes: 10_000, open_blocks: 4, max_block: 5_000, ..Limits::default() };
     let mut outbox = Outbox::new(&Config { limits, ..Config::default() });
     outbox.set_credit(6_000);
     outbox.set_capacity(6_000);

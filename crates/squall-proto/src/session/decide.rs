@@ -140,7 +140,7 @@ impl Session {
     /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
     /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
     fn expire_unreachable(&mut self, now: Micros) {
-        if !self.config.lab().expire || self.outbox.queue.profile().judges_deadlines {
+        if !self.config.switches().expire || self.outbox.queue.profile().judges_deadlines {
             return;
         }
         // A backup that carries nothing has no estimate, and need not.

@@ -80,7 +80,8 @@ impl Pair {
         let (mut client, server) = (side(CLIENT, None, 1), side(SERVER, Some(&server), 2));
         let path = NetPath { local: Interface(0), remote: SERVER };
         let tls = ClientTls::with_roots(&[chain]).expect("is valid");
-        let target = Target { tls, server_name: "squall.test".into(), interfaces: vec![vec![path]] };
+        let target =
+            Target { tls, server_name: "squall.test".into(), interfaces: vec![vec![path]], config: None };
         client.endpoint.connect(now, target).expect("starts");
         let mut pair = Self { world: World::new(now, server, vec![client]), sent: 0 };
         pair.pass(Duration::from_secs(1));

@@ -16,7 +16,7 @@ use crate::{
 impl Session {
     /// When the next packet is lost, if it is not acknowledged until then.
     pub(super) fn next_loss(&self) -> Option<Micros> {
-        let paths = self.conn.paths.iter().filter(|_| self.config.lab().track_reordering);
+        let paths = self.conn.paths.iter().filter(|_| self.config.switches().track_reordering);
         paths.filter_map(|path| path.lost_at(self.clock.runs_since())).min()
     }
 
@@ -32,14 +32,14 @@ impl Session {
         let resumed = self.clock.runs_since();
         let path = &mut self.conn.paths[id];
         let mut lost = Vec::new();
-        while self.config.lab().track_reordering
+        while self.config.switches().track_reordering
             && path.lost_at(resumed).is_some_and(|due| due <= at)
             && let Some((packet, _)) = path.overtaken()
             && let Some(entry) = path.flight.lose(packet)
         {
             lost.push((packet, entry));
         }
-        if self.config.lab().track_reordering {
+        if self.config.switches().track_reordering {
             path.quic.ledger.set_lead(path.reordering.lead(BACKSTOP_ROUND_TRIPS));
         }
         self.lose(at, id, lost, false);
@@ -58,7 +58,7 @@ impl Session {
             bytes: entry.bytes,
             sent: quic(entry.sent_at),
         };
-        if self.config.lab().track_reordering {
+        if self.config.switches().track_reordering {
             let lost: Vec<Lost> = packets.iter().map(lost).collect();
             path.quic.ledger.lose(quic(at), &lost, path.flight.next_packet(), is_final);
         }

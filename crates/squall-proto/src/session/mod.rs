@@ -119,7 +119,7 @@ impl Session {
             clock: SessionClock::new(epoch, config),
             conn,
             life: Lifecycle::new(place),
-            side: Side::new(is_client, config.limits.paths),
+            side: Side::new(is_client, config.limits.max_paths),
             peer: if is_client { Peer::chosen() } else { Peer::accepted(trusted) },
             views: Views::default(),
             labels: Labels::default(),
@@ -148,7 +148,7 @@ impl Session {
     }
 
     /// Has the outcome of every block that ends from now on reported by [`Event::Ended`], or not.
-    /// Default: not. Of outcomes that are not fetched, the oldest beyond [`Limits::open_blocks`](crate::Limits)
+    /// Default: not. Of outcomes that are not fetched, the oldest beyond [`Config::open_blocks`]
     /// are dropped and counted in [`SessionStats::outcomes_dropped`].
     pub fn report_outcomes(&mut self, on: bool) {
         self.notices.reports_outcomes = on;
@@ -256,7 +256,7 @@ impl Session {
         }
     }
 
-    /// The peer has shown that it may use all that [`Config::limits`] allows, where
+    /// The peer has shown that it may use all that the bounds of [`Config`] allow, where
     /// [`Config::distrust`] holds it back.
     pub fn trust(&mut self, now: Instant) {
         if !self.peer.trust() {
@@ -326,7 +326,7 @@ impl Session {
 
     /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
     fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
-        let (span, liveness) = (self.conn.span().clone(), self.config.lab().liveness);
+        let (span, liveness) = (self.conn.span().clone(), self.config.switches().liveness);
         self.conn.admit(number, |id, quic| {
             let mut path = Path::new(id, quic, now);
             if !liveness {
@@ -405,7 +405,7 @@ impl Session {
 
     fn send_hello(&mut self) {
         let hello = Hello {
-            block: self.config.limits.block,
+            block: self.config.limits.max_block,
             // The whole memory, before anything has arrived: the peer never sends a block that does not fit it.
             credit: self.config.limits.reassembly,
             takes_growing: true,

@@ -167,7 +167,7 @@ impl Session {
     /// only if no other is alive.
     fn report_path(&self) -> Option<PathId> {
         let up = || self.conn.paths.iter().filter(|path| path.life.is_up());
-        if !self.config.lab().steer_acks {
+        if !self.config.switches().steer_acks {
             return up().map(|path| path.id).min();
         }
         let frugal = up().any(|path| !path.life.is_suspect() && !path.life.is_spent());

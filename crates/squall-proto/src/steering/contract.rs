@@ -156,7 +156,7 @@ impl Pair {
         let now = Instant::now();
         let server = Side::new(&config, Some(Server::new(&config, &server, None)), 2);
         let mut client = Side::new(&config, None, 1);
-        let conn = client.listener.connect(now, &tls, "squall.test", client_net(0)).unwrap();
+        let conn = client.listener.connect(now, &config, &tls, "squall.test", client_net(0)).unwrap();
         client.conn = Some(Box::new(conn));
         let network = Network { cut: [false; 2], ports: [1000; 2] };
         let mut pair = Self { world: World::new(now, server, vec![client]), network };

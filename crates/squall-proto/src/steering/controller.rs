@@ -418,7 +418,7 @@ impl Controllers {
             first: OnceLock::new(),
             built: AtomicUsize::new(0),
             changes: Arc::default(),
-            tracks: config.lab().track_reordering,
+            tracks: config.switches().track_reordering,
         })
     }
 

@@ -94,13 +94,14 @@ impl Listener {
     pub(crate) fn connect<P, S: Entry>(
         &mut self,
         now: Instant,
+        config: &Config,
         tls: &ClientTls,
         server_name: &str,
         path: NetPath,
     ) -> Result<Connection<P, S>, ConnectError> {
-        let controllers = Controllers::new(&self.config);
+        let controllers = Controllers::new(config);
         let mut client = ClientConfig::new(tls.crypto());
-        client.transport_config(Arc::new(transport(&self.config, &controllers)));
+        client.transport_config(Arc::new(transport(config, &controllers)));
         let (handle, inner) = self
             .inner
             .connect(self.clock.of_quic(now), client, path.remote, server_name)
@@ -211,10 +212,10 @@ fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {
 
 fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    let (packets, round_trips) = if config.lab().track_reordering { BACKSTOP } else { STANDARD };
+    let (packets, round_trips) = if config.switches().track_reordering { BACKSTOP } else { STANDARD };
     transport
         .congestion_controller_factory(controllers.clone())
-        .max_concurrent_multipath_paths(config.limits.paths as u32)
+        .max_concurrent_multipath_paths(config.limits.max_paths as u32)
         .max_idle_timeout(Some(idle_timeout(config.idle_timeout)))
         // Checked by the session: noq counts what a path receives only, and on one that carries media
         // one way nothing comes back, since the acknowledgements take another.

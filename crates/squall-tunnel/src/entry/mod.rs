@@ -371,7 +371,7 @@ impl Entry {
             request = request.server_name(name);
         }
         let settings = session_config(config).map_err(|error| error.to_string())?;
-        squall::connect(request, settings).await.map_err(|error| error.to_string())
+        squall::connect(request.config(settings)).await.map_err(|error| error.to_string())
     }
 }
 

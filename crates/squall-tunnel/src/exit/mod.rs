@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use squall::{Endpoint, Fingerprint, Identity, IdentityError, ListenError, ServerTls, TlsError};
+use squall::{
+    Endpoint, EndpointConfig, Fingerprint, Identity, IdentityError, ListenError, ServerTls, TlsError,
+};
 use squall_observe::{
     journal::Kind,
     supervise,
@@ -53,13 +55,15 @@ pub(crate) async fn listen(exit: &ExitState) -> Result<Endpoint, StartError> {
         IdentityConfig::Kept(file) => Identity::load_or_create(file, &name)?,
         IdentityConfig::Fresh => Identity::self_signed(&name)?,
     };
-    let mut settings = session_config(&shared.config())?;
+    let config = shared.config();
+    let settings = session_config(&config)?;
     // Each session gets the scheduler of the configuration at its begin.
     let (first, weak) = (settings.scheduler.clone(), Arc::downgrade(shared));
-    settings.scheduler = Arc::new(move || {
+    let settings = settings.scheduler(Arc::new(move || {
         let current = weak.upgrade().and_then(|shared| squall::scheduler(&shared.config().scheduler).ok());
         current.map_or_else(|| first(), |factory| factory())
-    });
+    }));
+    let settings = EndpointConfig::from(settings).workers(config.workers);
     let (tls, mut waiting) = (identity.server_tls()?, Waiting::default());
     let endpoint = loop {
         match Endpoint::listen(listen.address, &tls, settings.clone()) {

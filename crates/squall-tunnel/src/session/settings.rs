@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use squall::Limits;
-
 use crate::{
     config::{Config, FlowConfig},
     shared::{MAX_UNAUTHENTICATED, StartError},
@@ -36,31 +34,25 @@ const MAX_SILENCE: Duration = Duration::from_millis(200);
 pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartError> {
     let scheduler =
         squall::scheduler(&config.scheduler).map_err(|error| StartError::Scheduler(error.to_string()))?;
-    Ok(squall::Config {
-        scheduler,
-        congestion: config.congestion.clone(),
-        workers: config.workers,
-        quic_lb: config.quic_lb.clone(),
-        idle_timeout: IDLE_TIMEOUT,
-        keep_alive: KEEP_ALIVE,
-        connect_timeout: CONNECT_TIMEOUT,
-        silence: silence(&config.all_flows()),
-        announce_timeout: HELLO_TIMEOUT,
-        distrust: true,
-        limits: Limits {
-            block: MAX_BLOCK,
-            queued_bytes: QUEUED,
-            reassembly: REASSEMBLY,
-            open_blocks: 16_384,
-            handshakes: 64,
-            // Half, so that a flood from behind the address of an entry takes a second to displace its handshake.
-            handshakes_per_host: 32,
-            // Beside the tunnels: sessions without a token, and as many that are being accepted or closed.
-            sessions: config.max_sessions + 2 * MAX_UNAUTHENTICATED,
-            ..Limits::default()
-        },
-        ..squall::Config::default()
-    })
+    Ok(squall::Config::default()
+        .scheduler(scheduler)
+        .congestion(config.congestion.clone())
+        .quic_lb(config.quic_lb.clone())
+        .idle_timeout(IDLE_TIMEOUT)
+        .keep_alive(KEEP_ALIVE)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .silence(silence(&config.all_flows()))
+        .announce_timeout(HELLO_TIMEOUT)
+        .distrust(true)
+        .max_block(MAX_BLOCK)
+        .queued_bytes(QUEUED)
+        .reassembly(REASSEMBLY)
+        .open_blocks(16_384)
+        .handshakes(64)
+        // Half, so that a flood from behind the address of an entry takes a second to displace its handshake.
+        .handshakes_per_host(32)
+        // Beside the tunnels: sessions without a token, and as many that are being accepted or closed.
+        .max_sessions(config.max_sessions + 2 * MAX_UNAUTHENTICATED))
 }
 
 /// Silence after which a path is suspected: a third of the shortest latency, which leaves two thirds for retransmissions.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use squall_proto::{ClientTls, Fingerprint, TlsError, pki_types::CertificateDer};
+use squall_proto::{ClientTls, Config, Fingerprint, TlsError, pki_types::CertificateDer};
 
 use crate::{ConnectError, Interfaces, Quotas};
 
@@ -42,6 +42,7 @@ impl Trust {
 ///     .interfaces(Interfaces::Named(vec!["wlan0".into(), "wwan0".into()]));
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Connect {
     host: String,
     server_name: Option<String>,
@@ -49,6 +50,7 @@ pub struct Connect {
     pub(crate) trust: Trust,
     pub(crate) interfaces: Interfaces,
     pub(crate) quotas: Option<Quotas>,
+    pub(crate) config: Option<Config>,
 }
 
 impl Connect {
@@ -63,11 +65,11 @@ impl Connect {
             trust: Trust::default(),
             interfaces: Interfaces::default(),
             quotas: None,
+            config: None,
         }
     }
 
     /// The name that the certificate must bear. Default: the host.
-    #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
@@ -75,35 +77,36 @@ impl Connect {
 
     /// The addresses of the server, the preferred first, instead of those that the host resolves to. All of
     /// them are tried, as all that a name resolves to are.
-    #[must_use]
     pub fn addresses(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.addresses = addresses.into_iter().collect();
         self
     }
 
     /// How the server is known. Default: [`Trust::PlatformRoots`].
-    #[must_use]
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
     }
 
     /// Over which interfaces. Default: [`Interfaces::Auto`].
-    #[must_use]
     pub fn interfaces(mut self, interfaces: Interfaces) -> Self {
         self.interfaces = interfaces;
         self
     }
 
     /// With quotas of interfaces, which the session spends from. Default: none.
-    #[must_use]
     pub fn quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = Some(quotas);
         self
     }
 
+    /// With these settings of the session. Default: those of the endpoint.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = Some(config);
+        self
+    }
+
     /// Over these local addresses; short for [`Interfaces::Local`].
-    #[must_use]
     pub fn over(self, locals: impl IntoIterator<Item = IpAddr>) -> Self {
         self.interfaces(Interfaces::Local(locals.into_iter().collect()))
     }

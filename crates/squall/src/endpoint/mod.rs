@@ -1,5 +1,6 @@
 //! Listening and connecting.
 
+mod config;
 mod connect;
 mod driver;
 mod path_manager;
@@ -12,12 +13,13 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use squall_proto::{AdmissionStats, ClientTls, Config, MAX_WORKERS, ServerTls, TlsError};
+use squall_proto::{AdmissionStats, ClientTls, Config, ServerTls, TlsError};
 use tokio::{sync::oneshot, task::spawn_blocking};
 
+pub use config::EndpointConfig;
 pub use connect::{Connect, Trust};
 
 use self::driver::{Driver, Place};
@@ -48,7 +50,7 @@ pub struct WorkerStats {
 /// Sessions with one configuration: those that come in, and those that go out, as many as are wanted. Clones stand for
 /// the same endpoint.
 ///
-/// [`Config::workers`] tasks drive them, one by default. A session lives on one of them, with all its paths; those that go
+/// [`EndpointConfig::workers`] tasks drive them, one by default. A session lives on one of them, with all its paths; those that go
 /// out take turns, and share the sockets of their worker.
 ///
 /// When the last clone is dropped, no session is let in any more; those that are open go on. The addresses are free at most
@@ -64,8 +66,8 @@ struct Inner {
     /// Sessions that went out.
     connects: AtomicUsize,
     local: Vec<SocketAddr>,
-    connect_timeout: Duration,
-    max_paths: usize,
+    /// Of sessions without one of their own.
+    config: Config,
     /// The trust that was used last: a platform's certificates take time to read and memory to keep.
     trusted: Mutex<Option<(Trust, ClientTls)>>,
 }
@@ -77,10 +79,15 @@ impl Endpoint {
     ///
     /// # Errors
     /// If an address cannot be bound; see [`ListenError`].
-    pub fn listen(addrs: impl ToSocketAddrs, tls: &ServerTls, config: Config) -> Result<Self, ListenError> {
+    pub fn listen(
+        addrs: impl ToSocketAddrs,
+        tls: &ServerTls,
+        config: impl Into<EndpointConfig>,
+    ) -> Result<Self, ListenError> {
         let _runtime = runtime()?;
+        let config = config.into();
         let mut sockets: Vec<Sockets> = Vec::new();
-        sockets.resize_with(workers_listening(&config)?, Sockets::default);
+        sockets.resize_with(config.count_listening()?, Sockets::default);
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
             let bound = listen::bind(&mut sockets, addr).or_else(|error| {
@@ -93,17 +100,18 @@ impl Endpoint {
         if local.is_empty() {
             return Err(ListenError::NoAddress);
         }
-        Ok(Self::start(config, Some(tls), sockets, local)?)
+        Ok(Self::start(config.sessions, Some(tls), sockets, local)?)
     }
 
     /// An endpoint that lets no session in, for [`Self::connect`].
     ///
     /// # Errors
     /// Outside a tokio runtime, and for a number of workers that cannot be.
-    pub fn client(config: Config) -> Result<Self, EndpointError> {
+    pub fn client(config: impl Into<EndpointConfig>) -> Result<Self, EndpointError> {
+        let config = config.into();
         let mut sockets = Vec::new();
-        sockets.resize_with(workers(&config)?, Sockets::default);
-        Self::start(config, None, sockets, Vec::new())
+        sockets.resize_with(config.count()?, Sockets::default);
+        Self::start(config.sessions, None, sockets, Vec::new())
     }
 
     fn start(
@@ -113,26 +121,21 @@ impl Endpoint {
         local: Vec<SocketAddr>,
     ) -> Result<Self, EndpointError> {
         let runtime = runtime()?;
-        let config = Config { even_offsets: true, ..config };
         let _entered = runtime.enter();
         let cores = squall_proto::Endpoint::workers(&config, tls, None, Instant::now(), sockets.len());
         let group = Arc::new(Group::new(tls.is_some()));
-        let shared = |(index, core)| Shared::new(core, group.clone(), index);
+        let shared = |(index, mut core): (_, squall_proto::Endpoint)| {
+            core.set_even_offsets(true);
+            Shared::new(core, group.clone(), index)
+        };
         let workers: Vec<Arc<Shared>> = cores.into_iter().enumerate().map(shared).collect();
         let all: Arc<[_]> = workers.iter().map(Arc::downgrade).collect();
         for (index, (shared, sockets)) in workers.iter().zip(sockets).enumerate() {
             let place = Place { index, workers: all.clone(), listening: local.len() };
             runtime.spawn(Driver::new(shared.clone(), place, sockets));
         }
-        let inner = Inner {
-            group,
-            workers,
-            connects: AtomicUsize::new(0),
-            local,
-            connect_timeout: config.connect_timeout,
-            max_paths: config.limits.paths,
-            trusted: Mutex::default(),
-        };
+        let inner =
+            Inner { group, workers, connects: AtomicUsize::new(0), local, config, trusted: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -150,6 +153,7 @@ impl Endpoint {
         // The runtime ends.
         let tls = tls.map_err(|_| ConnectError::EndpointClosed)??;
         let remotes = request.resolve().await?;
+        let config = request.config.as_ref().unwrap_or(&self.inner.config);
         let view = if request.interfaces.is_of_the_system() {
             let to = remotes.clone();
             let listed = spawn_blocking(move || View::of_system(&to)).await;
@@ -172,7 +176,7 @@ impl Endpoint {
                 view,
                 remotes: remotes.clone(),
                 host: request.host().to_owned(),
-                max_paths: self.inner.max_paths,
+                config: config.clone(),
             };
             let mut core = shared.lock();
             if core.gone || core.closed {
@@ -192,7 +196,7 @@ impl Endpoint {
         let attempted = Attempted {
             remote: request.host().to_owned(),
             server_name: request.name().to_owned(),
-            timeout: self.inner.connect_timeout,
+            timeout: config.connect_timeout,
             send_error: send_error.map(|(_, text)| text),
         };
         Err(ConnectError::explain(reason, attempted))
@@ -237,7 +241,7 @@ impl Endpoint {
         self.inner.workers.iter().map(|shared| shared.lock().proto.sessions().count()).sum()
     }
 
-    /// The workers, each with what it has; see [`Config::workers`].
+    /// The workers, each with what it has; see [`EndpointConfig::workers`].
     pub fn workers(&self) -> Vec<WorkerStats> {
         let stats = |shared: &Arc<Shared>| {
             let core = shared.lock();
@@ -306,24 +310,6 @@ impl Inner {
     }
 }
 
-/// How many workers an endpoint of this configuration has.
-fn workers(config: &Config) -> Result<usize, EndpointError> {
-    match config.workers {
-        workers @ 1..=MAX_WORKERS => Ok(workers),
-        workers => Err(EndpointError::Workers(workers)),
-    }
-}
-
-/// The same, of one that listens: several workers need a system that gives packets to them by their connection ids.
-fn workers_listening(config: &Config) -> Result<usize, EndpointError> {
-    let workers = workers(config)?;
-    if cfg!(target_os = "linux") || workers == 1 {
-        return Ok(workers);
-    }
-    tracing::warn!(workers, "on this system an endpoint that listens has one worker");
-    Ok(1)
-}
-
 fn runtime() -> Result<tokio::runtime::Handle, EndpointError> {
     tokio::runtime::Handle::try_current().map_err(|_| EndpointError::NoRuntime)
 }
@@ -332,8 +318,8 @@ fn runtime() -> Result<tokio::runtime::Handle, EndpointError> {
 ///
 /// # Errors
 /// As [`Endpoint::connect`].
-pub async fn connect(request: Connect, config: Config) -> Result<Session, ConnectError> {
-    Endpoint::client(config)?.connect(request).await
+pub async fn connect(request: Connect) -> Result<Session, ConnectError> {
+    Endpoint::client(Config::default())?.connect(request).await
 }
 
 impl Drop for Inner {

@@ -51,7 +51,7 @@ impl PathManager {
         shared: &Shared,
         sockets: &mut Sockets,
     ) -> Result<Self, ConnectError> {
-        let Request { tls, server_name, plan, quotas, view, remotes, host, max_paths } = request;
+        let Request { tls, server_name, plan, quotas, view, remotes, host, config } = request;
         let fail = |why: String| ConnectError::NoInterface { remote: host.clone(), why };
         let mut wanted = interfaces::candidates(&plan, &remotes, &view);
         if wanted.is_empty() {
@@ -68,7 +68,7 @@ impl PathManager {
             quotas,
             remotes,
             kept: Vec::new(),
-            max_paths,
+            max_paths: config.limits.max_paths,
             settled: false,
             places: Places::default(),
             unused: Vec::new(),
@@ -93,7 +93,7 @@ impl PathManager {
             tracing::warn!("path not usable for now: {failure}");
         }
         let core = &mut *shared.lock();
-        let target = Target { tls, server_name, interfaces };
+        let target = Target { tls, server_name, interfaces, config: Some(config) };
         match core.proto.connect(Instant::now(), target) {
             Ok(id) => {
                 manager.session = id;

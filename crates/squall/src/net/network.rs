@@ -22,6 +22,7 @@ use std::{
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Network {
     identity: Arc<Identity>,
     addresses: Vec<IpAddr>,
@@ -49,14 +50,12 @@ impl Network {
 
     /// With these addresses of this side. Without one of the server's family the system picks it, as it
     /// must where IPv4 is translated (464XLAT, RFC 6877). Default: none.
-    #[must_use]
     pub fn addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.addresses = addresses.into_iter().collect();
         self
     }
 
     /// Whether its bytes cost money; see [`InterfaceHandle::set_metered`](crate::InterfaceHandle::set_metered). Default: no.
-    #[must_use]
     pub fn metered(mut self, metered: bool) -> Self {
         self.metered = metered;
         self

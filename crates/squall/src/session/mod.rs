@@ -137,7 +137,7 @@ impl Session {
     /// will not arrive whole are skipped; [`Self::recv_any`] returns them. Blocks on the channels of a [`Receiver`] go
     /// there. Cancel safe.
     ///
-    /// Blocks that are not taken count against [`Limits::reassembly`](crate::Limits::reassembly), which
+    /// Blocks that are not taken count against [`Config::reassembly`](crate::Config::reassembly), which
     /// holds the peer back.
     ///
     /// # Errors
@@ -334,7 +334,7 @@ impl Session {
         if changed { Ok(()) } else { Err(NotConnector) }
     }
 
-    /// The peer has shown that it may use all that [`Config::limits`](crate::Config::limits) allows, where
+    /// The peer has shown that it may use all that the bounds of [`Config`](crate::Config) allow, where
     /// [`Config::distrust`](crate::Config::distrust) holds it back.
     pub fn trust(&self) {
         self.inner.change(|session| session.trust(Instant::now()));
@@ -379,7 +379,7 @@ impl Session {
         fastest(true).or_else(|| fastest(false)).unwrap_or_default()
     }
 
-    /// Largest block in bytes that can be sent: this side's [`Limits::block`](crate::Limits::block), or the
+    /// Largest block in bytes that can be sent: this side's [`Config::max_block`](crate::Config::max_block), or the
     /// peer's if that is less, once the peer has announced it; 0 when the session is over.
     pub fn max_block_len(&self) -> usize {
         self.inner.read(|session| session.max_block() as usize).unwrap_or(0)

@@ -56,7 +56,7 @@ impl BlockWriter {
     }
 
     /// Adds bytes at the end, and waits for room when the queue is full
-    /// ([`Limits::queued_bytes`](crate::Limits::queued_bytes)). Pieces of a packet (1,200 bytes) or more cost the least,
+    /// ([`Config::queued_bytes`](crate::Config::queued_bytes)). Pieces of a packet (1,200 bytes) or more cost the least,
     /// as what is written at once leaves at once, in a packet that is not full if need be.
     ///
     /// Cancel safe: either all of the bytes were added or none.

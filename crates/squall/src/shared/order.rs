@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
-use squall_proto::{ClientTls, Ecn, SessionId};
+use squall_proto::{ClientTls, Config, Ecn, SessionId};
 
 use crate::{ConnectError, Interfaces, Quotas, net::view::View};
 
@@ -27,7 +27,7 @@ pub(crate) struct Request {
     pub(crate) remotes: Vec<SocketAddr>,
     /// For messages.
     pub(crate) host: String,
-    pub(crate) max_paths: usize,
+    pub(crate) config: Config,
 }
 
 /// A packet that arrived at another worker.

@@ -7,7 +7,7 @@ pub(crate) mod relay;
 
 use std::{net::IpAddr, time::Duration};
 
-use squall::{Config, Connect, Endpoint, Identity, Received, Session, Trust};
+use squall::{Config, Connect, Endpoint, EndpointConfig, Identity, Received, Session, Trust};
 
 /// Bounds a test that hangs. Far more than any test takes, on a busy machine too.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -22,7 +22,7 @@ pub(crate) fn within(test: impl AsyncFn()) {
 }
 
 /// A server on a free port, and its identity.
-pub(crate) fn server(config: Config) -> (Endpoint, Identity) {
+pub(crate) fn server(config: impl Into<EndpointConfig>) -> (Endpoint, Identity) {
     let identity = Identity::self_signed("localhost").expect("is made");
     let tls = identity.server_tls().expect("is valid");
     (Endpoint::listen("127.0.0.1:0", &tls, config).expect("a port is free"), identity)
@@ -38,7 +38,7 @@ pub(crate) fn request(server: &Endpoint, identity: &Identity) -> Connect {
 /// A server, a client over two paths, and the server's side of the session.
 pub(crate) async fn pair(config: Config) -> (Endpoint, Session, Session) {
     let (endpoint, identity) = server(config.clone());
-    let client = squall::connect(request(&endpoint, &identity), config).await.expect("connects");
+    let client = squall::connect(request(&endpoint, &identity).config(config)).await.expect("connects");
     let accepted = endpoint.accept().await.expect("listens");
     (endpoint, client, accepted)
 }

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use squall::{Block, Config, Connect, Endpoint, Identity, Limits, Trust};
+use squall::{Block, Config, Connect, Endpoint, Identity, Trust};
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -87,13 +87,12 @@ type Measured = [f64; 2];
 
 async fn squall() -> anyhow::Result<Measured> {
     let identity = Identity::self_signed("localhost")?;
-    let limits = Limits { queued_bytes: QUEUE as u64, ..Limits::default() };
-    let config = Config { limits, ..Config::default() };
+    let config = Config::default().queued_bytes(QUEUE as u64);
     let server = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;
     let request = Connect::to(server.local_addrs()[0])
         .trust(Trust::Pinned(identity.fingerprint()))
         .over(["127.0.0.1".parse()?]);
-    let client = squall::connect(request, config).await?;
+    let client = squall::connect(request.config(config)).await?;
     let accept = async { server.accept().await.context("the server is gone") };
     let session = client.clone();
     let sender = tokio::spawn(async move {

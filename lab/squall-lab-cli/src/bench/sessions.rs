@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use clap::Args;
-use squall::{Block, BlockOptions, Config, Connect, Endpoint, Identity, Limits, Session, Trust};
+use squall::{Block, BlockOptions, Config, Connect, Endpoint, EndpointConfig, Identity, Session, Trust};
 use squall_terminal::output;
 use tokio::{runtime::Runtime, time::MissedTickBehavior};
 
@@ -88,11 +88,8 @@ impl Side {
 /// Runs the command.
 pub(super) fn run(args: &SessionsArgs) -> anyhow::Result<ExitCode> {
     let (source, sink) = (Side::new("bench-source", args.workers)?, Side::new("bench-sink", args.workers)?);
-    let config = Config {
-        workers: args.workers.into(),
-        limits: Limits { handshakes_per_host: 1024, ..Limits::default() },
-        ..Config::default()
-    };
+    let config =
+        EndpointConfig::from(Config::default().handshakes_per_host(1024)).workers(args.workers.into());
     let identity = Identity::self_signed("localhost")?;
     let tls = identity.server_tls()?;
     let server = sink.runtime.block_on(async { Endpoint::listen("127.0.0.1:0", &tls, config.clone()) })?;

@@ -53,9 +53,9 @@ pub(super) fn run(
     let config = config(scenario, scheduler, registry, stopwatch.as_ref())?;
     let cap = (config.scheduler)().profile().metered_cap;
     #[cfg(feature = "qlog")]
-    let config = Config { qlog_dir: make(handling.qlog_dir.clone())?, ..config };
+    let config = config.qlog_dir(make(handling.qlog_dir.clone())?);
     // Not even a far first path loses the race: ids of paths are those of the file.
-    let config = Config { race_delay: Duration::from_micros(start), ..config };
+    let config = config.race_delay(Duration::from_micros(start));
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
     let mut world =
         World::protected(handling.protection, &calm, config.clone(), config, seed).map_err(problem)?;
@@ -130,13 +130,11 @@ pub(super) fn config(
         None => config.scheduler.clone(),
     };
     let signal = config.signal.map(|_| scenario.signal);
-    Ok(Config {
-        streams: scenario.streams,
-        scheduler,
-        signal,
-        congestion: scenario.congestion.clone(),
-        ..config
-    })
+    Ok(config
+        .streams(scenario.streams)
+        .scheduler(scheduler)
+        .signal(signal)
+        .congestion(scenario.congestion.clone()))
 }
 
 /// What each side may send on a path in a second.

@@ -145,7 +145,7 @@ impl LiveRun {
         registry: &Arc<Registry>,
     ) -> Result<Self, LiveError> {
         let config = course::config(scenario, scheduler, registry, None)?;
-        let config = Config { connect_timeout: HANDSHAKE, ..config };
+        let config = config.connect_timeout(HANDSHAKE);
         let identity = Identity::self_signed("localhost")?;
         let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;
         let server = endpoint.local_addrs()[0];
@@ -176,7 +176,7 @@ impl LiveRun {
     /// # Errors
     /// If the session does not come up.
     pub async fn run(self, stopped: watch::Receiver<bool>) -> Result<(RunResult, RelayReport), LiveError> {
-        let client = squall::connect(self.request.clone(), self.config.clone()).await?;
+        let client = squall::connect(self.request.clone().config(self.config.clone())).await?;
         let accepted = timeout(HANDSHAKE, self.endpoint.accept()).await;
         let server = accepted.ok().flatten().ok_or(LiveError::NotAccepted)?;
         for (path, config) in self.scenario.paths.iter().enumerate() {

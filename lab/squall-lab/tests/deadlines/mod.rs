@@ -51,11 +51,8 @@ fn a_block_arrives_with_its_deadline() {
 /// What has arrived of two blocks that take 0.8 s each, 2.5 s after the hand-over, and how many ended otherwise.
 fn late_blocks(expire: bool, congestion: &CongestionControl) -> (Vec<u8>, usize) {
     let narrow = "name='a'\nrate='1mbps'\ndelay='10ms'\nqueue='100kB'";
-    let config = || Config {
-        lab: LabConfig { expire, ..LabConfig::default() },
-        congestion: congestion.clone(),
-        ..Config::default()
-    };
+    let config =
+        || Config::default().lab(LabConfig { expire, ..LabConfig::default() }).congestion(congestion.clone());
     let mut stage = Stage::with(&[narrow], 44, config(), config());
     for kind in [1, 2] {
         let block =
@@ -98,11 +95,8 @@ fn what_cannot_be_in_time_stays_where_the_scheduler_judges_deadlines() {
     // When blocks ended of which only a third can arrive before the deadline.
     let ends = |judges: bool| {
         let scheduler = Arc::new(move || Box::new(Judge(judges)) as Box<dyn Scheduler>);
-        let config = || Config {
-            scheduler: scheduler.clone(),
-            congestion: CongestionControl::default(),
-            ..Config::default()
-        };
+        let config =
+            || Config::default().scheduler(scheduler.clone()).congestion(CongestionControl::default());
         let mut stage = Stage::with(&[narrow], 44, config(), config());
         for _ in 0..30 {
             stage.send(Side::Server, Block::new(vec![0; 3_000]));

@@ -16,7 +16,7 @@ use crate::stage::Stage;
 /// A server whose minRTT is inside of another scheduler, which notes something.
 fn server(wrap: impl Fn(Box<dyn Scheduler>) -> Box<dyn Scheduler> + Send + Sync + 'static) -> Config {
     let build = move || wrap(squall_papers::registry().build("minrtt").unwrap());
-    Config { scheduler: Arc::new(build), ..Config::default() }
+    Config::default().scheduler(Arc::new(build))
 }
 
 /// Notes which of the paths it is shown are metered.

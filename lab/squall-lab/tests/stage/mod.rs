@@ -20,7 +20,7 @@ pub(crate) const TWO_PATHS: &[&str; 2] = &[
 
 /// A scheduler without a judgement of its own, for what the session does by itself.
 pub(crate) fn plain() -> Config {
-    Config { scheduler: Arc::new(|| Box::new(MinRtt)), ..Config::default() }
+    Config::default().scheduler(Arc::new(|| Box::new(MinRtt)))
 }
 
 /// A world, and everything that happened in it.

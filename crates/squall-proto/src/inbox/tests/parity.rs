@@ -127,7 +127,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let size = 2 * size;
-        let mut case = case_with(Limits { block: 1 << 20, reassembly: 1 << 20, ..limits() });
+        let mut case = case_with(Limits { max_block: 1 << 20, reassembly: 1 << 20, ..limits() });
         let header = block(1, total);
         let data: Vec<_> = (0..total).map(|at| content(1, at)).collect();
         let symbols = parity::encode(&data, size).expect("has parity");

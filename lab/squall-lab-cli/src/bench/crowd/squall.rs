@@ -7,8 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, ClientTls, Config, Endpoint, Event, Fingerprint, Interface, Limits, NetPath,
-    ServerTls, SessionId, Target,
+    Block, BlockOptions, ClientTls, Config, Endpoint, Event, Fingerprint, Interface, NetPath, ServerTls,
+    SessionId, Target,
 };
 use squall_testkit::world::{End, Packet, SERVER};
 
@@ -20,7 +20,7 @@ const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2
 const MAX_PACKETS: usize = 10;
 
 fn config() -> Config {
-    Config { limits: Limits { handshakes_per_host: 1024, ..Limits::default() }, ..Config::default() }
+    Config::default().handshakes_per_host(1024)
 }
 
 pub(super) struct Source {
@@ -40,8 +40,12 @@ impl Source {
 impl Side for Source {
     fn connect(&mut self, now: Instant) -> anyhow::Result<()> {
         let path = NetPath { local: Interface(0), remote: SERVER };
-        let target =
-            Target { tls: self.tls.clone(), server_name: "bench".into(), interfaces: vec![vec![path]] };
+        let target = Target {
+            tls: self.tls.clone(),
+            server_name: "bench".into(),
+            interfaces: vec![vec![path]],
+            config: None,
+        };
         self.sessions.push(self.endpoint.connect(now, target)?);
         Ok(())
     }
