@@ -10,6 +10,7 @@ use squall::{
     Arrival, Block, BlockOptions, BlockWriter, Channel, CloseReason, Connect, Endpoint, Interfaces, Session,
     Trust,
 };
+use squall_units::short::{at_us, us};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Input;
@@ -253,7 +254,7 @@ fn flows(input: &mut Input<'_>) -> Message {
     let flags = input.byte();
     let offer = |input: &mut Input<'_>| Offer {
         channel: channel(input).max(1),
-        latency: u64::from(input.byte()) << (flags & 0x18),
+        latency: us(u64::from(input.byte()) << (flags & 0x18)),
         name: NAMES[usize::from(input.byte()) % NAMES.len()].to_owned(),
     };
     let mut flows: Vec<Offer> = (0..flags & 7).map(|_| offer(input)).collect();
@@ -276,10 +277,10 @@ fn frame(input: &mut Input<'_>) -> Bytes {
     let (number, time) = (input.byte(), input.byte());
     let scale = |byte: u8| u64::from(byte & 0x0f) << (u32::from(byte >> 4) * 3);
     let stamp = scale(time);
-    let mut frame = Frame::new(stamp, 0).without_nulls(number & 2 != 0);
+    let mut frame = Frame::new(at_us(stamp), 0).without_nulls(number & 2 != 0);
     frame.class = [Class::Key, Class::Reference][usize::from(number & 1)];
     for n in 0..=number >> 6 {
-        frame.push(stamp + u64::from(n) * scale(number), &vec![n; usize::from(input.byte())]);
+        frame.push(at_us(stamp + u64::from(n) * scale(number)), &vec![n; usize::from(input.byte())]);
     }
-    frame.seal(stamp + scale(input.byte()), scale(number), scale(input.byte()))
+    frame.seal(at_us(stamp + scale(input.byte())), scale(number), us(scale(input.byte())))
 }

@@ -7,7 +7,7 @@ use squall_proto::{
     Config, Limits,
     inbox::{Inbox, InboxError, InboxEvent, Label, Part},
     parity,
-    sched::PathId,
+    sched::{PathId, Span, Time},
     wire::{Cancel, CancelReason, Data, Repair, Stamp},
 };
 
@@ -56,7 +56,7 @@ enum Fate {
 
 struct Run {
     inbox: Inbox,
-    now: u64,
+    now: Time,
     /// The block before each block that was taken notice of, if it is ordered.
     before: HashMap<u64, Option<u64>>,
     /// How many blocks say that they follow this one.
@@ -72,7 +72,7 @@ impl Run {
         inbox.set_reports_stalls(true);
         Self {
             inbox,
-            now: 0,
+            now: Time::EPOCH,
             before: HashMap::new(),
             claims: HashMap::new(),
             fates: HashMap::new(),
@@ -85,7 +85,7 @@ impl Run {
             0..=3 => self.data(op, input),
             4 => self.cancel(op, input),
             5 => {
-                self.now += input.next() * 500;
+                self.now += Span::from_micros(input.next() * 500);
                 self.inbox.on_time(self.now);
                 assert!(self.inbox.timeout().is_none_or(|at| at > self.now), "what is due is done");
                 Ok(())
@@ -136,7 +136,7 @@ impl Run {
             return self.parity(&header, total, offset / 2, PathId((flags & 7) as u8));
         }
         let payload: Vec<_> = (offset..offset + len).map(|at| content(block, at)).collect();
-        self.inbox.on_data(self.now, PathId((flags & 7) as u8), 10_000, &header, &payload)?;
+        self.inbox.on_data(self.now, PathId((flags & 7) as u8), Span::from_millis(10), &header, &payload)?;
         self.note(block, previous);
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Run {
             .nth(index as usize % 8)
             .expect("there are eight or more");
         let repair = Repair { block: Data { offset: 0, ..header.clone() }, symbol_size: size as u32, index };
-        self.inbox.on_repair(self.now, path, 10_000, &repair, symbol)?;
+        self.inbox.on_repair(self.now, path, Span::from_millis(10), &repair, symbol)?;
         self.note(block, header.previous);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use squall_proto::{
     RateLimit, Role,
-    signal::AlertKind,
+    signal::{AlertKind, Time},
     wire::{
         Cancel, CancelReason, Data, Feedback, Item, Member, PathAlert, PathInfo, PathLoss, RefuseReason,
         Repair, RunParity, Sample, Stalled, Stamp,
@@ -54,7 +54,7 @@ pub(super) fn item(input: &mut Input<'_>) -> Item<'static> {
 }
 
 fn stamp(input: &mut Input<'_>) -> Stamp {
-    Stamp::at(input.any_number())
+    Stamp::at(Time::from_micros(input.any_number()))
 }
 
 fn feedback(sequence: u64, input: &mut Input<'_>) -> Item<'static> {

@@ -7,7 +7,7 @@ use squall_proto::{
     Config, Limits,
     inbox::{Inbox, InboxEvent},
     parity,
-    sched::{MAX_RUN, PathId},
+    sched::{MAX_RUN, PathId, Span, Time},
     wire::{Data, Item, Items, Member, RunParity, Stamp},
 };
 
@@ -36,7 +36,7 @@ pub(crate) fn check(input: &[u8], live: impl Fn() -> usize) -> u64 {
                     next += 1 + u64::from(a % 2);
                     let payload = content(next);
                     let header = header(next, payload.len() as u32);
-                    inbox.on_data(items, PathId(0), 0, &header, &payload).is_err()
+                    inbox.on_data(Time::from_micros(items), PathId(0), Span::ZERO, &header, &payload).is_err()
                 }
                 1 => {
                     inbox.on_packet();
@@ -49,7 +49,7 @@ pub(crate) fn check(input: &[u8], live: impl Fn() -> usize) -> u64 {
                     let size = 2 * (u32::from(b) + 1);
                     let run = RunParity {
                         members: (0..members).map(|m| Member { block: first + m, left: None }).collect(),
-                        sent: Stamp::at(0),
+                        sent: Stamp::at(Time::EPOCH),
                         symbol_size: size,
                         index: u32::from(kind >> 3) % 8,
                     };
@@ -57,9 +57,9 @@ pub(crate) fn check(input: &[u8], live: impl Fn() -> usize) -> u64 {
                     let symbol = vec![kind; size as usize];
                     Item::RunParity(run, &symbol).encode(&mut wire);
                     Items::of(&wire).any(|item| match item {
-                        Ok(Item::RunParity(run, payload)) => {
-                            inbox.on_run_parity(items, PathId(0), 0, &run, payload).is_err()
-                        }
+                        Ok(Item::RunParity(run, payload)) => inbox
+                            .on_run_parity(Time::from_micros(items), PathId(0), Span::ZERO, &run, payload)
+                            .is_err(),
                         other => panic!("a run that is decoded is {other:?}"),
                     })
                 }
@@ -90,7 +90,7 @@ fn header(block: u64, total: u32) -> Data {
         total: Some(total),
         channel: 5,
         left: None,
-        sent: Stamp::at(0),
+        sent: Stamp::at(Time::EPOCH),
     }
 }
 

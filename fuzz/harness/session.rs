@@ -195,7 +195,7 @@ impl Meeting {
             total: Some(total).filter(|_| kind != 1),
             channel: (flags >> 5 & 3) as u16,
             left: (flags & 0x80 != 0).then_some(u64::from(flags) << 4),
-            sent: Stamp::at(u64::from(flags) << 8),
+            sent: Stamp::at(Time::from_micros(u64::from(flags) << 8)),
         };
         let payload = vec![flags as u8; length as usize];
         let mut datagram = Vec::new();

@@ -5,7 +5,7 @@ mod exit;
 use std::{path::Path, sync::LazyLock};
 
 use bytes::Bytes;
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 pub use self::exit::exit;
 use crate::{
@@ -137,14 +137,14 @@ pub fn media(input: &[u8]) {
 /// Carries datagrams in a flow of a kind, each after a time that also says whether what is there is handed over.
 fn carry(flow: usize, datagrams: &[(u8, Vec<u8>)]) {
     let mut gatherer = Gatherer::new(&FLOWS[flow]);
-    let (mut now, mut came): (Micros, Vec<Vec<u8>>) = (0, Vec::new());
+    let (mut now, mut came): (Time, Vec<Vec<u8>>) = (Time::EPOCH, Vec::new());
     let mut reader = FrameReader::default();
     let mut out = |frame: frame::Frame| {
         if frame.begins {
             reader = FrameReader::default();
         }
         let ends = frame.ends;
-        let wire = if frame.begins { frame.seal(0, 0, 0) } else { frame.into_rest() };
+        let wire = if frame.begins { frame.seal(Time::EPOCH, 0, Span::ZERO) } else { frame.into_rest() };
         let datagrams = reader.read(wire, ends).expect("its own frames are well formed");
         let (mut at, mut buffer) = (0, Vec::new());
         while let (Some(header), Some(record)) = (reader.header(), frame::datagram(&datagrams, at)) {
@@ -153,7 +153,7 @@ fn carry(flow: usize, datagrams: &[(u8, Vec<u8>)]) {
         }
     };
     for (after, datagram) in datagrams {
-        now += Micros::from(*after) * 100;
+        now += Span::from_micros(u64::from(*after) * 100);
         gatherer.handle_timeout(now, &mut out);
         gatherer.push(now, datagram, &mut out);
         if after % 2 == 0 {
@@ -251,10 +251,10 @@ pub fn ts(input: &[u8]) {
     let map = samples::section(2, &map);
     for (pid, table) in [(0, program()), (MAP, map)] {
         for packet in split(pid, &table, &mut input) {
-            cutter.cut(0, &packet);
+            cutter.cut(Time::EPOCH, &packet);
         }
     }
-    let start = cutter.cut(0, &samples::packet(VIDEO, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0]));
+    let start = cutter.cut(Time::EPOCH, &samples::packet(VIDEO, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0]));
     assert!(!start.apart && start.starts, "the video of right tables is not found: {start:?}");
     while !input.0.is_empty() {
         let head = [input.byte(), input.byte(), input.byte()];
@@ -266,7 +266,7 @@ pub fn ts(input: &[u8]) {
             // With an adaptation field of whatever is there.
             packet[3] |= 0x20;
         }
-        let cut: Cut = cutter.cut(0, &packet);
+        let cut: Cut = cutter.cut(Time::EPOCH, &packet);
         assert!(!(cut.apart && cut.starts), "{cut:?}");
     }
 }

@@ -1,43 +1,38 @@
-//! The time of this process in microseconds, and locks that outlive a panic.
+//! The time of this process, and locks that outlive a panic.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use squall_units::Micros;
+use squall_units::Time;
 
-/// Counts microseconds since its creation.
+/// Counts the time since its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    /// A clock at 0.
+    /// A clock at the epoch.
     pub fn start() -> Self {
         Self { origin: Instant::now() }
     }
 
-    /// Microseconds since its creation.
-    pub fn now(self) -> Micros {
-        micros(self.origin.elapsed())
+    /// The time since its creation.
+    pub fn now(self) -> Time {
+        self.at(Instant::now())
     }
 
     /// The time of an instant.
-    pub fn at(self, instant: Instant) -> Micros {
-        micros(instant.saturating_duration_since(self.origin))
+    pub fn at(self, instant: Instant) -> Time {
+        Time::EPOCH + instant.saturating_duration_since(self.origin).into()
     }
 
     /// The instant of a time; `None` if the system cannot represent it.
-    pub fn instant(self, at: Micros) -> Option<Instant> {
-        self.origin.checked_add(Duration::from_micros(at))
+    pub fn instant(self, at: Time) -> Option<Instant> {
+        self.origin.checked_add(at.since_epoch().into())
     }
-}
-
-/// Microseconds of a duration.
-pub fn micros(duration: Duration) -> Micros {
-    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
 
 /// Locks a mutex, also after a panic of another holder: the data behind these locks is valid between any two statements.

@@ -130,7 +130,8 @@ impl Journal {
             let oldest = events.iter().position(|(peer, _)| *peer == loudest);
             oldest.map(|oldest| events.remove(oldest));
         }
-        let (at_s, level, kind) = (self.clock.now() as f64 / 1e6, level.to_owned(), kind.name().to_owned());
+        let (at_s, level, kind) =
+            (self.clock.now().since_epoch().as_secs_f64(), level.to_owned(), kind.name().to_owned());
         events.push_back((peer.map(str::to_owned), EventStatus { at_s, level, kind, words }));
     }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use crate::clock::lock;
 
@@ -41,7 +41,7 @@ pub struct LogAllowance {
     most: u64,
     left: u64,
     /// When the last line was added to those that are left.
-    refilled: Micros,
+    refilled: Time,
     /// Lines that there was no room for, since the last that there was.
     left_out: u64,
 }
@@ -49,13 +49,13 @@ pub struct LogAllowance {
 impl LogAllowance {
     /// With that number at once.
     pub fn new(most: u64) -> Self {
-        Self { most, left: most, refilled: 0, left_out: 0 }
+        Self { most, left: most, refilled: Time::EPOCH, left_out: 0 }
     }
 
     /// If there may be another line, how many were left out before it.
-    pub fn take(&mut self, now: Micros) -> Option<u64> {
-        let seconds = now.saturating_sub(self.refilled) / 1_000_000;
-        self.refilled += seconds * 1_000_000;
+    pub fn take(&mut self, now: Time) -> Option<u64> {
+        let seconds = (now - self.refilled) / Span::from_secs(1);
+        self.refilled += Span::from_secs(seconds);
         self.left = self.most.min(self.left.saturating_add(seconds));
         if self.left == 0 {
             self.left_out += 1;
@@ -68,19 +68,22 @@ impl LogAllowance {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::at_ms;
+
     use super::*;
 
     #[test]
     fn a_peer_has_a_number_of_lines_and_then_one_per_second() {
         let mut allowance = LogAllowance::new(4);
-        let taken =
-            |allowance: &mut LogAllowance, now| (0..100).filter(|_| allowance.take(now).is_some()).count();
-        assert_eq!(taken(&mut allowance, 900_000), 4);
-        assert_eq!(taken(&mut allowance, 1_000_000), 1);
-        assert_eq!(taken(&mut allowance, 3_500_000), 2);
-        assert_eq!(taken(&mut allowance, 4_000_000), 1, "a part of a second is not lost");
-        assert_eq!(taken(&mut allowance, 100_000_000), 4);
-        assert_eq!(allowance.take(101_000_000), Some(96));
+        let taken = |allowance: &mut LogAllowance, now| {
+            (0..100).filter(|_| allowance.take(at_ms(now)).is_some()).count()
+        };
+        assert_eq!(taken(&mut allowance, 900), 4);
+        assert_eq!(taken(&mut allowance, 1_000), 1);
+        assert_eq!(taken(&mut allowance, 3_500), 2);
+        assert_eq!(taken(&mut allowance, 4_000), 1, "a part of a second is not lost");
+        assert_eq!(taken(&mut allowance, 100_000), 4);
+        assert_eq!(allowance.take(at_ms(101_000)), Some(96));
     }
 
     #[test]

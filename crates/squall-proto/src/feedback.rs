@@ -5,19 +5,19 @@
 //! acknowledgements, and it must leave before anything else does. It is kept to a small share of the
 //! bytes received, and to a smaller one while the way back has a queue ([`Strain`], `path/way_back.rs`).
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use crate::wire::{Feedback, Sample, Stamp};
 
 /// Longest that an arrival goes unreported. noq's own acknowledgement timer is set above it.
-pub(crate) const MAX_DELAY: Micros = 10_000;
+pub(crate) const MAX_DELAY: Span = Span::from_millis(10);
 /// How long a single packet waits for company.
-const QUICK_DELAY: Micros = 2_000;
+const QUICK_DELAY: Span = Span::from_millis(2);
 /// Packets after which a report is due at once.
 const BATCH: u32 = 2;
 /// Pause between reports when packets come out of order: what was overtaken must be reported before
 /// the sender takes it for lost (RFC 9000 §13.2.1 asks for immediate acknowledgement).
-const URGENT_DELAY: Micros = 1_000;
+const URGENT_DELAY: Span = Span::from_millis(1);
 // What was overtaken by more than a round trip is reported at once, whatever that costs: when the acknowledgement comes of a
 // packet that acknowledged a later one, noq-proto 1.4.0 no longer acknowledges anything below (`PendingAcks::subtract_below`), and
 // such acknowledgements come all the time. What has not been reported by then is sent again for nothing.
@@ -42,13 +42,13 @@ const STRAIN_MEMORY: f64 = 2e6;
 #[derive(Clone, Copy, Debug)]
 struct Strain {
     now: f64,
-    at: Micros,
+    at: Time,
 }
 
 impl Strain {
     /// The way back takes `slowdown` times as long as usual, at least 1.
-    fn update(&mut self, at: Micros, slowdown: f64) {
-        let fade = (-(at.saturating_sub(self.at) as f64) / STRAIN_MEMORY).exp();
+    fn update(&mut self, at: Time, slowdown: f64) {
+        let fade = (-((at - self.at).micros() as f64) / STRAIN_MEMORY).exp();
         // Squared: a queue as long as the way itself is one that grows.
         let shown = (slowdown * slowdown).min(MOST_STRAIN);
         self.now = shown.max(1.0 + (self.now - 1.0) * fade);
@@ -61,9 +61,9 @@ impl Strain {
 pub(crate) struct Reporter {
     samples: Vec<Sample>,
     pending: u32,
-    since: Option<Micros>,
+    since: Option<Time>,
     /// When the last report was made.
-    reported: Micros,
+    reported: Time,
     /// Something arrived that was overtaken on its path.
     overtaken: bool,
     /// It was overtaken by more than a round trip.
@@ -80,12 +80,12 @@ impl Default for Reporter {
             samples: Vec::new(),
             pending: 0,
             since: None,
-            reported: 0,
+            reported: Time::EPOCH,
             overtaken: false,
             stale: false,
             savings: MAX_SAVINGS,
             cost: FIRST_COST,
-            strain: Strain { now: 1.0, at: 0 },
+            strain: Strain { now: 1.0, at: Time::EPOCH },
             sequence: 0,
         }
     }
@@ -96,15 +96,15 @@ impl Reporter {
     /// ([`Arrivals`](crate::path::Arrivals)). `round_trip` is the shortest of all paths.
     pub(crate) fn on_data(
         &mut self,
-        now: Micros,
+        now: Time,
         path: u32,
         sent: Stamp,
         bytes: usize,
-        overtaken_by: Micros,
-        round_trip: Micros,
+        overtaken_by: Span,
+        round_trip: Span,
     ) {
         let delay = Stamp::at(now).since(sent);
-        let overtaken = overtaken_by > 0;
+        let overtaken = !overtaken_by.is_zero();
         self.overtaken |= overtaken;
         self.stale |= overtaken_by > round_trip;
         self.pending += 1;
@@ -122,7 +122,7 @@ impl Reporter {
     }
 
     /// When the next report is due.
-    pub(crate) fn due_at(&self) -> Option<Micros> {
+    pub(crate) fn due_at(&self) -> Option<Time> {
         let since = self.since?;
         Some(if self.stale {
             since
@@ -138,7 +138,7 @@ impl Reporter {
     }
 
     /// The report; credit and counters are filled in by the caller.
-    pub(crate) fn report(&mut self, now: Micros) -> Feedback {
+    pub(crate) fn report(&mut self, now: Time) -> Feedback {
         self.reported = now;
         (self.overtaken, self.stale) = (false, false);
         let samples = std::mem::take(&mut self.samples);
@@ -158,39 +158,42 @@ impl Reporter {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_ms, at_us, us};
+
     use super::*;
 
-    const RTT: Micros = 20_000;
+    const RTT: Span = Span::from_millis(20);
 
     #[test]
     fn a_pair_of_packets_is_reported_at_once_and_a_single_one_soon() {
         let mut reporter = Reporter::default();
         assert_eq!(reporter.due_at(), None);
-        reporter.on_data(1_000, 0, Stamp::at(972), 1200, 0, RTT);
-        assert_eq!(reporter.due_at(), Some(3_000));
-        reporter.on_data(1_500, 1, Stamp::at(1_464), 1200, 0, RTT);
-        assert_eq!(reporter.due_at(), Some(1_000));
-        let report = reporter.report(1_500);
-        let sample = |path, delay, at| Sample { path, delay, departure: Some(Stamp::at(at)), received: 1 };
+        reporter.on_data(at_ms(1), 0, Stamp::at(at_us(972)), 1200, us(0), RTT);
+        assert_eq!(reporter.due_at(), Some(at_ms(3)));
+        reporter.on_data(at_us(1_500), 1, Stamp::at(at_us(1_464)), 1200, us(0), RTT);
+        assert_eq!(reporter.due_at(), Some(at_ms(1)));
+        let report = reporter.report(at_us(1_500));
+        let sample =
+            |path, delay, at| Sample { path, delay, departure: Some(Stamp::at(at_us(at))), received: 1 };
         assert_eq!(report.samples, [sample(0, 7, 972), sample(1, 9, 1_464)]);
         assert_eq!((report.sequence, reporter.due_at()), (1, None));
     }
 
     #[test]
     fn what_was_overtaken_does_not_wait() {
-        let mut reporter = Reporter { savings: 0.0, reported: 5_000, ..Reporter::default() };
-        reporter.on_data(5_200, 0, Stamp::at(5_000), 100, 100, RTT);
-        assert_eq!(reporter.due_at(), Some(6_000));
+        let mut reporter = Reporter { savings: 0.0, reported: at_ms(5), ..Reporter::default() };
+        reporter.on_data(at_us(5_200), 0, Stamp::at(at_ms(5)), 100, us(100), RTT);
+        assert_eq!(reporter.due_at(), Some(at_ms(6)));
     }
 
     #[test]
     fn what_was_overtaken_by_a_round_trip_is_reported_at_once() {
-        let mut reporter = Reporter { savings: -MAX_SAVINGS, reported: 5_000, ..Reporter::default() };
-        reporter.on_data(5_200, 0, Stamp::at(5_000), 100, RTT, RTT);
-        assert_eq!(reporter.due_at(), Some(6_000));
-        reporter.on_data(5_300, 0, Stamp::at(5_000), 100, RTT + 1, RTT);
-        assert_eq!(reporter.due_at(), Some(5_200));
-        reporter.report(5_300);
+        let mut reporter = Reporter { savings: -MAX_SAVINGS, reported: at_ms(5), ..Reporter::default() };
+        reporter.on_data(at_us(5_200), 0, Stamp::at(at_ms(5)), 100, RTT, RTT);
+        assert_eq!(reporter.due_at(), Some(at_ms(6)));
+        reporter.on_data(at_us(5_300), 0, Stamp::at(at_ms(5)), 100, RTT + us(1), RTT);
+        assert_eq!(reporter.due_at(), Some(at_us(5_200)));
+        reporter.report(at_us(5_300));
         assert_eq!(reporter.due_at(), None);
     }
 
@@ -198,19 +201,19 @@ mod tests {
     fn the_newest_packet_is_reported_where_packets_overtake() {
         let mut reporter = Reporter::default();
         for (now, sent, overtaken_by) in [(5_000, 4_000, 0), (5_400, 3_600, 400)] {
-            reporter.on_data(now, 0, Stamp::at(sent), 100, overtaken_by, RTT);
+            reporter.on_data(at_us(now), 0, Stamp::at(at_us(sent)), 100, us(overtaken_by), RTT);
         }
-        let newest = Sample { path: 0, delay: 250, departure: Some(Stamp::at(4_000)), received: 2 };
-        assert_eq!(reporter.report(5_400).samples, [newest]);
+        let newest = Sample { path: 0, delay: 250, departure: Some(Stamp::at(at_ms(4))), received: 2 };
+        assert_eq!(reporter.report(at_us(5_400)).samples, [newest]);
     }
 
     /// Share of the bytes received that reports take in eight seconds, and none is late.
-    fn share(slowdown: impl Fn(Micros) -> f64) -> f64 {
+    fn share(slowdown: impl Fn(Time) -> f64) -> f64 {
         let mut reporter = Reporter::default();
-        let (mut received, mut spent, mut latest) = (0, 0, 0);
+        let (mut received, mut spent, mut latest) = (0, 0, at_us(0));
         for i in 0..20_000u64 {
-            let now = i * 400;
-            reporter.on_data(now, 0, Stamp::at(now), 1100, i % 9 / 8, RTT);
+            let now = at_us(i * 400);
+            reporter.on_data(now, 0, Stamp::at(now), 1100, us(i % 9 / 8), RTT);
             received += 1100;
             if reporter.due_at().is_some_and(|due| due <= now) {
                 reporter.report(now);
@@ -218,7 +221,7 @@ mod tests {
                 spent += 80;
                 latest = now;
             }
-            assert!(now - latest <= MAX_DELAY + 400, "at most {MAX_DELAY} µs late");
+            assert!(now - latest <= MAX_DELAY + us(400), "at most {MAX_DELAY} late");
         }
         f64::from(spent) / f64::from(received)
     }
@@ -233,7 +236,7 @@ mod tests {
     fn reports_leave_a_queue_on_the_way_back_room_to_drain() {
         let queued = share(|_| 3.0);
         assert!((0.005..0.01).contains(&queued), "a quarter of them: {queued}");
-        let once = share(|now| if now < 1_000_000 { 3.0 } else { 1.0 });
+        let once = share(|now| if now < at_ms(1_000) { 3.0 } else { 1.0 });
         // ∫ dt / (1 + 3·e^(−t/2)) from 0 to 7 is 4.4 s, and a quarter of the first second: 58 %.
         assert!((0.016..0.019).contains(&once), "the queue is gone: {once}");
     }

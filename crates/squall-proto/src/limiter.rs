@@ -1,6 +1,6 @@
 //! A bound on what a side sends on a path, in bits per second.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// A bound on what each side sends on a path: a token bucket (RFC 2697 §3, with one colour).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct RateLimit {
 pub(crate) const MAX_PACKET: u64 = 1500;
 
 /// Bursts are what leaves in this time, unless another size is set.
-const USUAL_BURST: Micros = 100_000;
+const USUAL_BURST: Span = Span::from_millis(100);
 
 const MIN_RATE: u64 = 8_000;
 const MAX_RATE: u64 = 1 << 40;
@@ -25,7 +25,7 @@ const MAX_BURST: u64 = 1 << 30;
 impl RateLimit {
     /// A limit with a burst of what leaves in 100 ms, but at least ten packets of 1,500 bytes.
     pub const fn new(bits_per_second: u64) -> Self {
-        let timed = bits_per_second / 8 / (1_000_000 / USUAL_BURST);
+        let timed = bits_per_second / 8 / (1_000_000 / USUAL_BURST.micros());
         Self { bits_per_second, burst: if timed > 10 * MAX_PACKET { timed } else { 10 * MAX_PACKET } }
     }
 
@@ -43,7 +43,7 @@ pub(crate) struct Limiter {
     limit: RateLimit,
     /// In bits · 10⁻⁶, so that no part of a bit is lost however often it is asked; negative after what did not wait.
     tokens: i64,
-    updated: Micros,
+    updated: Time,
     /// Bytes that had left on the path when it was last charged.
     charged: u64,
 }
@@ -52,7 +52,7 @@ const TOKENS_PER_BYTE: i64 = 8_000_000;
 
 impl Limiter {
     /// A full bucket, on a path that has sent so much.
-    pub(crate) fn new(now: Micros, limit: RateLimit, sent: u64) -> Self {
+    pub(crate) fn new(now: Time, limit: RateLimit, sent: u64) -> Self {
         let limit = limit.within_bounds();
         Self { limit, tokens: limit.burst as i64 * TOKENS_PER_BYTE, updated: now, charged: sent }
     }
@@ -66,9 +66,9 @@ impl Limiter {
     }
 
     /// Takes in how much the path has sent by now.
-    pub(crate) fn charge(&mut self, now: Micros, sent: u64) {
+    pub(crate) fn charge(&mut self, now: Time, sent: u64) {
         let full = self.limit.burst as i64 * TOKENS_PER_BYTE;
-        let elapsed = i64::try_from(now.saturating_sub(self.updated)).unwrap_or(i64::MAX);
+        let elapsed = i64::try_from((now - self.updated).micros()).unwrap_or(i64::MAX);
         let earned = elapsed.saturating_mul(self.limit.bits_per_second as i64);
         let spent = sent.saturating_sub(self.charged) as i64;
         self.tokens = self
@@ -85,15 +85,15 @@ impl Limiter {
     }
 
     /// When a packet of `size` may leave.
-    pub(crate) fn ready_at(&self, size: u64) -> Micros {
+    pub(crate) fn ready_at(&self, size: u64) -> Time {
         let missing = (size as i64).saturating_mul(TOKENS_PER_BYTE).saturating_sub(self.tokens).max(0);
-        self.updated + (missing as u64).div_ceil(self.limit.bits_per_second)
+        self.updated + Span::from_micros((missing as u64).div_ceil(self.limit.bits_per_second))
     }
 
     /// A window that keeps the path busy at the rate of the limit, and takes a burst besides. What a scheduler assigned beyond
     /// it would only wait.
-    pub(crate) fn window(&self, rtt: Micros) -> u64 {
-        let per_round = u128::from(self.limit.bits_per_second) * u128::from(rtt) / 8_000_000;
+    pub(crate) fn window(&self, rtt: Span) -> u64 {
+        let per_round = u128::from(self.limit.bits_per_second) * u128::from(rtt.micros()) / 8_000_000;
         u64::try_from(per_round)
             .unwrap_or(u64::MAX)
             .saturating_add(self.limit.burst.min(per_round.max(10 * u128::from(MAX_PACKET)) as u64))
@@ -103,6 +103,7 @@ impl Limiter {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::{at_ms, at_us, us};
 
     use super::*;
 
@@ -110,17 +111,17 @@ mod tests {
     fn the_usual_burst_is_a_tenth_of_a_second() {
         assert_eq!(RateLimit::new(80_000_000).burst, 1_000_000);
         assert_eq!(RateLimit::new(1_000_000).burst, 15_000);
-        let least = Limiter::new(0, RateLimit { bits_per_second: 0, burst: 0 }, 0);
+        let least = Limiter::new(at_us(0), RateLimit { bits_per_second: 0, burst: 0 }, 0);
         assert_eq!((least.bits_per_second(), least.packets(1500)), (8_000, 2));
     }
 
     #[test]
     fn what_did_not_wait_is_made_up_for() {
-        let mut limiter = Limiter::new(0, RateLimit { bits_per_second: 8_000_000, burst: 3_000 }, 500);
-        limiter.charge(0, 500 + 5_000);
-        assert_eq!((limiter.packets(1_000), limiter.ready_at(1_000)), (0, 3_000));
-        limiter.charge(3_000, 5_500);
-        assert_eq!((limiter.packets(1_000), limiter.ready_at(1_000)), (1, 3_000));
+        let mut limiter = Limiter::new(at_us(0), RateLimit { bits_per_second: 8_000_000, burst: 3_000 }, 500);
+        limiter.charge(at_us(0), 500 + 5_000);
+        assert_eq!((limiter.packets(1_000), limiter.ready_at(1_000)), (0, at_ms(3)));
+        limiter.charge(at_ms(3), 5_500);
+        assert_eq!((limiter.packets(1_000), limiter.ready_at(1_000)), (1, at_ms(3)));
     }
 
     proptest! {
@@ -130,17 +131,17 @@ mod tests {
         fn the_rate_is_kept_however_often_it_is_asked(
             rate in 10_000u64..100_000_000, burst in 40_000u64..100_000, steps in prop::collection::vec(1u64..3_000, 100..400),
         ) {
-            let mut limiter = Limiter::new(0, RateLimit { bits_per_second: rate, burst }, 0);
-            let (mut now, mut sent) = (0, 0);
+            let mut limiter = Limiter::new(at_us(0), RateLimit { bits_per_second: rate, burst }, 0);
+            let (mut now, mut sent) = (at_us(0), 0);
             for step in steps {
-                now += step;
+                now += us(step);
                 limiter.charge(now, sent);
                 sent += 1_000 * limiter.packets(1_000) as u64;
                 limiter.charge(now, sent);
-                let allowed = burst + rate * now / 8_000_000;
+                let allowed = burst + rate * now.micros() / 8_000_000;
                 prop_assert!(sent <= allowed, "{sent} of {allowed}");
             }
-            prop_assert!(sent + 1_000 + burst >= rate * now / 8_000_000);
+            prop_assert!(sent + 1_000 + burst >= rate * now.micros() / 8_000_000);
             let ready = limiter.ready_at(1_000).max(now);
             limiter.charge(ready, sent);
             prop_assert!(limiter.packets(1_000) >= 1);

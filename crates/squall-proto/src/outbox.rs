@@ -9,8 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, BlockMeta, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent, Time};
-use squall_units::short::at_us;
+use squall_sched::{BlockId, BlockMeta, MAX_PATHS, ParityFate, PathId, SchedEvent, Span, Time};
 
 pub(crate) use self::subqueues::SubqueueNumber;
 use self::{runs::Run, subqueues::Subqueues};
@@ -103,7 +102,7 @@ pub(crate) struct Outbox {
     written: BTreeSet<BlockId>,
     /// Whether the peer takes blocks whose length is not known from the start.
     peer_takes_growing: bool,
-    deadlines: BTreeSet<(Micros, BlockId)>,
+    deadlines: BTreeSet<(Time, BlockId)>,
     next_id: u64,
     queued_bytes: u64,
     /// Bytes of admitted, unfinished blocks.
@@ -166,7 +165,7 @@ impl Outbox {
     }
 
     /// Takes a block for sending.
-    pub(crate) fn send(&mut self, now: Micros, block: Block) -> Result<BlockId, SendError> {
+    pub(crate) fn send(&mut self, now: Time, block: Block) -> Result<BlockId, SendError> {
         if block.data.is_empty() {
             return Err(SendError::Empty);
         }
@@ -181,7 +180,7 @@ impl Outbox {
     }
 
     /// Opens a block that grows.
-    pub(crate) fn open(&mut self, now: Micros, options: &BlockOptions) -> Result<BlockId, OpenError> {
+    pub(crate) fn open(&mut self, now: Time, options: &BlockOptions) -> Result<BlockId, OpenError> {
         if !self.has_room(0) {
             self.refused = true;
             return Err(OpenError::Full);
@@ -242,13 +241,13 @@ impl Outbox {
             && self.next_id <= varint::MAX
     }
 
-    fn accept(&mut self, now: Micros, options: &BlockOptions, data: Content) -> BlockId {
+    fn accept(&mut self, now: Time, options: &BlockOptions, data: Content) -> BlockId {
         let id = BlockId(self.next_id);
         self.next_id += 1;
         self.queue.enter(id, options.hint.as_ref());
         let len = data.bytes().len() as u32;
         // One beyond the end of the clock is none.
-        let deadline = options.deadline.and_then(|d| now.checked_add(u64::try_from(d.as_micros()).ok()?));
+        let deadline = options.deadline.map(|left| now + left.into()).filter(|at| *at < Time::MAX);
         let previous = options.ordered.then(|| {
             let last = self.last_ordered.insert(options.channel.get(), id.0);
             last.map_or(0, |last| id.0 - last)
@@ -271,11 +270,11 @@ impl Outbox {
         self.waiting.push_back(BlockMeta {
             id,
             len,
-            deadline: deadline.map(at_us),
+            deadline,
             priority: options.priority.get(),
             reliable: options.reliable || self.lab.all_reliable,
             channel: options.channel.get(),
-            submitted: at_us(now),
+            submitted: now,
             value: options.value.unwrap_or(BlockMeta::usual_value(options.priority.get())),
             needs,
         });
@@ -469,17 +468,17 @@ impl Outbox {
     }
 
     /// What is left at `at` until a block expires, for the peer; `None` if it does not.
-    pub(crate) fn time_left(&self, meta: &BlockMeta, at: Micros) -> Option<Micros> {
-        meta.deadline.filter(|_| self.lab.expire).map(|deadline| (deadline - at_us(at)).micros())
+    pub(crate) fn time_left(&self, meta: &BlockMeta, at: Time) -> Option<Span> {
+        meta.deadline.filter(|_| self.lab.expire).map(|deadline| deadline - at)
     }
 
     /// When the next block expires.
-    pub(crate) fn next_deadline(&self) -> Option<Micros> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// A block whose deadline has passed.
-    pub(crate) fn overdue(&self, now: Micros) -> Option<BlockId> {
+    pub(crate) fn overdue(&self, now: Time) -> Option<BlockId> {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
@@ -562,7 +561,7 @@ impl Outbox {
         }
         self.queue.leave(id);
         if let Some(deadline) = meta.deadline {
-            self.deadlines.remove(&(deadline.micros(), id));
+            self.deadlines.remove(&(deadline, id));
         }
         Some(Ended { meta, ending, acked, previous: payload.previous, fully_sent, over: payload.over })
     }

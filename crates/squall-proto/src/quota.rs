@@ -1,4 +1,4 @@
-//! A quota of bytes for each day, week or month, spread over the period. Without a clock: times are microseconds since the
+//! A quota of bytes for each day, week or month, spread over the period. Without a clock: times count from the
 //! Unix epoch, in UTC, which has no daylight saving.
 //!
 //! Two bounds hold. What is left is *paced*: a token bucket earns what is left over the time that is left, and holds one
@@ -10,7 +10,7 @@
 //! Sessions spend from *leases*, which count as used as long as they are held. So several sessions never spend more than there
 //! is, and a record that was written before a lease was used is never too low.
 
-use squall_units::{Micros, Size, Span};
+use squall_units::{Size, Span, Time};
 
 use crate::metering::{MIN_SHARE, QuotaShare};
 
@@ -36,28 +36,30 @@ pub enum Period {
     Every(Span),
 }
 
-const SECOND: Micros = 1_000_000;
-const DAY: Micros = 86_400 * SECOND;
+const DAY: Span = Span::from_secs(86_400);
 /// The epoch was a Thursday.
-const MONDAY: Micros = 4 * DAY;
+const MONDAY: Time = day(4);
 
 impl Period {
     /// The period of this time: its start, and its end.
-    pub fn around(self, now: Micros) -> (Micros, Micros) {
-        let every = |length: Micros, first: Micros| match now.checked_sub(first) {
-            Some(since) => (since / length * length + first, since / length * length + first + length),
-            None => (0, first),
+    pub fn around(self, now: Time) -> (Time, Time) {
+        let every = |length: Span, first: Time| {
+            if now < first {
+                return (Time::EPOCH, first);
+            }
+            let start = first + length * ((now - first) / length);
+            (start, start + length)
         };
         match self {
-            Self::Day => every(DAY, 0),
-            Self::Week => every(7 * DAY, MONDAY),
-            Self::Every(span) => every(span.micros().max(SECOND / 1000), 0),
+            Self::Day => every(DAY, Time::EPOCH),
+            Self::Week => every(DAY * 7, MONDAY),
+            Self::Every(span) => every(span.max(Span::from_millis(1)), Time::EPOCH),
             Self::Month(day) => {
                 let day = u64::from(day.clamp(1, 28));
-                let (year, month, today) = date(now / DAY);
+                let (year, month, today) = date(now.since_epoch() / DAY);
                 let (year, month) = if today >= day { (year, month) } else { before(year, month) };
                 let (next_year, next_month) = after(year, month);
-                (days(year, month, day) * DAY, days(next_year, next_month, day) * DAY)
+                (self::day(days(year, month, day)), self::day(days(next_year, next_month, day)))
             }
         }
     }
@@ -116,6 +118,11 @@ const fn month_length(year: u64, month: u64) -> u64 {
     }
 }
 
+/// The start of the day this many days after the epoch.
+const fn day(days: u64) -> Time {
+    Time::from_micros(DAY.micros() * days)
+}
+
 /// Days from the epoch to a date of the Gregorian calendar; 0 before the epoch.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let years: u64 = (1970..year).map(|year| 365 + u64::from(is_leap(year))).sum();
@@ -142,7 +149,7 @@ fn date(mut days: u64) -> (u64, u64, u64) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Start of the period.
-    pub start: Micros,
+    pub start: Time,
     /// Bytes used in it, leases that are held included.
     pub used: u64,
     /// Bytes in the bucket, negative when more was used than earned.
@@ -153,23 +160,23 @@ pub struct Record {
 #[derive(Clone, Copy, Debug)]
 pub struct Account {
     quota: Quota,
-    start: Micros,
-    end: Micros,
+    start: Time,
+    end: Time,
     used: u64,
     leased: u64,
     /// The bucket, in bytes.
     tokens: f64,
-    updated: Micros,
+    updated: Time,
     held: bool,
     /// The start of the period before, and what was used in it, in case the clock goes back to it.
-    before: (Micros, u64),
+    before: (Time, u64),
 }
 
 /// A clock that shows an earlier time, 2025, has not been set: this program did not exist.
-const NOT_SET: Micros = 55 * 365 * DAY + 14 * DAY;
+const NOT_SET: Time = day(55 * 365 + 14);
 
 /// No record is of a later time, in 2125.
-const LATEST: Micros = NOT_SET + 100 * 366 * DAY;
+const LATEST: Time = day(55 * 365 + 14 + 100 * 366);
 
 /// Smallest bucket in bytes.
 const MIN_BURST: u64 = 64_000;
@@ -183,7 +190,7 @@ const MAX_LEASE: u64 = 4_000_000;
 impl Account {
     /// The account at this time. Without a record, as much counts as used as an even use would have taken by now: what may have been
     /// used is not known. So it is with a record of a period after the next, of which at least what it says counts.
-    pub fn new(quota: Quota, now: Micros, record: Option<Record>) -> Self {
+    pub fn new(quota: Quota, now: Time, record: Option<Record>) -> Self {
         let (start, end) = quota.period.around(now);
         let (_, next_end) = quota.period.around(end);
         // A clock that is not set yet says nothing of the record.
@@ -200,7 +207,7 @@ impl Account {
             tokens: 0.0,
             updated: now,
             held: false,
-            before: (0, 0),
+            before: (Time::EPOCH, 0),
         };
         account.tokens = account.burst();
         match sound {
@@ -210,7 +217,7 @@ impl Account {
             // One of an earlier period: this one has begun while nothing ran.
             Some(_) => {}
             None => {
-                let past = (now - start) as f64 / (end - start) as f64;
+                let past = (now - start).micros() as f64 / (end - start).micros() as f64;
                 let even = (quota.bytes as f64 * past) as u64;
                 // Of a period that is still to come, by a clock that was wrong or a file that is damaged.
                 account.used = even.max(record.map_or(0, |record| record.used));
@@ -244,13 +251,13 @@ impl Account {
     }
 
     /// When the period ends.
-    pub fn ends(&self) -> Micros {
+    pub fn ends(&self) -> Time {
         self.end
     }
 
     /// Bytes per second that it earns now.
     pub fn pace(&self) -> f64 {
-        let rest = self.end.saturating_sub(self.updated).max(1) as f64 / SECOND as f64;
+        let rest = (self.end - self.updated).max(Span::TICK).as_secs_f64();
         self.quota.bytes.saturating_sub(self.used) as f64 / rest
     }
 
@@ -265,8 +272,8 @@ impl Account {
     }
 
     /// Time has passed.
-    pub fn advance(&mut self, now: Micros) {
-        let (previous, _) = self.quota.period.around(self.start.saturating_sub(1));
+    pub fn advance(&mut self, now: Time) {
+        let (previous, _) = self.quota.period.around(self.start - Span::TICK);
         if now < previous && now >= NOT_SET {
             // The clock was wrong: all that was counted meanwhile is of this period.
             let (start, end) = self.quota.period.around(now);
@@ -281,7 +288,7 @@ impl Account {
             (self.start, self.end, self.used) = (start, end, 0);
             (self.tokens, self.updated) = (self.burst(), now);
         }
-        let elapsed = now.saturating_sub(self.updated) as f64 / SECOND as f64;
+        let elapsed = (now - self.updated).as_secs_f64();
         self.tokens = (self.tokens + self.pace() * elapsed).min(self.burst());
         self.updated = self.updated.max(now);
         // The last part is kept for what no other path can carry, and for what the peer sends before it learns.
@@ -290,7 +297,7 @@ impl Account {
     }
 
     /// Notes what a session used of its lease, and fills the lease up within what is left of the quota. Returns what the lease has now.
-    pub fn settle(&mut self, now: Micros, lease: u64, used: u64) -> u64 {
+    pub fn settle(&mut self, now: Time, lease: u64, used: u64) -> u64 {
         self.advance(now);
         self.leased = self.leased.saturating_sub(lease);
         self.used = self.used.saturating_add(used);
@@ -308,7 +315,7 @@ impl Account {
     }
 
     /// Takes back a lease of which this much was used.
-    pub fn end_lease(&mut self, now: Micros, lease: u64, used: u64) {
+    pub fn end_lease(&mut self, now: Time, lease: u64, used: u64) {
         self.advance(now);
         self.leased = self.leased.saturating_sub(lease);
         self.used = self.used.saturating_add(used);
@@ -326,39 +333,43 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::{at_ms, at_us, us};
 
     use super::*;
 
     /// In May 2026.
-    const RECENT: Micros = 20_590 * DAY;
+    const RECENT: Time = day(20_590);
     /// 2024-02-29 12:00:00 UTC, a Thursday.
-    const LEAP_DAY: Micros = 1_709_208_000 * SECOND;
+    const LEAP_DAY: Time = at_ms(1_709_208_000_000);
 
     #[test]
     fn periods_start_at_midnight_utc() {
-        let hours = |(start, end): (Micros, Micros)| {
-            ((LEAP_DAY - start) / (3_600 * SECOND), (end - LEAP_DAY) / (3_600 * SECOND))
+        let hours = |(start, end): (Time, Time)| {
+            ((LEAP_DAY - start) / Span::from_secs(3_600), (end - LEAP_DAY) / Span::from_secs(3_600))
         };
         assert_eq!(hours(Period::Day.around(LEAP_DAY)), (12, 12));
         assert_eq!(hours(Period::Week.around(LEAP_DAY)), (84, 84), "Monday the 26th to Monday the 4th");
         assert_eq!(hours(Period::Month(1).around(LEAP_DAY)), (28 * 24 + 12, 12));
         assert_eq!(hours(Period::Month(15).around(LEAP_DAY)), (14 * 24 + 12, 14 * 24 + 12), "to March 15th");
-        assert_eq!(date(LEAP_DAY / DAY), (2024, 2, 29));
+        assert_eq!(date(LEAP_DAY.since_epoch() / DAY), (2024, 2, 29));
     }
 
     #[test]
     fn a_record_of_a_time_to_come_does_not_give_everything() {
         let quota = Quota { bytes: 30_000_000, period: Period::Month(1) };
         let (start, end) = quota.period.around(RECENT);
-        let even = (30_000_000.0 * (RECENT - start) as f64 / (end - start) as f64) as u64;
-        for start in [end + 40 * DAY, LATEST, u64::MAX / 2, u64::MAX] {
+        let even = (30_000_000.0 * (RECENT - start).micros() as f64 / (end - start).micros() as f64) as u64;
+        for start in [end + DAY * 40, LATEST, at_us(u64::MAX / 2), Time::MAX] {
             for used in [0, even + 7, u64::MAX] {
                 let record = Some(Record { start, used, earned: i64::MAX });
-                for now in [RECENT, 0] {
+                for now in [RECENT, Time::EPOCH] {
                     let mut account = Account::new(quota, now, record);
                     account.advance(RECENT);
                     // What a clock that was not set made of it is no more known.
-                    assert!(now == 0 || account.used() >= even.max(used), "{start} {used}: {account:?}");
+                    assert!(
+                        now == Time::EPOCH || account.used() >= even.max(used),
+                        "{start:?} {used}: {account:?}"
+                    );
                     assert!(account.record().used >= account.used() && account.left() <= 30_000_000);
                     account.settle(RECENT, 0, 1_000);
                     account.advance(end);
@@ -398,9 +409,9 @@ mod tests {
         let quota = Quota { bytes: 1_000_000, period: Period::Month(1) };
         let (start, end) = quota.period.around(LEAP_DAY);
         let mut account =
-            Account::new(quota, 5 * SECOND, Some(Record { start, used: 100_000, earned: 10_000 }));
-        let lease = account.settle(6 * SECOND, 0, 0);
-        account.end_lease(7 * SECOND, lease, 1_000);
+            Account::new(quota, at_ms(5_000), Some(Record { start, used: 100_000, earned: 10_000 }));
+        let lease = account.settle(at_ms(6_000), 0, 0);
+        account.end_lease(at_ms(7_000), lease, 1_000);
         assert_eq!((account.record().start, account.used()), (start, 101_000), "kept if it is never set");
         account.advance(LEAP_DAY);
         assert_eq!(account.used(), 101_000);
@@ -415,16 +426,16 @@ mod tests {
         let mut account = Account::new(quota, start, Some(Record { start, used: 0, earned: 0 }));
         let lease = account.settle(start + DAY, 0, 0);
         account.end_lease(start + DAY, lease, 100_000);
-        account.advance(5 * SECOND);
+        account.advance(at_ms(5_000));
         assert_eq!((account.used(), account.ends()), (100_000, end), "it is not set");
-        account.advance(start + 365 * DAY);
-        let lease = account.settle(start + 365 * DAY, 0, 0);
-        account.end_lease(start + 365 * DAY, lease, 7_000);
+        account.advance(start + DAY * 365);
+        let lease = account.settle(start + DAY * 365, 0, 0);
+        account.end_lease(start + DAY * 365, lease, 7_000);
         assert_eq!(account.used(), 7_000, "another year");
-        account.advance(start + 2 * DAY);
+        account.advance(start + DAY * 2);
         assert_eq!((account.used(), account.ends()), (107_000, end), "it was wrong");
         account.advance(end);
-        account.advance(end - SECOND);
+        account.advance(end - Span::from_secs(1));
         assert_eq!((account.used(), account.record().start), (0, end), "a little back is the same period");
     }
 
@@ -438,7 +449,7 @@ mod tests {
         let mut lease = account.settle(start, 0, 0);
         let mut total = 0;
         for at in 1..30_000 {
-            let now = start + at * step;
+            let now = start + step * at;
             // 50 kB in each step are fifteen times the quota.
             let used = if account.is_held() { 0 } else { lease.min(50_000) };
             total += used;
@@ -469,7 +480,7 @@ mod tests {
             let mut account = Account::new(quota, now, Some(Record { start: now, used: 0, earned: 0 }));
             let (mut leases, mut total) = ([0; 4], 0);
             for (session, wanted, pause) in steps {
-                now = (now + pause * SECOND).min(end - 1);
+                now = (now + Span::from_secs(pause)).min(end - us(1));
                 let used = wanted.min(leases[session]);
                 total += used;
                 leases[session] = account.settle(now, leases[session], used);
@@ -479,13 +490,14 @@ mod tests {
         }
 
         #[test]
-        fn every_time_is_in_its_period(now in 0..5_000_000_000u64 * SECOND, day in 1u8..=28) {
+        fn every_time_is_in_its_period(micros in 0..5_000_000_000_000_000u64, day in 1u8..=28) {
+            let now = at_us(micros);
             for period in [Period::Day, Period::Week, Period::Month(day), Period::Every(Span::from_micros(7_777_777))] {
                 let (start, end) = period.around(now);
                 prop_assert!(start <= now && now < end, "{:?}", period);
-                if start > 31 * DAY {
+                if start > super::day(31) {
                     prop_assert_eq!(period.around(end).0, end);
-                    prop_assert_eq!(period.around(end - 1), (start, end));
+                    prop_assert_eq!(period.around(end - us(1)), (start, end));
                 }
             }
         }

@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use squall_sched::{BlockId, Micros};
+use squall_sched::{BlockId, Span, Time};
 
 use crate::wire::Stalled;
 
 /// Stalls that wait to be reported at most; the oldest make way.
 const MAX_WAITING: usize = 64;
 
-/// A gap is no stall unless it is longer than usual by this, in microseconds.
-const LEAST: Micros = 150_000;
+/// A gap is no stall unless it is longer than usual by this.
+const LEAST: Span = Span::from_millis(150);
 
 /// Intervals that the usual one is the mean of.
 const MEMORY: u64 = 64;
@@ -30,21 +30,22 @@ pub(crate) struct Stalls {
 #[derive(Clone, Copy, Debug)]
 struct Cadence {
     /// The usual time between two blocks, and of how many it is the mean.
-    interval: Micros,
+    interval: Span,
     intervals: u64,
     /// When the last block came.
-    at: Micros,
+    at: Time,
     /// When it was due, if it stalled; else when it came.
-    due: Micros,
+    due: Time,
     /// When the last gap ended, and how many blocks stalled since.
-    resumed: Micros,
+    resumed: Time,
     stalled: u64,
 }
 
 impl Stalls {
     /// A block of a channel is there for its reader.
-    pub(crate) fn on_block(&mut self, now: Micros, channel: u16, id: BlockId) {
-        let first = Cadence { interval: 0, intervals: 0, at: now, due: now, resumed: now, stalled: 0 };
+    pub(crate) fn on_block(&mut self, now: Time, channel: u16, id: BlockId) {
+        let first =
+            Cadence { interval: Span::ZERO, intervals: 0, at: now, due: now, resumed: now, stalled: 0 };
         let known = self.channels.entry(channel).or_insert(first);
         if known.at == now && known.intervals == 0 {
             // The first ones, which are due when they come.
@@ -84,12 +85,12 @@ impl Stalls {
 
 impl Cadence {
     /// The next block comes. Returns whether it stalled.
-    fn next(&mut self, now: Micros) -> bool {
-        let least = (3 * self.interval).max(self.interval + LEAST);
-        let (gap, overdue) = (now.saturating_sub(self.at), now.saturating_sub(self.due));
+    fn next(&mut self, now: Time) -> bool {
+        let least = (self.interval * 3).max(self.interval + LEAST);
+        let (gap, overdue) = (now - self.at, now - self.due);
         self.at = now;
         let known = self.intervals > 0 && overdue >= least;
-        if known && now - self.resumed < self.stalled * self.interval / 2 {
+        if known && now - self.resumed < self.interval * self.stalled / 2 {
             // Held back with the block that ended the gap.
             self.due += self.interval;
             self.stalled += 1;
@@ -109,15 +110,14 @@ impl Cadence {
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
+    use squall_units::short::{at_ms, ms};
 
     use super::*;
-
-    const MS: Micros = 1000;
 
     /// Numbers of the blocks that stall, of blocks on one channel that come at these times in milliseconds.
     fn stalled(times: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut stalls = Stalls::default();
-        (0..).zip(times).for_each(|(id, at)| stalls.on_block(at * MS, 7, BlockId(id)));
+        (0..).zip(times).for_each(|(id, at)| stalls.on_block(at_ms(at), 7, BlockId(id)));
         stalls.waiting.into_iter().map(|id| id.0).collect()
     }
 
@@ -166,9 +166,9 @@ mod tests {
         let mut stalls = Stalls::default();
         for id in 0..100 {
             // The second has a gap, in which the first goes on.
-            stalls.on_block(10 * MS * id, 0, BlockId(2 * id));
+            stalls.on_block(at_ms(10 * id), 0, BlockId(2 * id));
             if !(40..90).contains(&id) {
-                stalls.on_block(10 * MS * id, 1, BlockId(2 * id + 1));
+                stalls.on_block(at_ms(10 * id), 1, BlockId(2 * id + 1));
             }
         }
         assert_eq!(stalls.take().map(|report| report.block), Some(181));
@@ -192,10 +192,10 @@ mod tests {
         #[test]
         fn no_stall_without_a_gap(pauses in vec((prop_oneof![4 => 0..40u64, 1 => 0..2000u64], 0..3u16), 1..300)) {
             let mut stalls = Stalls::default();
-            let (mut now, mut id, mut gaps) = (0, 0, false);
+            let (mut now, mut id, mut gaps) = (Time::EPOCH, 0, false);
             let mut last = [None; 3];
             for (pause, channel) in pauses {
-                now += pause * MS;
+                now += ms(pause);
                 let before = last[usize::from(channel)].replace(now);
                 gaps |= before.is_some_and(|before| now - before >= LEAST);
                 stalls.on_block(now, channel, BlockId(id));

@@ -14,7 +14,7 @@ use squall_proto::{
     Config,
     inbox::{Inbox, InboxError},
     parity,
-    sched::PathId,
+    sched::{PathId, Span, Time},
     wire::{Cancel, CancelReason, Data, Member, Repair, RunParity, Stamp},
 };
 
@@ -68,6 +68,11 @@ const OPEN_BLOCKS: usize = 4096;
 /// As the documentation of `inbox` and `docs/wire.md` state it.
 const BOUND: usize = REASSEMBLY as usize / 16 * 21 + OPEN_BLOCKS * 1024 + (512 << 10);
 
+/// A chunk arrives.
+fn take(inbox: &mut Inbox, header: &Data, payload: &[u8]) -> Result<(), InboxError> {
+    inbox.on_data(Time::EPOCH, PathId(0), Span::ZERO, header, payload)
+}
+
 /// Runs `attack` until the inbox ends the session, or the attack ends; checks what it took.
 fn measure(name: &str, attack: impl FnOnce(&mut Inbox) -> Result<(), InboxError>) -> usize {
     let _turn = TURN.lock();
@@ -92,7 +97,7 @@ fn header(block: u64, offset: u32, total: u32, previous: Option<u64>) -> Data {
         total: Some(total),
         channel: (block % 1024) as u16,
         left: Some(1 << 40),
-        sent: Stamp::at(0),
+        sent: Stamp::at(Time::EPOCH),
     }
 }
 
@@ -103,7 +108,7 @@ fn cancel(block: u64, previous: Option<u64>) -> Cancel {
 #[test]
 fn one_byte_of_each_of_many_large_blocks() {
     let taken = measure("large blocks", |inbox| {
-        (0..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 1 << 20, None), &[0]))
+        (0..1 << 20).try_for_each(|id| take(inbox, &header(id, 0, 1 << 20, None), &[0]))
     });
     assert!(taken >= REASSEMBLY as usize, "the attack works: {taken}");
 }
@@ -114,8 +119,8 @@ fn whole_blocks_of_every_channel_with_stalls_to_be_reported() {
         inbox.set_reports_stalls(true);
         (0..1 << 15).try_for_each(|id| {
             let now = 400_000 * (id / 1024);
-            inbox.on_data(now, PathId(0), 0, &header(id, 0, 1, None), &[0])?;
-            inbox.watch(now);
+            inbox.on_data(Time::from_micros(now), PathId(0), Span::ZERO, &header(id, 0, 1, None), &[0])?;
+            inbox.watch(Time::from_micros(now));
             inbox.poll();
             Ok(())
         })
@@ -129,7 +134,7 @@ fn every_other_byte_of_many_small_blocks() {
         for id in 0..OPEN_BLOCKS as u64 {
             for piece in 0..16 {
                 let header = header(id, 2 * piece, 100, Some(id.min(1)));
-                inbox.on_data(0, PathId(0), 0, &header, &[0])?;
+                take(inbox, &header, &[0])?;
             }
         }
         Ok(())
@@ -141,7 +146,7 @@ fn every_other_byte_of_large_blocks() {
     measure("much dust", |inbox| {
         for id in 0..8 {
             for piece in 0..200_000 {
-                inbox.on_data(0, PathId(0), 0, &header(id, 2 * piece, 1 << 20, None), &[0])?;
+                take(inbox, &header(id, 2 * piece, 1 << 20, None), &[0])?;
             }
         }
         Ok(())
@@ -151,7 +156,7 @@ fn every_other_byte_of_large_blocks() {
 #[test]
 fn whole_blocks_that_wait_for_one_that_never_comes() {
     measure("waiting blocks", |inbox| {
-        (1..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 1, Some(1)), &[0]))
+        (1..1 << 20).try_for_each(|id| take(inbox, &header(id, 0, 1, Some(1)), &[0]))
     });
 }
 
@@ -182,7 +187,7 @@ fn cancels_of_all_ids_within_reach() {
 #[test]
 fn ids_that_are_far_ahead() {
     measure("a cancelled id", |inbox| inbox.on_cancel(&cancel(1 << 30, None)));
-    measure("a whole block", |inbox| inbox.on_data(0, PathId(0), 0, &header(1 << 30, 0, 1, None), &[0]));
+    measure("a whole block", |inbox| take(inbox, &header(1 << 30, 0, 1, None), &[0]));
 }
 
 #[test]
@@ -194,7 +199,7 @@ fn blocks_that_grow_and_never_end() {
                 let before = inbox.held_bytes();
                 for id in 0..64 {
                     let header = Data { total: None, ..header(id, at * piece, 1, None) };
-                    inbox.on_data(0, PathId(0), 0, &header, &vec![0; piece as usize])?;
+                    take(inbox, &header, &vec![0; piece as usize])?;
                 }
                 if inbox.held_bytes() <= before || at == 20_000 {
                     break;
@@ -215,7 +220,7 @@ fn parity_of_blocks_that_are_never_whole() {
                 for index in 0..symbols {
                     let block = header(id, 0, size * data, None);
                     let repair = Repair { block, symbol_size: size, index };
-                    inbox.on_repair(0, PathId(0), 0, &repair, &vec![0; size as usize])?;
+                    inbox.on_repair(Time::EPOCH, PathId(0), Span::ZERO, &repair, &vec![0; size as usize])?;
                 }
             }
             Ok(())
@@ -231,9 +236,9 @@ fn parity_of_runs_that_are_never_whole() {
             for id in 0..1 << 14 {
                 let first = 1_000 + members * id;
                 let members = (first..first + members).map(|block| Member { block, left: None }).collect();
-                let run = RunParity { members, sent: Stamp::at(0), symbol_size: size, index: 0 };
-                inbox.on_run_parity(0, PathId(0), 0, &run, &vec![0; size as usize])?;
-                inbox.on_data(0, PathId(0), 0, &header(id, 0, 1, None), &[0])?;
+                let run = RunParity { members, sent: Stamp::at(Time::EPOCH), symbol_size: size, index: 0 };
+                inbox.on_run_parity(Time::EPOCH, PathId(0), Span::ZERO, &run, &vec![0; size as usize])?;
+                take(inbox, &header(id, 0, 1, None), &[0])?;
                 while inbox.poll().is_some() {}
             }
             Ok(())
@@ -273,10 +278,10 @@ fn a_rebuilt_block() {
     drop(turn);
     let taken = measure("a rebuilt block", |inbox| {
         let block = header(0, 0, 1 << 20, None);
-        inbox.on_data(0, PathId(0), 0, &block, &data[..768 << 10])?;
+        take(inbox, &block, &data[..768 << 10])?;
         for (index, symbol) in (0..).zip(symbols.chunks(1024)) {
             let repair = Repair { block: block.clone(), symbol_size: 1024, index };
-            inbox.on_repair(0, PathId(0), 0, &repair, symbol)?;
+            inbox.on_repair(Time::EPOCH, PathId(0), Span::ZERO, &repair, symbol)?;
         }
         assert_eq!(inbox.rebuilt_blocks(), 1);
         Ok(())
@@ -287,7 +292,7 @@ fn a_rebuilt_block() {
 #[test]
 fn refusals_without_end() {
     measure("refusals", |inbox| {
-        (0..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 16 << 20, None), &[0]))
+        (0..1 << 20).try_for_each(|id| take(inbox, &header(id, 0, 16 << 20, None), &[0]))
     });
 }
 
@@ -308,7 +313,13 @@ fn anything_at_random() {
                     let len = random.random_range(1..=total - offset) as usize;
                     let mut header = header(id, offset, total, previous);
                     header.total = header.total.filter(|_| id % 5 != 0);
-                    inbox.on_data(step, PathId(0), 0, &header, &[0; 9000][..len])?;
+                    inbox.on_data(
+                        Time::from_micros(step),
+                        PathId(0),
+                        Span::ZERO,
+                        &header,
+                        &[0; 9000][..len],
+                    )?;
                 }
                 if random.random_bool(0.1) {
                     inbox.poll();

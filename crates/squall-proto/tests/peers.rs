@@ -130,7 +130,7 @@ fn stalls(meeting: &mut Meeting, first: u64) -> Vec<u64> {
     for block in first..first + 20 {
         meeting.pass(Duration::from_millis(if block == first + 10 { 500 } else { 20 }));
         let mut datagram = Vec::new();
-        let (offset, total, channel, sent) = (0, Some(1), 0, Stamp::at(0));
+        let (offset, total, channel, sent) = (0, Some(1), 0, Stamp::at(sched::Time::EPOCH));
         let (reliable, previous, priority, left) = (true, None, 0, None);
         let data = Data { block, reliable, previous, priority, offset, total, channel, left, sent };
         Item::Data(data, &[7]).encode(&mut datagram);
@@ -184,7 +184,8 @@ fn blocks_that_are_not_whole_end_with_their_session() {
         let mut meeting = Meeting::new(Config::default(), &[1, 0x80, 1, 0, 0, 0x40, 64, 1]);
         // A half, and a whole block that waits for it.
         for (block, total) in [(0, 2), (1, 1)] {
-            let (previous, total, channel, sent) = (Some(block), Some(total), 0, Stamp::at(0));
+            let (previous, total, channel, sent) =
+                (Some(block), Some(total), 0, Stamp::at(sched::Time::EPOCH));
             let (reliable, priority, offset, left) = (true, 0, 0, None);
             let data = Data { block, reliable, previous, priority, offset, total, channel, left, sent };
             let mut datagram = Vec::new();

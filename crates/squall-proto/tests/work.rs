@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use noq_proto::TransportConfig;
 use squall_proto::{
     Config, Role, parity,
-    signal::AlertKind,
+    signal::{AlertKind, Time},
     wire::{
         Cancel, CancelReason, Data, Feedback, Item, Member, PathAlert, PathInfo, PathLoss, RefuseReason,
         Repair, RunParity, Sample, Stalled, Stamp,
@@ -62,7 +62,7 @@ fn data(block: u64, offset: u32, total: Option<u32>) -> Data {
         total,
         channel: 5,
         left: None,
-        sent: Stamp::at(0),
+        sent: Stamp::at(Time::EPOCH),
     }
 }
 
@@ -93,7 +93,7 @@ fn many(more: usize, mut datagram: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
 /// Parity of a run of blocks that are far ahead.
 fn run(first: u64, members: u64, size: u32) -> Vec<u8> {
     let members = (0..members).map(|n| Member { block: first + n, left: None }).collect();
-    let run = RunParity { members, sent: Stamp::at(0), symbol_size: size, index: 0 };
+    let run = RunParity { members, sent: Stamp::at(Time::EPOCH), symbol_size: size, index: 0 };
     bytes_of(&Item::RunParity(run, &[0; 1024][..size as usize]))
 }
 
@@ -107,7 +107,7 @@ fn solvable(liar: &mut Liar) -> Vec<Vec<u8>> {
         padded.iter_mut().for_each(|symbol| symbol.resize(size, 0));
         let parity = parity::encode(&padded.concat(), size as u32).expect("has parity");
         let members = blocks.map(|block| Member { block, left: None }).into();
-        let run = RunParity { members, sent: Stamp::at(0), symbol_size: size as u32, index: 0 };
+        let run = RunParity { members, sent: Stamp::at(Time::EPOCH), symbol_size: size as u32, index: 0 };
         let mut bytes = bytes_of(&Item::RunParity(run, &parity[..size]));
         bytes.extend(bytes_of(&Item::Data(data(blocks[0], 0, Some(1)), &[7])));
         bytes
@@ -168,11 +168,12 @@ const KINDS: &[(&str, Fill)] = &[
     }),
     ("refusals", |liar| full(|| bytes_of(&Item::Refused(liar.number(), RefuseReason::NoMemory)))),
     ("rebuilt", |liar| full(|| bytes_of(&Item::Rebuilt(liar.number())))),
-    ("probes", |liar| full(|| bytes_of(&Item::Probe(liar.number(), Stamp::at(0))))),
-    ("answers to probes", |liar| full(|| bytes_of(&Item::ProbeReply(liar.number(), Stamp::at(0))))),
+    ("probes", |liar| full(|| bytes_of(&Item::Probe(liar.number(), Stamp::at(Time::EPOCH))))),
+    ("answers to probes", |liar| full(|| bytes_of(&Item::ProbeReply(liar.number(), Stamp::at(Time::EPOCH))))),
     ("feedback", |liar| {
         full(|| {
-            let sample = |path| Sample { path, delay: 1, departure: Some(Stamp::at(0)), received: 3 };
+            let sample =
+                |path| Sample { path, delay: 1, departure: Some(Stamp::at(Time::EPOCH)), received: 3 };
             bytes_of(&Item::Feedback(Feedback {
                 sequence: liar.number(),
                 credit: 1 << 16,
@@ -226,7 +227,7 @@ const KINDS: &[(&str, Fill)] = &[
         full(|| {
             let mut members: Vec<_> = (0..31).map(|n| Member { block: 200_000 + n, left: None }).collect();
             members.push(Member { block: 200_100 + liar.number(), left: None });
-            let run = RunParity { members, sent: Stamp::at(0), symbol_size: 2, index: 0 };
+            let run = RunParity { members, sent: Stamp::at(Time::EPOCH), symbol_size: 2, index: 0 };
             bytes_of(&Item::RunParity(run, &[0; 2]))
         })
     }),
@@ -243,7 +244,7 @@ const KINDS: &[(&str, Fill)] = &[
             let mut symbol = Member::write(&data(block, 0, Some(1)), &[7]);
             symbol.resize(symbol.len().next_multiple_of(2), 0);
             let (symbol_size, members) = (symbol.len() as u32, vec![Member { block, left: None }]);
-            let run = RunParity { members, sent: Stamp::at(0), symbol_size, index: 0 };
+            let run = RunParity { members, sent: Stamp::at(Time::EPOCH), symbol_size, index: 0 };
             bytes_of(&Item::RunParity(run, &symbol))
         })
     }),

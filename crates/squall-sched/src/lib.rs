@@ -59,7 +59,7 @@ pub use registry::{BuildError, COMMON_OPTIONS, DEFAULT_SCHEDULER, Entry, OptionS
 pub use scheduler::{Assignment, Context, Decision, Forecast, Profile, SchedEvent, Scheduler};
 pub use segment::{Segment, SegmentState};
 pub use sharing::Sharing;
-pub use squall_units::{Micros, Span, Time};
+pub use squall_units::{Span, Time};
 pub use streams::{MAX_WEIGHT, StreamScheduler};
 pub use work::{Work, WorkKind};
 

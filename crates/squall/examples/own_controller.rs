@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use squall::congestion::{Ack, Arrival, Controller, ControllerFactory, NewPath};
+use squall::sched::Time;
 use squall::{Block, Config, CongestionControl, Connect, Endpoint, Identity, Trust};
 
 /// A leased line: its rate in bits per second is known, and does not change.
@@ -21,16 +22,16 @@ struct OnePath {
 }
 
 impl Controller for OnePath {
-    fn on_sent(&mut self, _now: u64, _packet: u64, _bytes: u64) {}
+    fn on_sent(&mut self, _now: Time, _packet: u64, _bytes: u64) {}
 
-    fn on_ack(&mut self, now: u64, ack: &Ack) {
-        self.window = self.window.max(self.rate / 8 * (now - ack.sent) / 1_000_000);
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        self.window = self.window.max(self.rate / 8 * (now - ack.sent).micros() / 1_000_000);
     }
 
-    fn on_end_acks(&mut self, _now: u64, _in_flight: u64) {}
-    fn on_arrival(&mut self, _now: u64, _arrival: Arrival) {}
-    fn on_loss(&mut self, _now: u64, _packet: u64, _bytes: u64) {}
-    fn on_persistent_congestion(&mut self, _now: u64) {}
+    fn on_end_acks(&mut self, _now: Time, _in_flight: u64) {}
+    fn on_arrival(&mut self, _now: Time, _arrival: Arrival) {}
+    fn on_loss(&mut self, _now: Time, _packet: u64, _bytes: u64) {}
+    fn on_persistent_congestion(&mut self, _now: Time) {}
     fn on_mtu(&mut self, _bytes: u64) {}
 
     fn window(&self) -> u64 {

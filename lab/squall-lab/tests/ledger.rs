@@ -124,21 +124,27 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
         // The ledger has only packets that ask for an acknowledgement, the emulator has all; both have
         // them in the order of departure.
         let size = usize::from(entry.bytes) + UDP_OVERHEAD;
-        while pushes.peek().is_some_and(|p| p.at < entry.at || p.at == entry.at && p.size as usize != size) {
+        while pushes
+            .peek()
+            .is_some_and(|p| p.at < entry.at.micros() || p.at == entry.at.micros() && p.size as usize != size)
+        {
             pushes.next();
         }
-        let push = pushes.next_if(|p| p.at == entry.at);
+        let push = pushes.next_if(|p| p.at == entry.at.micros());
         if push.is_none() {
             // Sent to the port that the NAT had just released.
             assert!(
-                (REBINDING..REBINDING + 200_000).contains(&entry.at),
+                (REBINDING..REBINDING + 200_000).contains(&entry.at.micros()),
                 "path {path}: {entry:?} never left"
             );
         }
         assert!(sent.insert(entry.packet, push).is_none(), "packet {} twice", entry.packet);
         // Only what was queued for the path that moved may leave elsewhere; the ledger shows where.
         let stray = entry.chunk.as_ref().is_some_and(|(_, _, meant)| *meant != PathId(path as u8));
-        assert!(!stray || (REBINDING..REBINDING + 300_000).contains(&entry.at), "{entry:?} on path {path}");
+        assert!(
+            !stray || (REBINDING..REBINDING + 300_000).contains(&entry.at.micros()),
+            "{entry:?} on path {path}"
+        );
     }
     let mut ended = BTreeSet::new();
     for entry in log.iter().filter(|l| l.fate != PacketFate::Sent) {
@@ -148,14 +154,14 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
         }
         let push = sent[&entry.packet];
         assert!(ended.insert(entry.packet), "packet {} has two outcomes", entry.packet);
-        let arrived = push.is_some_and(|p| p.delivered.first().is_some_and(|at| *at < entry.at));
+        let arrived = push.is_some_and(|p| p.delivered.first().is_some_and(|at| *at < entry.at.micros()));
         let what = match (entry.fate, arrived) {
             (PacketFate::Acked, true) => "acked",
             (PacketFate::Acked, false) => panic!("path {path}: {entry:?} acknowledged, but {push:?}"),
             (PacketFate::Lost, false) => "lost",
             (PacketFate::Lost, true) => "spurious",
             (PacketFate::Unknown, _) => {
-                assert!((REBINDING..REBINDING + 300_000).contains(&entry.at), "{entry:?}");
+                assert!((REBINDING..REBINDING + 300_000).contains(&entry.at.micros()), "{entry:?}");
                 "unknown"
             }
             (PacketFate::Sent, _) => unreachable!("filtered above"),

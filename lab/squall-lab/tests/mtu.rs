@@ -111,7 +111,7 @@ fn divided(log: &[PacketLog]) -> Vec<(Micros, Micros)> {
     let mut rows: Vec<(Micros, Micros)> = Vec::new();
     let sent = log.iter().filter(|packet| packet.fate == PacketFate::Sent);
     let parts = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|(_, range, _)| range.len() < 1_300));
-    for at in parts.map(|packet| packet.at / 1_000) {
+    for at in parts.map(|packet| packet.at.micros() / 1_000) {
         match rows.last_mut().filter(|row| at < row.1 + 50) {
             Some(row) => row.1 = at,
             None => rows.push((at, at)),
@@ -151,7 +151,7 @@ fn random_loss_is_seldom_a_black_hole() {
 /// Largest UDP payload with data that was acknowledged on the first path, of those that left between two times.
 fn largest(log: &[PacketLog], from: Micros, to: Micros) -> u16 {
     let acked = log.iter().filter(|packet| packet.fate == PacketFate::Acked && packet.path == 0);
-    let within = acked.filter(|packet| (from..to).contains(&packet.at) && packet.chunk.is_some());
+    let within = acked.filter(|packet| (from..to).contains(&packet.at.micros()) && packet.chunk.is_some());
     within.map(|packet| packet.bytes).max().unwrap_or(0)
 }
 

@@ -12,7 +12,7 @@ use squall_proto::{
     quota::{Account, Period, Quota, Record},
     sched::Sharing,
 };
-use squall_units::{Micros, Span};
+use squall_units::{Micros, Span, Time};
 
 use stage::{Stage, TWO_PATHS};
 
@@ -321,11 +321,11 @@ fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_sch
     const BYTES: u64 = 12_000_000;
     for (seed, scheduler) in (1..).zip(schedulers()) {
         let quota = Quota { bytes: BYTES, period: Period::Every(Span::from_micros(PERIOD)) };
-        let mut record = Record { start: 0, used: 0, earned: i64::MAX };
+        let mut record = Record { start: Time::EPOCH, used: 0, earned: i64::MAX };
         let mut all = 0;
         for round in 0..30u64 {
             let begun = round * PERIOD / 30;
-            let mut account = Account::new(quota, begun, Some(record));
+            let mut account = Account::new(quota, Time::from_micros(begun), Some(record));
             let seed = 1_000 * seed + round;
             let mut stage = Stage::unconnected(&[SLOW, NARROW], seed, config(scheduler), config(scheduler));
             keep_records(&mut stage, 1);
@@ -335,7 +335,7 @@ fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_sch
                 let at = stage.world.now();
                 if at >= next {
                     let total = stage.world.usage(1);
-                    lease = account.settle(begun + at - start, lease, total - used);
+                    lease = account.settle(Time::from_micros(begun + at - start), lease, total - used);
                     used = total;
                     stage.world.set_quota(1, Some(account.share(lease)));
                     next = at + 50_000;
@@ -354,7 +354,7 @@ fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_sch
                 stage.run_for(10_000);
             }
             let total = stage.world.usage(1);
-            account.end_lease(begun + PERIOD / 30, lease, total - used);
+            account.end_lease(Time::from_micros(begun + PERIOD / 30), lease, total - used);
             record = account.record();
             let passed = passed(&mut stage, 1);
             assert_eq!(total, passed, "{scheduler}: round {round} is counted as the interface counts it");

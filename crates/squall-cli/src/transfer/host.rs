@@ -17,6 +17,7 @@ use squall_terminal::{
     interrupt::{Interrupted, interrupted},
     note,
 };
+use squall_units::Time;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
 use super::{
@@ -145,7 +146,7 @@ impl Host {
 
     /// Prints a line about what an authorised sender brought about, as long as there are lines left.
     pub(super) fn note(&self, words: fmt::Arguments<'_>) {
-        let now = self.began.elapsed().as_micros() as u64;
+        let now = Time::EPOCH + self.began.elapsed().into();
         match self.lines.lock().unwrap_or_else(PoisonError::into_inner).take(now) {
             None => {}
             Some(0) => note!("{words}"),

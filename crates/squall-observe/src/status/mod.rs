@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use squall::{Capacity, PathCapacity, QuotaState};
-use squall_units::{Micros, Rate, Size, format::is_hidden};
+use squall_units::{Rate, Size, format::is_hidden};
 
 pub use self::why::{ShareStatus, StepStatus, StoryStatus, WhyStatus};
 
@@ -461,7 +461,7 @@ pub struct ReceivedStatus {
 }
 
 /// Upper bounds of the buckets of [`LatencyStatus`], in microseconds.
-pub const LATENCY_BUCKETS: [Micros; 16] = [
+pub const LATENCY_BUCKETS: [u64; 16] = [
     500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 200_000, 300_000,
     500_000, 1_000_000, 2_000_000,
 ];

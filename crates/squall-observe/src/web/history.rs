@@ -3,7 +3,6 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use serde::Serialize;
-use squall_units::Micros;
 
 use crate::status::Status;
 
@@ -42,8 +41,8 @@ struct PathSample {
     is_active: bool,
     sent_bps: u64,
     received_bps: u64,
-    srtt_us: Micros,
-    one_way_us: Micros,
+    srtt_us: u64,
+    one_way_us: u64,
     loss: f32,
 }
 
@@ -51,8 +50,8 @@ struct PathSample {
 struct FlowSample {
     #[serde(serialize_with = "text")]
     name: Arc<str>,
-    p50_us: Option<Micros>,
-    p99_us: Option<Micros>,
+    p50_us: Option<u64>,
+    p99_us: Option<u64>,
     missing: u64,
     stories: u64,
 }

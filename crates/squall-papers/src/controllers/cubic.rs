@@ -21,13 +21,11 @@
 //! - Slow start ends with the first loss; quic-go also ends it when round trips grow. After persistent congestion two packets
 //!   are left.
 
-use std::time::Duration;
-
 use squall_proto::{
     CongestionControl,
     congestion::{Ack, Arrival, Controller, ControllerFactory, INITIAL_PACKETS, NewPath},
 };
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Speed of the curve, in packets per cubic second (RFC 9438 §5.1).
 const C: f64 = 0.4;
@@ -43,7 +41,7 @@ fn shared(connections: u8, alone: f64) -> f64 {
 /// The course of the window since the last reduction, or since the application was the limit.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    start: Micros,
+    start: Time,
     /// Seconds from the start to the flat part of the curve.
     k: f64,
     /// Window in the flat part, in bytes.
@@ -120,7 +118,7 @@ impl Cubic {
     }
 
     /// Growth after slow start.
-    fn avoid_congestion(&mut self, now: Micros, bytes: f64, smallest_rtt: Micros) {
+    fn avoid_congestion(&mut self, now: Time, bytes: f64, smallest_rtt: Span) {
         let (alpha, mtu) = (self.alpha(), self.mtu as f64);
         let State { window, largest, .. } = self.state;
         let epoch = self.state.epoch.get_or_insert_with(|| {
@@ -148,16 +146,16 @@ impl Cubic {
     }
 }
 
-fn seconds(span: Micros) -> f64 {
-    Duration::from_micros(span).as_secs_f64()
+fn seconds(span: Span) -> f64 {
+    span.duration().as_secs_f64()
 }
 
 impl Controller for Cubic {
-    fn on_sent(&mut self, _now: Micros, packet: u64, _bytes: u64) {
+    fn on_sent(&mut self, _now: Time, packet: u64, _bytes: u64) {
         self.next = packet + 1;
     }
 
-    fn on_ack(&mut self, now: Micros, ack: &Ack) {
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
         if ack.is_app_limited {
             self.state.epoch = None;
         }
@@ -172,20 +170,20 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
+    fn on_end_acks(&mut self, _now: Time, _in_flight: u64) {}
 
-    fn on_arrival(&mut self, _now: Micros, _arrival: Arrival) {}
+    fn on_arrival(&mut self, _now: Time, _arrival: Arrival) {}
 
-    fn on_loss(&mut self, _now: Micros, _packet: u64, _bytes: u64) {}
+    fn on_loss(&mut self, _now: Time, _packet: u64, _bytes: u64) {}
 
-    fn on_end_losses(&mut self, _now: Micros, newest: u64) {
+    fn on_end_losses(&mut self, _now: Time, newest: u64) {
         if newest >= self.state.answered {
             self.before = Some(self.state);
         }
         self.reduce(newest);
     }
 
-    fn on_mark(&mut self, _now: Micros, packet: u64) {
+    fn on_mark(&mut self, _now: Time, packet: u64) {
         self.reduce(packet);
     }
 
@@ -195,7 +193,7 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_persistent_congestion(&mut self, now: Micros) {
+    fn on_persistent_congestion(&mut self, now: Time) {
         self.on_end_losses(now, self.next);
         self.state.window = self.least();
         self.state.largest = 0.0;
@@ -222,39 +220,37 @@ impl Controller for Cubic {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_ms, ms};
+
     use super::*;
 
     const MTU: u64 = 1_000;
-    const RTT: Micros = 100_000;
+    const RTT: Span = Span::from_millis(100);
 
     /// The loss of the packet that left last.
-    fn loses(cubic: &mut Cubic, at: Micros) {
+    fn loses(cubic: &mut Cubic, at: Time) {
         cubic.on_end_losses(at, cubic.next - 1);
     }
 
-    fn acks(cubic: &mut Cubic, at: Micros, packets: u64) {
+    fn acks(cubic: &mut Cubic, at: Time, packets: u64) {
         for _ in 0..packets {
             acked(cubic, at, MTU, false);
         }
     }
 
     /// A packet leaves, and is acknowledged.
-    fn acked(cubic: &mut Cubic, at: Micros, bytes: u64, is_app_limited: bool) {
+    fn acked(cubic: &mut Cubic, at: Time, bytes: u64, is_app_limited: bool) {
         let packet = cubic.next;
         cubic.on_sent(at, packet, bytes);
         cubic.on_ack(at, &Ack { packet, sent: at, bytes, is_app_limited, smallest_rtt: RTT });
     }
 
     /// A window of this many packets, in slow start.
-    fn grown(connections: u8, packets: u64) -> (Cubic, Micros) {
-        let (mut cubic, now) = (Cubic::new(connections, MTU), 1_000_000);
+    fn grown(connections: u8, packets: u64) -> (Cubic, Time) {
+        let (mut cubic, now) = (Cubic::new(connections, MTU), at_ms(1_000));
         acks(&mut cubic, now, packets - INITIAL_PACKETS);
         assert_eq!(cubic.window(), packets * 1_000);
         (cubic, now)
-    }
-
-    fn ms(millis: u64) -> Micros {
-        1_000 * millis
     }
 
     #[test]

@@ -16,6 +16,12 @@ pub fn register(registry: &mut Registry) {
 
 /// The acknowledgement of a packet, by a session that always has data.
 #[cfg(test)]
-fn ack(packet: u64, sent: squall_sched::Micros, bytes: u64) -> squall_proto::congestion::Ack {
-    squall_proto::congestion::Ack { packet, sent, bytes, is_app_limited: false, smallest_rtt: 0 }
+fn ack(packet: u64, sent: squall_sched::Time, bytes: u64) -> squall_proto::congestion::Ack {
+    squall_proto::congestion::Ack {
+        packet,
+        sent,
+        bytes,
+        is_app_limited: false,
+        smallest_rtt: squall_sched::Span::ZERO,
+    }
 }

@@ -37,7 +37,7 @@
 use squall_proto::congestion::{
     Ack, Arrival, Controller, ControllerFactory, Evidence, INITIAL_PACKETS, MAX_WINDOW, NewPath, Silences,
 };
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Shortest time per packet in microseconds: 1.2 Gbit/s of full packets.
 const MIN_GAP: f64 = 8.0;
@@ -49,30 +49,36 @@ const MAX_PACING_GAP: f64 = 2_000.0;
 const MIN_WINDOW: u64 = 2;
 /// Gaps that count evenly at first, in packets.
 const FIRST_GAPS: f64 = INITIAL_PACKETS as f64;
-/// Silences of the sender up to this long are no pauses, in microseconds …
-const SILENCE: Micros = 5_000;
+/// Silences of the sender up to this long are no pauses …
+const SILENCE: Span = Span::from_millis(5);
 /// … nor are those in which this many packets arrive.
 const SILENT_PACKETS: f64 = 4.0;
 
 /// What can be set of Salsify's congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SalsifyConfig {
-    /// `d`: delay that may be in flight, in microseconds. Default: 100,000 (as published).
-    pub delay: Micros,
+    /// `d`: delay that may be in flight. Default: 100 ms (as published).
+    pub delay: Span,
     /// `α`: weight of a new gap. Default: 0.1 (as published).
     pub weight: f64,
     /// How much faster packets leave than they arrive. Default: 5 (as published).
     pub pace: f64,
-    /// A gap of this or more is an outage, in microseconds. Default: 200,000, at which a form of the
+    /// A gap of this or more is an outage. Default: 200 ms, at which a form of the
     /// published receiver starts afresh.
-    pub outage: Micros,
+    pub outage: Span,
     /// Whether a gap with a pause of the sender in it may lower `τ`, as published. Default: no.
     pub trust_pauses: bool,
 }
 
 impl Default for SalsifyConfig {
     fn default() -> Self {
-        Self { delay: 100_000, weight: 0.1, pace: 5.0, outage: 200_000, trust_pauses: false }
+        Self {
+            delay: Span::from_millis(100),
+            weight: 0.1,
+            pace: 5.0,
+            outage: Span::from_millis(200),
+            trust_pauses: false,
+        }
     }
 }
 
@@ -86,7 +92,7 @@ impl ControllerFactory for SalsifyConfig {
     }
 
     /// The window is what arrives within the delay.
-    fn window_time(&self, _smallest_rtt: Micros, smoothed_rtt: Micros) -> Micros {
+    fn window_time(&self, _smallest_rtt: Span, smoothed_rtt: Span) -> Span {
         smoothed_rtt.max(self.delay)
     }
 }
@@ -101,7 +107,7 @@ pub struct Salsify {
     /// Packets' worth of gaps that have counted, up to [`FIRST_GAPS`].
     counted: f64,
     /// When the last packet's time by the pacing rate is over.
-    paced_until: Option<Micros>,
+    paced_until: Option<Time>,
     pauses: Silences,
     /// The last packet whose time of arrival is known.
     last: Option<Arrival>,
@@ -130,9 +136,9 @@ impl Salsify {
     }
 
     /// How long the sender has paused, if it has.
-    fn pause(&self, now: Micros) -> Option<Micros> {
-        let arriving = (SILENT_PACKETS * self.gap.unwrap_or(0.0)) as Micros;
-        let pause = now.saturating_sub(self.paced_until?);
+    fn pause(&self, now: Time) -> Option<Span> {
+        let arriving = Span::from_micros((SILENT_PACKETS * self.gap.unwrap_or(0.0)) as u64);
+        let pause = now - self.paced_until?;
         (pause > arriving.max(SILENCE)).then_some(pause)
     }
 
@@ -154,21 +160,21 @@ impl Salsify {
 }
 
 impl Controller for Salsify {
-    fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
+    fn on_sent(&mut self, now: Time, packet: u64, bytes: u64) {
         if let Some(pause) = self.pause(now) {
             self.pauses.add(packet, pause);
         }
-        let time = self.pacing_rate().map_or(0, |rate| bytes * 8_000_000 / rate);
+        let time = self.pacing_rate().map_or(Span::ZERO, |rate| Span::from_micros(bytes * 8_000_000 / rate));
         self.paced_until = Some(now + time);
     }
 
-    fn on_ack(&mut self, _now: Micros, ack: &Ack) {
+    fn on_ack(&mut self, _now: Time, ack: &Ack) {
         self.acked += ack.bytes;
     }
 
-    fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
+    fn on_end_acks(&mut self, _now: Time, _in_flight: u64) {}
 
-    fn on_arrival(&mut self, _now: Micros, arrival: Arrival) {
+    fn on_arrival(&mut self, _now: Time, arrival: Arrival) {
         let Some(last) = self.last else {
             self.pauses.take_until(arrival.packet);
             self.acked = 0;
@@ -182,15 +188,15 @@ impl Controller for Salsify {
         let bytes = std::mem::take(&mut self.acked);
         self.last = Some(arrival);
         // Times go backwards only where packets were reordered; that errs towards a longer gap next.
-        let time = (arrival.at - last.at).max(0) as f64 - pause as f64;
-        if time < self.config.outage as f64 && bytes > 0 {
-            self.learn(time, bytes, pause > 0);
+        let time = (arrival.at - last.at).max(0) as f64 - pause.micros() as f64;
+        if time < self.config.outage.micros() as f64 && bytes > 0 {
+            self.learn(time, bytes, !pause.is_zero());
         }
     }
 
-    fn on_loss(&mut self, _now: Micros, _packet: u64, _bytes: u64) {}
+    fn on_loss(&mut self, _now: Time, _packet: u64, _bytes: u64) {}
 
-    fn on_persistent_congestion(&mut self, _now: Micros) {
+    fn on_persistent_congestion(&mut self, _now: Time) {
         self.gap = self.gap.map(|gap| (2.0 * gap).min(MAX_GAP));
     }
 
@@ -200,7 +206,8 @@ impl Controller for Salsify {
     }
 
     fn window(&self) -> u64 {
-        let packets = self.gap().map_or(INITIAL_PACKETS as f64, |gap| self.config.delay as f64 / gap);
+        let packets =
+            self.gap().map_or(INITIAL_PACKETS as f64, |gap| self.config.delay.micros() as f64 / gap);
         ((packets * self.mtu as f64) as u64).clamp(MIN_WINDOW * self.mtu, MAX_WINDOW)
     }
 
@@ -213,6 +220,7 @@ impl Controller for Salsify {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::{at_ms, at_us, ms, us};
 
     use super::{super::ack, *};
 
@@ -223,9 +231,9 @@ mod tests {
     }
 
     /// One full packet: sent, and acknowledged with its time of arrival.
-    fn packet(salsify: &mut Salsify, number: u64, sent: Micros, at: i64) {
+    fn packet(salsify: &mut Salsify, number: u64, sent: Time, at: i64) {
         salsify.on_sent(sent, number, MTU);
-        let now = sent + 40_000;
+        let now = sent + ms(40);
         salsify.on_ack(now, &ack(number, sent, MTU));
         salsify.on_arrival(now, Arrival { packet: number, sent, at });
     }
@@ -234,12 +242,15 @@ mod tests {
     fn warm() -> Salsify {
         let mut salsify = salsify();
         for number in 0..11 {
-            salsify.on_sent(0, number, MTU);
+            salsify.on_sent(at_us(0), number, MTU);
         }
         for number in 0..11u64 {
             let at = 1_000 * number;
-            salsify.on_ack(40_000 + at, &ack(number, 0, MTU));
-            salsify.on_arrival(40_000 + at, Arrival { packet: number, sent: 0, at: at as i64 - 7_000_000 });
+            salsify.on_ack(at_us(40_000 + at), &ack(number, at_us(0), MTU));
+            salsify.on_arrival(
+                at_us(40_000 + at),
+                Arrival { packet: number, sent: at_us(0), at: at as i64 - 7_000_000 },
+            );
         }
         salsify
     }
@@ -258,10 +269,10 @@ mod tests {
         let mut salsify = salsify();
         assert_eq!((salsify.window(), salsify.pacing_rate(), salsify.gap()), (12_500, None, None));
         for number in 0..10 {
-            packet(&mut salsify, number, 0, 100 * number as i64);
+            packet(&mut salsify, number, at_us(0), 100 * number as i64);
         }
         assert_eq!(salsify.window(), 12_500, "nine gaps");
-        packet(&mut salsify, 10, 0, 1_000);
+        packet(&mut salsify, 10, at_us(0), 1_000);
         assert_eq!(salsify.window(), 1_250_000);
     }
 
@@ -269,11 +280,11 @@ mod tests {
     fn a_gap_over_several_packets_counts_as_that_many() {
         let (mut one, mut three) = (warm(), warm());
         for (i, at) in [12_000i64, 14_000, 16_000].into_iter().enumerate() {
-            one.on_ack(60_000, &ack(11 + i as u64, 0, MTU));
-            one.on_arrival(60_000, Arrival { packet: 11 + i as u64, sent: 0, at: at - 7_000_000 });
-            three.on_ack(60_000, &ack(11 + i as u64, 0, MTU));
+            one.on_ack(at_ms(60), &ack(11 + i as u64, at_us(0), MTU));
+            one.on_arrival(at_ms(60), Arrival { packet: 11 + i as u64, sent: at_us(0), at: at - 7_000_000 });
+            three.on_ack(at_ms(60), &ack(11 + i as u64, at_us(0), MTU));
         }
-        three.on_arrival(60_000, Arrival { packet: 13, sent: 0, at: 16_000 - 7_000_000 });
+        three.on_arrival(at_ms(60), Arrival { packet: 13, sent: at_us(0), at: 16_000 - 7_000_000 });
         // 2 + (1 − 2) · 0.9³ = 1.271 ms.
         assert!((one.gap().unwrap() - 1_271.0).abs() < 1e-6);
         assert!((three.gap().unwrap() - 1_271.0).abs() < 1e-6);
@@ -282,10 +293,10 @@ mod tests {
     /// After [`warm`], a packet that leaves 50 ms after the last, and arrives `late` later than so long
     /// after the last.
     fn after_a_pause(salsify: &mut Salsify, late: i64) -> f64 {
-        salsify.on_sent(50_000, 11, MTU);
-        salsify.on_ack(100_000, &ack(11, 50_000, MTU));
+        salsify.on_sent(at_ms(50), 11, MTU);
+        salsify.on_ack(at_ms(100), &ack(11, at_ms(50), MTU));
         let at = 10_000 - 7_000_000 + 50_000 + late;
-        salsify.on_arrival(100_000, Arrival { packet: 11, sent: 50_000, at });
+        salsify.on_arrival(at_ms(100), Arrival { packet: 11, sent: at_ms(50), at });
         salsify.gap().unwrap()
     }
 
@@ -310,24 +321,24 @@ mod tests {
     #[test]
     fn the_steps_of_a_full_window_are_no_pauses() {
         let mut salsify = warm();
-        salsify.on_sent(60_000, 11, MTU);
-        salsify.on_sent(64_000, 12, MTU);
+        salsify.on_sent(at_ms(60), 11, MTU);
+        salsify.on_sent(at_ms(64), 12, MTU);
         let pauses = [10, 11, 12].map(|packet| salsify.pauses.take_until(packet));
-        assert_eq!(pauses, [0, 60_000, 0], "the first packets left at 0");
+        assert_eq!(pauses, [0, 60, 0].map(ms), "the first packets left at 0");
     }
 
     #[test]
     fn an_outage_is_no_gap() {
         let mut salsify = warm();
-        salsify.on_ack(500_000, &ack(11, 0, MTU));
-        salsify.on_arrival(500_000, Arrival { packet: 11, sent: 0, at: 250_000 - 7_000_000 });
+        salsify.on_ack(at_ms(500), &ack(11, at_us(0), MTU));
+        salsify.on_arrival(at_ms(500), Arrival { packet: 11, sent: at_us(0), at: 250_000 - 7_000_000 });
         assert_eq!(salsify.gap(), Some(1_000.0));
     }
 
     #[test]
     fn persistent_congestion_halves_the_window() {
         let mut salsify = warm();
-        salsify.on_persistent_congestion(60_000);
+        salsify.on_persistent_congestion(at_ms(60));
         assert_eq!(salsify.window(), 62_500);
     }
 
@@ -339,8 +350,8 @@ mod tests {
                 let mut at = 10_000 - 7_000_000;
                 for (i, gap) in gaps.iter().enumerate() {
                     at += (gap + extra) as i64;
-                    salsify.on_ack(60_000, &ack(11 + i as u64, 0, MTU));
-                    salsify.on_arrival(60_000, Arrival { packet: 11 + i as u64, sent: 0, at });
+                    salsify.on_ack(at_ms(60), &ack(11 + i as u64, at_us(0), MTU));
+                    salsify.on_arrival(at_ms(60), Arrival { packet: 11 + i as u64, sent: at_us(0), at });
                 }
                 salsify.window()
             };
@@ -350,10 +361,10 @@ mod tests {
         #[test]
         fn whatever_happens_the_window_keeps_its_bounds(events in prop::collection::vec((0u8..6, 0u64..50_000, any::<i32>(), 1u64..1_500), 1..300)) {
             let mut salsify = salsify();
-            let (mut now, mut next, mut acked) = (0, 0, 0);
+            let (mut now, mut next, mut acked) = (at_us(0), 0, 0);
             let mut sent = Vec::new();
             for (kind, step, clock, bytes) in events {
-                now += step;
+                now += us(step);
                 match kind {
                     0 | 1 => {
                         salsify.on_sent(now, next, bytes);

@@ -55,7 +55,7 @@ mod tests;
 use squall_proto::congestion::{
     Ack, Arrival, Controller, ControllerFactory, Evidence, INITIAL_PACKETS, MAX_WINDOW, Minimum, NewPath,
 };
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use super::train::{Cut, Train, Trains};
 
@@ -64,8 +64,8 @@ const MIN_TRAIN: u64 = 3;
 /// Packets of a train before it may be cut for its length: twice as many, so that slow paths get
 /// samples too.
 const CUT_TRAIN: u64 = 2 * MIN_TRAIN;
-/// Silences up to this long do not end a train, in microseconds …
-const SILENCE: Micros = 4_000;
+/// Silences up to this long do not end a train …
+const SILENCE: Span = Span::from_millis(4);
 /// … nor do those of this many packets at the pacing rate, if the window was full: acknowledgements come in
 /// pairs, and release packets in pairs, each in the time of four at twice the estimate. Were it as
 /// much as [`MIN_WINDOW`] at the estimate, a window so small would pass for a train without end.
@@ -88,12 +88,12 @@ pub struct SqpConfig {
     pub reward: f64,
     /// Smoothed round-trip times over which the smallest one-way delay is taken. Default: 2.
     pub delay_window: f64,
-    /// `1/f`: frame interval, the longest a train lasts, in microseconds. Default: 16,667 (60 frames a
+    /// `1/f`: frame interval, the longest a train lasts. Default: 16,667 µs (60 frames a
     /// second, the rate of AUGUR's streams).
-    pub interval: Micros,
-    /// Time over which the smallest round-trip time is taken for the window, in microseconds. Default:
+    pub interval: Span,
+    /// Time over which the smallest round-trip time is taken for the window. Default:
     /// 10 s, as BBR does. A choice of this implementation.
-    pub rtt_window: Micros,
+    pub rtt_window: Span,
     /// Lowest estimate in bits per second. Default: 50,000. A choice of this implementation.
     pub min_rate: f64,
     /// Highest estimate in bits per second. Default: 1,000,000,000. A choice of this implementation.
@@ -108,8 +108,8 @@ impl Default for SqpConfig {
             step: 320_000.0,
             reward: 0.25,
             delay_window: 2.0,
-            interval: 16_667,
-            rtt_window: 10_000_000,
+            interval: Span::from_micros(16_667),
+            rtt_window: Span::from_secs(10),
             min_rate: 50_000.0,
             max_rate: 1e9,
         }
@@ -126,7 +126,7 @@ impl ControllerFactory for SqpConfig {
     }
 
     /// That is how the window comes from the target rate.
-    fn window_time(&self, smallest_rtt: Micros, _smoothed_rtt: Micros) -> Micros {
+    fn window_time(&self, smallest_rtt: Span, _smoothed_rtt: Span) -> Span {
         smallest_rtt + self.interval
     }
 }
@@ -143,7 +143,7 @@ pub struct Sqp {
     delays: Minimum,
     trains: Trains,
     /// When the train left that the estimate last learnt from.
-    learnt: Option<Micros>,
+    learnt: Option<Time>,
     in_flight: u64,
     /// Whether the window had room for a packet after the last one left: a silence is the
     /// application's then.
@@ -176,8 +176,8 @@ impl Sqp {
         rate.clamp(self.config.min_rate, self.config.max_rate)
     }
 
-    fn sample_rtt(&mut self, now: Micros, rtt: Micros) {
-        let rtt = rtt.max(1);
+    fn sample_rtt(&mut self, now: Time, rtt: Span) {
+        let rtt = rtt.max(Span::TICK).micros();
         self.rtts.add(now, rtt as i64, self.config.rtt_window);
         if self.estimate.is_some() {
             self.smoothed_rtt += (rtt as f64 - self.smoothed_rtt) / 8.0;
@@ -190,7 +190,8 @@ impl Sqp {
 
     fn cut(&self) -> Cut {
         let silent = if self.has_room { 1.0 } else { SILENT_PACKETS };
-        let pacing = self.estimate.map_or(0.0, |b| silent * self.mtu as f64 * 8e6 / self.pace(b)) as Micros;
+        let pacing = self.estimate.map_or(0.0, |b| silent * self.mtu as f64 * 8e6 / self.pace(b));
+        let pacing = Span::from_micros(pacing as u64);
         let silence = if self.has_room { SILENCE + pacing } else { SILENCE.max(pacing) };
         Cut { length: self.config.interval, packets: CUT_TRAIN, silence }
     }
@@ -205,12 +206,12 @@ impl Sqp {
         let shown = train.packets >= MIN_TRAIN && last.bytes > first.bytes;
         let arrival_rate =
             if shown { (last.bytes - first.bytes) as f64 * 8e6 / spread.max(RESOLUTION) } else { estimate };
-        let frame = self.config.target * estimate * self.config.interval as f64 / 8e6;
-        let dispersion = (last.at - train.started as i64 - smallest_delay) as f64;
+        let frame = self.config.target * estimate * self.config.interval.micros() as f64 / 8e6;
+        let dispersion = (last.at - train.started.micros() as i64 - smallest_delay) as f64;
         let sample = sample(last.bytes as f64, frame, dispersion, arrival_rate);
         let most = if shown { self.pace(estimate) } else { estimate };
-        let since = self.learnt.replace(train.started).map_or(Micros::MAX, |last| train.started - last);
-        let frames = since as f64 / self.config.interval as f64;
+        let since = self.learnt.replace(train.started).map_or(Span::MAX, |last| train.started - last);
+        let frames = since.micros() as f64 / self.config.interval.micros() as f64;
         self.estimate = Some(self.bounded(updated(estimate, sample.min(most), frames, &self.config)));
     }
 }
@@ -235,34 +236,34 @@ pub fn updated(estimate: f64, sample: f64, frames: f64, config: &SqpConfig) -> f
 }
 
 impl Controller for Sqp {
-    fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
+    fn on_sent(&mut self, now: Time, packet: u64, bytes: u64) {
         self.trains.on_sent(now, packet, self.cut());
         self.in_flight += bytes;
         self.has_room = self.in_flight + self.mtu <= self.window();
     }
 
-    fn on_ack(&mut self, now: Micros, ack: &Ack) {
-        self.sample_rtt(now, now.saturating_sub(ack.sent));
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        self.sample_rtt(now, now - ack.sent);
         self.trains.on_ack(ack.packet, ack.bytes);
     }
 
-    fn on_end_acks(&mut self, _now: Micros, in_flight: u64) {
+    fn on_end_acks(&mut self, _now: Time, in_flight: u64) {
         self.in_flight = in_flight;
     }
 
-    fn on_arrival(&mut self, now: Micros, arrival: Arrival) {
-        let window = (self.config.delay_window * self.smoothed_rtt) as Micros;
+    fn on_arrival(&mut self, now: Time, arrival: Arrival) {
+        let window = Span::from_micros((self.config.delay_window * self.smoothed_rtt) as u64);
         let smallest = self.delays.add(now, arrival.delay(), window);
         for train in self.trains.on_arrival(&arrival) {
             self.learn(&train, smallest);
         }
     }
 
-    fn on_loss(&mut self, _now: Micros, _packet: u64, bytes: u64) {
+    fn on_loss(&mut self, _now: Time, _packet: u64, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    fn on_persistent_congestion(&mut self, _now: Micros) {
+    fn on_persistent_congestion(&mut self, _now: Time) {
         self.estimate = self.estimate.map(|b| self.bounded(b / 2.0));
         self.trains.clear();
     }
@@ -275,7 +276,7 @@ impl Controller for Sqp {
         let (Some(estimate), Some(rtt)) = (self.estimate, self.rtts.get()) else {
             return INITIAL_PACKETS * self.mtu;
         };
-        let time = rtt as f64 + self.config.interval as f64;
+        let time = rtt as f64 + self.config.interval.micros() as f64;
         let bytes = self.config.target * estimate * time / 8e6;
         (bytes as u64).clamp(MIN_WINDOW * self.mtu, MAX_WINDOW)
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use squall_proto::congestion::Arrival;
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Trains whose arrival is awaited at most; with none acknowledged for so long the oldest says nothing.
 const MAX_TRAINS: usize = 256;
@@ -23,8 +23,8 @@ pub(super) struct Train {
     first_packet: u64,
     last_packet: u64,
     /// When its first packet left.
-    pub(super) started: Micros,
-    last_sent: Micros,
+    pub(super) started: Time,
+    last_sent: Time,
     /// Packets it is of.
     pub(super) packets: u64,
     /// Bytes acknowledged, without the first packet: the time that one takes is part of the smallest
@@ -37,7 +37,7 @@ pub(super) struct Train {
 }
 
 impl Train {
-    fn extend(&mut self, now: Micros, packet: u64) {
+    fn extend(&mut self, now: Time, packet: u64) {
         self.last_packet = packet;
         self.last_sent = now;
         self.packets += 1;
@@ -54,11 +54,11 @@ impl Train {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     /// After this time …
-    pub(super) length: Micros,
+    pub(super) length: Span,
     /// … but not with fewer packets,
     pub(super) packets: u64,
     /// and before the first packet that leaves after a silence of this.
-    pub(super) silence: Micros,
+    pub(super) silence: Span,
 }
 
 /// The trains in flight, in order.
@@ -69,10 +69,10 @@ pub(super) struct Trains {
 
 impl Trains {
     /// A packet leaves.
-    pub(super) fn on_sent(&mut self, now: Micros, packet: u64, cut: Cut) {
+    pub(super) fn on_sent(&mut self, now: Time, packet: u64, cut: Cut) {
         if let Some(train) = self.trains.back_mut() {
-            let old = now.saturating_sub(train.started) >= cut.length && train.packets >= cut.packets;
-            if !old && now.saturating_sub(train.last_sent) <= cut.silence {
+            let old = now - train.started >= cut.length && train.packets >= cut.packets;
+            if !old && now - train.last_sent <= cut.silence {
                 train.extend(now, packet);
                 return;
             }
@@ -126,14 +126,16 @@ impl Trains {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_ms, at_us, ms};
+
     use super::*;
 
-    const CUT: Cut = Cut { length: 10_000, packets: 3, silence: 4_000 };
+    const CUT: Cut = Cut { length: ms(10), packets: 3, silence: ms(4) };
 
-    fn sent(times: &[Micros]) -> Trains {
+    fn sent(times: &[u64]) -> Trains {
         let mut trains = Trains::default();
         for (packet, &now) in times.iter().enumerate() {
-            trains.on_sent(now, packet as u64, CUT);
+            trains.on_sent(at_us(now), packet as u64, CUT);
         }
         trains
     }
@@ -156,7 +158,7 @@ mod tests {
         for packet in 0..2 {
             trains.on_ack(packet, 1_000);
         }
-        let arrival = |packet, at| Arrival { packet, sent: 0, at };
+        let arrival = |packet, at| Arrival { packet, sent: at_us(0), at };
         assert_eq!(trains.on_arrival(&arrival(1, -50)), []);
         trains.on_ack(2, 700);
         let done = trains.on_arrival(&arrival(2, 90));
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!((done[0].points, done[0].packets), (Some(points), 3));
         trains.on_ack(4, 300);
         assert_eq!(trains.on_arrival(&arrival(4, 500)), [], "the last may go on");
-        trains.on_sent(30_000, 5, CUT);
+        trains.on_sent(at_ms(30), 5, CUT);
         let done = trains.on_arrival(&arrival(5, 900));
         let point = Point { at: 500, bytes: 300 };
         assert_eq!(done.iter().map(|t| t.points).collect::<Vec<_>>(), [Some((point, point))]);
@@ -175,9 +177,9 @@ mod tests {
     fn trains_that_are_never_answered_are_forgotten() {
         let mut trains = Trains::default();
         for packet in 0..1_000 {
-            trains.on_sent(packet * 20_000, packet, CUT);
+            trains.on_sent(at_ms(packet * 20), packet, CUT);
         }
         assert_eq!(trains.trains.len(), MAX_TRAINS);
-        assert!(trains.on_arrival(&Arrival { packet: 3, sent: 0, at: 0 }).is_empty(), "it is gone");
+        assert!(trains.on_arrival(&Arrival { packet: 3, sent: at_us(0), at: 0 }).is_empty(), "it is gone");
     }
 }

@@ -1,24 +1,24 @@
 //! When a change of the capacity is worth an event.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// A fall by this share is reported at once.
 const DOWN: f64 = 0.05;
 /// A rise by this share is reported …
 const UP: f64 = 0.10;
 /// … if nothing was for so long.
-const INTERVAL: Micros = 50_000;
+const INTERVAL: Span = Span::from_millis(50);
 
 /// What was reported last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changes {
     reported: u64,
-    reported_at: Micros,
+    reported_at: Time,
 }
 
 impl Changes {
     /// Whether `safe` is to be reported; if so, it counts as reported.
-    pub(crate) fn is_news(&mut self, now: Micros, safe: u64) -> bool {
+    pub(crate) fn is_news(&mut self, now: Time, safe: u64) -> bool {
         let (old, new) = (self.reported as f64, safe as f64);
         let has_fallen = new < old * (1.0 - DOWN);
         let has_risen = new > old * (1.0 + UP) && now >= self.reported_at + INTERVAL;
@@ -31,12 +31,14 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::at_ms;
+
     use super::*;
 
     #[test]
     fn falls_are_reported_at_once_and_rises_each_50_ms() {
         let mut changes = Changes::default();
-        let mut reported = |at_ms: u64, safe: u64| changes.is_news(at_ms * 1_000, safe);
+        let mut reported = |millis: u64, safe: u64| changes.is_news(at_ms(millis), safe);
         assert!(!reported(60, 0), "nothing is known yet");
         assert!(reported(60, 1_000));
         assert!(!reported(200, 1_090) && !reported(200, 960), "too little");

@@ -10,10 +10,10 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Length of a slot.
-const SLOT: Micros = 100_000;
+const SLOT: Span = Span::from_millis(100);
 /// Slots that are kept: a minute.
 const SLOTS: usize = 600;
 /// Slots of the horizon of `safe`: a second.
@@ -68,8 +68,8 @@ struct Open {
     safe: f64,
     /// Rate times microseconds, from `since` to `until`.
     area: f64,
-    since: Micros,
-    until: Micros,
+    since: Time,
+    until: Time,
     /// The rate since `until`.
     rate: f64,
 }
@@ -107,23 +107,23 @@ impl Default for Forecast {
 
 impl Forecast {
     /// The rate is this, from now on.
-    pub(crate) fn observe(&mut self, now: Micros, rate: u64) {
-        let (number, rate) = (now / SLOT, rate as f64);
+    pub(crate) fn observe(&mut self, now: Time, rate: u64) {
+        let (number, rate) = (now.since_epoch() / SLOT, rate as f64);
         if let Some(open) = self.open.filter(|open| open.number != number) {
             self.close(open, number);
         }
         let safe = rate * self.safe;
         let new = Open { number, first: rate, safe, area: 0.0, since: now, until: now, rate };
         let open = self.open.get_or_insert(new);
-        open.area += open.rate * now.saturating_sub(open.until) as f64;
+        open.area += open.rate * (now - open.until).micros() as f64;
         (open.until, open.rate) = (now, rate);
     }
 
     /// Ends the open slot and those after it, up to the one of this number.
     fn close(&mut self, open: Open, number: u64) {
-        let end = (open.number + 1) * SLOT;
-        let area = open.area + open.rate * (end - open.until) as f64;
-        let mean = area / (end - open.since) as f64;
+        let end = Time::EPOCH + SLOT * (open.number + 1);
+        let area = open.area + open.rate * (end - open.until).micros() as f64;
+        let mean = area / (end - open.since).micros() as f64;
         self.push(Slot::new(open.first, mean, open.safe));
         let held = open.number + 1 + HELD;
         for _ in open.number + 1..number.min(held) {
@@ -133,7 +133,7 @@ impl Forecast {
         let judged = self.held + self.missed;
         self.confidence = if judged > 0 { self.held as f64 / judged as f64 } else { 0.0 };
         self.open = (number <= held).then(|| {
-            let (rate, since) = (open.rate, number * SLOT);
+            let (rate, since) = (open.rate, Time::EPOCH + SLOT * number);
             Open { number, first: rate, safe: rate * self.safe, area: 0.0, since, until: since, rate }
         });
         if self.open.is_none() {
@@ -179,9 +179,9 @@ impl Forecast {
         self.safe
     }
 
-    /// The same for a time of `within` microseconds and a probability; takes a pass over the history.
-    pub(crate) fn reached(&self, within: Micros, probability: f64) -> f64 {
-        let horizon = (within.div_ceil(SLOT) as usize).clamp(1, LONGEST);
+    /// The same for a time of `within` and a probability; takes a pass over the history.
+    pub(crate) fn reached(&self, within: Span, probability: f64) -> f64 {
+        let horizon = (within.micros().div_ceil(SLOT.micros()) as usize).clamp(1, LONGEST);
         let complete = (self.slots.len() + 1).saturating_sub(horizon);
         let ratios = (0..complete).map(|at| mean(&self.slots, at, horizon) / self.slots[at].first);
         let mut ratios: Vec<f32> = ratios.filter(|ratio| ratio.is_finite()).collect();
@@ -196,9 +196,9 @@ impl Forecast {
     }
 
     /// By what the present rate is to be multiplied because it was not observed for a while.
-    pub(crate) fn ageing(&self, now: Micros) -> f64 {
+    pub(crate) fn ageing(&self, now: Time) -> f64 {
         let Some(open) = self.open else { return 1.0 };
-        let age = now.saturating_sub(open.until) as f64 / 1e6;
+        let age = (now - open.until).as_secs_f64();
         self.safe.powf((1.0 + age.min(OLDEST)).sqrt() - 1.0)
     }
 
@@ -227,10 +227,11 @@ fn quantile(ratios: &mut [f32], q: f64, nth: impl FnOnce(&mut [f32], usize) -> f
 mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_pcg::Pcg64Mcg;
+    use squall_units::short::{at_us, ms, us};
 
     use super::*;
 
-    const STEP: Micros = 20_000;
+    const STEP: u64 = 20_000;
 
     /// A rate of 10 Mbps whose logarithm walks at random, `sigma` a square root of second.
     fn walk(sigma: f64, seconds: u64, seed: u64) -> Vec<f64> {
@@ -252,7 +253,7 @@ mod tests {
         let mut forecast = Forecast::default();
         let (mut all, mut below, mut confidence) = (0, 0, 0.0);
         for (at, rate) in rates.iter().enumerate() {
-            forecast.observe(at as Micros * STEP, *rate as u64);
+            forecast.observe(at_us(at as u64 * STEP), *rate as u64);
             if at < 60 * second || at % second != 0 || at + second > rates.len() {
                 continue;
             }
@@ -278,9 +279,9 @@ mod tests {
     fn a_shorter_time_and_a_lower_probability_promise_more() {
         let mut forecast = Forecast::default();
         for (at, rate) in walk(0.3, 60, 5).into_iter().enumerate() {
-            forecast.observe(at as Micros * STEP, rate as u64);
+            forecast.observe(at_us(at as u64 * STEP), rate as u64);
         }
-        let reached = |within_ms: u64, probability| forecast.reached(within_ms * 1_000, probability);
+        let reached = |within_ms: u64, probability| forecast.reached(us(within_ms * 1_000), probability);
         assert!(reached(100, 0.9) > reached(1_000, 0.9) && reached(1_000, 0.9) > reached(3_000, 0.9));
         assert!(reached(1_000, 0.5) > reached(1_000, 0.9) && reached(1_000, 0.9) > reached(1_000, 0.99));
         assert_eq!(reached(1_000, 0.9).min(1.0), forecast.safe());
@@ -290,12 +291,12 @@ mod tests {
     #[test]
     fn without_a_history_a_part_is_safe() {
         let mut forecast = Forecast::default();
-        assert_eq!((forecast.safe(), forecast.confidence(), forecast.ageing(9)), (UNKNOWN, 0.0, 1.0));
-        assert_eq!(forecast.reached(1_000_000, 0.5), 1.0);
-        assert!((forecast.reached(1_000_000, 0.9) - UNKNOWN).abs() < 1e-9);
-        assert!(forecast.reached(1_000_000, 0.99) < UNKNOWN);
+        assert_eq!((forecast.safe(), forecast.confidence(), forecast.ageing(at_us(9))), (UNKNOWN, 0.0, 1.0));
+        assert_eq!(forecast.reached(ms(1_000), 0.5), 1.0);
+        assert!((forecast.reached(ms(1_000), 0.9) - UNKNOWN).abs() < 1e-9);
+        assert!(forecast.reached(ms(1_000), 0.99) < UNKNOWN);
         for at in 0..1_150 {
-            forecast.observe(at * 10_000, 5_000_000);
+            forecast.observe(at_us(at * 10_000), 5_000_000);
         }
         assert_eq!((forecast.safe(), forecast.confidence()), (1.0, 1.0), "it never changed");
     }
@@ -304,29 +305,32 @@ mod tests {
     fn a_pause_says_nothing_and_ages_the_rate() {
         let mut forecast = Forecast::default();
         for (at, rate) in walk(0.3, 60, 6).into_iter().enumerate() {
-            forecast.observe(at as Micros * STEP, rate as u64);
+            forecast.observe(at_us(at as u64 * STEP), rate as u64);
         }
         let (before, last) = (forecast.safe(), 60_000_000 - STEP);
-        assert!(forecast.ageing(last) == 1.0 && forecast.ageing(last + 5_000_000) < before.powf(0.9));
-        assert_eq!(forecast.ageing(last + 100_000_000), forecast.ageing(last + 60_000_000));
+        assert!(
+            forecast.ageing(at_us(last)) == 1.0
+                && forecast.ageing(at_us(last + 5_000_000)) < before.powf(0.9)
+        );
+        assert_eq!(forecast.ageing(at_us(last + 100_000_000)), forecast.ageing(at_us(last + 60_000_000)));
         // Twice the rate after ten minutes is no rise within a second.
         let tenfold = 100_000_000;
         for at in 0..500 {
-            forecast.observe(last + 600_000_000 + at * STEP, tenfold);
+            forecast.observe(at_us(last + 600_000_000 + at * STEP), tenfold);
         }
         let rises = forecast.ratios.iter().filter(|ratio| **ratio > 4.0).count();
-        assert_eq!((rises, forecast.ageing(last + 600_000_000 + 499 * STEP)), (0, 1.0));
+        assert_eq!((rises, forecast.ageing(at_us(last + 600_000_000 + 499 * STEP))), (0, 1.0));
     }
 
     #[test]
     fn the_history_is_bounded() {
         let mut forecast = Forecast::default();
         for at in 0..100_000 {
-            forecast.observe(at * SLOT / 3, at);
+            forecast.observe(at_us(at * SLOT.micros() / 3), at);
         }
         assert_eq!(forecast.slots.len(), SLOTS);
         assert_eq!(forecast.ratios.len(), SLOTS - SECOND + 1);
-        forecast.observe(u64::MAX / 2, 7);
+        forecast.observe(at_us(u64::MAX / 2), 7);
         assert_eq!(forecast.slots.len(), SLOTS);
     }
 
@@ -336,7 +340,7 @@ mod tests {
         let rates = walk(0.5, 200, 7).into_iter().enumerate();
         for (at, rate) in rates.filter(|(at, _)| at % 1_000 < 800 && at % 37 > 3) {
             let rate = if at % 500 < 20 { 0.0 } else { rate };
-            forecast.observe(at as Micros * STEP, rate as u64);
+            forecast.observe(at_us(at as u64 * STEP), rate as u64);
             let slots = &forecast.slots;
             let complete = (slots.len() + 1).saturating_sub(SECOND);
             let seconds = (0..complete).map(|at| (slots[at], mean(slots, at, SECOND)));

@@ -12,7 +12,7 @@
 //! A window that was never used up says little of the path: divided by a round trip of 0.1 ms it is a gigabit per second on any
 //! link. The forecast for an encoder is therefore bounded by what the path has delivered ([`GROWTH`]).
 
-use squall_sched::Micros;
+use squall_sched::Time;
 
 use crate::{
     CongestionControl,
@@ -36,23 +36,23 @@ pub(crate) fn link_rate(control: &CongestionControl, path: &Path) -> u64 {
 
 /// The most that a path is likely to carry, by what it has delivered.
 fn likely(path: &Path) -> u64 {
-    let first = FIRST * 8_000_000 / RateMeter::INTERVAL;
+    let first = FIRST * 8_000_000 / RateMeter::INTERVAL.micros();
     path.delivery.largest(FIRST).unwrap_or(first).saturating_mul(GROWTH)
 }
 
 fn by_window(control: &CongestionControl, path: &Path) -> u64 {
-    let within: Micros = match control.kind() {
+    let within = match control.kind() {
         Kind::Cubic | Kind::CubicTolerant | Kind::NewReno => path.rtt.smoothed,
-        Kind::Bbr3 => 2 * path.rtt.min,
+        Kind::Bbr3 => path.rtt.min * 2,
         Kind::Own(factory) => factory.window_time(path.rtt.min, path.rtt.smoothed),
     };
-    path.effective_window().saturating_mul(8_000_000) / within.max(1)
+    path.effective_window().saturating_mul(8_000_000) / within.micros().max(1)
 }
 
 /// What arrivals on a path are predicted with: while a controller that estimates what the path carries is still looking for it,
 /// what its window makes of it; where it estimates nothing, the bottleneck that flights of packets showed. One or two
 /// packets, whose acknowledgements waited for those of other paths, show one that is none.
-pub(crate) fn predicted_rate(control: &CongestionControl, path: &Path, now: Micros) -> u64 {
+pub(crate) fn predicted_rate(control: &CongestionControl, path: &Path, now: Time) -> u64 {
     match control.evidence() {
         Evidence::Losses => path.bandwidth_of_flights(now),
         Evidence::Arrivals | Evidence::Capacity => {
@@ -68,7 +68,8 @@ pub(crate) fn is_unmeasured(control: &CongestionControl, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use squall_sched::PathId;
+    use squall_sched::{PathId, Span};
+    use squall_units::short::{at_us, ms, us};
 
     use super::*;
     use crate::{
@@ -79,13 +80,13 @@ mod tests {
 
     #[test]
     fn a_window_means_what_its_controller_means() {
-        let mut path = Path::new(PathId(0), QuicPath::detached(0), 0);
+        let mut path = Path::new(PathId(0), QuicPath::detached(0), at_us(0));
         for (at, rtt) in [(1, 10_000), (2, 10_000), (3, 90_000)] {
-            path.rtt.sample(at, rtt, Sample::Data);
+            path.rtt.sample(at_us(at), us(rtt), Sample::Data);
         }
         path.window = 25_000;
         // The window is what bounds it, not what was delivered.
-        (1..100).for_each(|at| path.delivery.record(at * 10_000, 1_000_000));
+        (1..100).for_each(|at| path.delivery.record(at_us(at * 10_000), 1_000_000));
         // 200,000 bits within 20 ms smoothed, and 2 · 10.
         let mbps = |control: &CongestionControl, path: &Path| link_rate(control, path) / 1_000_000;
         let steady = CongestionControl::default();
@@ -98,9 +99,9 @@ mod tests {
         path.delivery = RateMeter::default();
         let cubic = &CongestionControl::CUBIC;
         assert_eq!(link_rate(cubic, &path), 3_840_000, "twice 12,000 bytes in 50 ms");
-        (1..100).for_each(|at| path.delivery.record(at * 10_000, 1_250));
+        (1..100).for_each(|at| path.delivery.record(at_us(at * 10_000), 1_250));
         assert_eq!(link_rate(cubic, &path), 2_000_000, "twice what was delivered");
-        assert_eq!(predicted_rate(&steady, &path, 0), 10_000_000, "arrivals are predicted");
+        assert_eq!(predicted_rate(&steady, &path, at_us(0)), 10_000_000, "arrivals are predicted");
         path.capacity = Some(3_000_000);
         assert_eq!(unmeasured(&path), [false; 2]);
         assert_eq!(mbps(&steady, &path), 3);
@@ -118,18 +119,18 @@ mod tests {
             Evidence::Arrivals
         }
 
-        fn window_time(&self, _smallest_rtt: Micros, smoothed_rtt: Micros) -> Micros {
-            smoothed_rtt.max(100_000)
+        fn window_time(&self, _smallest_rtt: Span, smoothed_rtt: Span) -> Span {
+            smoothed_rtt.max(ms(100))
         }
     }
 
     #[test]
     fn a_window_of_an_own_controller_means_what_its_factory_says() {
-        let mut path = Path::new(PathId(0), QuicPath::detached(0), 0);
-        path.rtt.sample(1, 10_000, Sample::Data);
+        let mut path = Path::new(PathId(0), QuicPath::detached(0), at_us(0));
+        path.rtt.sample(at_us(1), ms(10), Sample::Data);
         path.window = 25_000;
         let own = CongestionControl::new("own", Within);
-        assert_eq!(predicted_rate(&own, &path, 0), 2_000_000, "200,000 bits within 100 ms");
+        assert_eq!(predicted_rate(&own, &path, at_us(0)), 2_000_000, "200,000 bits within 100 ms");
         assert!(!is_unmeasured(&own, &path));
     }
 }

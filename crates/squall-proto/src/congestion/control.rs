@@ -2,8 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use squall_sched::Micros;
-use squall_units::Span;
+use squall_sched::Span;
 
 use super::{Controller, Group, Steady, SteadyConfig};
 
@@ -12,8 +11,8 @@ use super::{Controller, Group, Steady, SteadyConfig};
 pub struct NewPath<'a> {
     /// Largest packet at first, in bytes.
     pub mtu: u64,
-    /// Time since the first path of the session was made, in microseconds.
-    pub age: Micros,
+    /// Time since the first path of the session was made.
+    pub age: Span,
     /// The paths of the session that share bottlenecks.
     pub group: &'a Group,
 }
@@ -39,15 +38,15 @@ pub trait ControllerFactory: Send + Sync {
         Evidence::Losses
     }
 
-    /// Time in which a full window leaves, in microseconds, on a path with these round trips. Default: the smoothed one.
-    fn window_time(&self, _smallest_rtt: Micros, smoothed_rtt: Micros) -> Micros {
+    /// Time in which a full window leaves on a path with these round trips. Default: the smoothed one.
+    fn window_time(&self, _smallest_rtt: Span, smoothed_rtt: Span) -> Span {
         smoothed_rtt
     }
 }
 
 impl ControllerFactory for SteadyConfig {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
-        Box::new(Steady::new(*self, path.mtu, path.group, Span::from_micros(path.age)))
+        Box::new(Steady::new(*self, path.mtu, path.group, path.age))
     }
 
     fn evidence(&self) -> Evidence {

@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// The minimum over a sliding window of time, in constant amortised time: what a later, smaller value
 /// outdoes is forgotten at once.
 #[derive(Clone, Debug, Default)]
 pub struct Minimum {
     /// Ascending, in time and in value.
-    samples: VecDeque<(Micros, i64)>,
+    samples: VecDeque<(Time, i64)>,
 }
 
 impl Minimum {
-    /// Adds a value and drops those older than `window` microseconds. Returns the minimum.
-    pub fn add(&mut self, now: Micros, value: i64, window: Micros) -> i64 {
+    /// Adds a value and drops those older than `window`. Returns the minimum.
+    pub fn add(&mut self, now: Time, value: i64, window: Span) -> i64 {
         while self.samples.back().is_some_and(|&(_, v)| v >= value) {
             self.samples.pop_back();
         }
@@ -37,8 +37,8 @@ impl Minimum {
 pub(super) struct Maximum(Minimum);
 
 impl Maximum {
-    /// Adds a value and drops those older than `window` microseconds.
-    pub(super) fn add(&mut self, now: Micros, value: i64, window: Micros) {
+    /// Adds a value and drops those older than `window`.
+    pub(super) fn add(&mut self, now: Time, value: i64, window: Span) {
         self.0.add(now, -value, window);
     }
 
@@ -51,6 +51,7 @@ impl Maximum {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::{at_us, us};
 
     use super::*;
 
@@ -58,10 +59,10 @@ mod tests {
     fn an_old_minimum_is_forgotten() {
         let mut minimum = Minimum::default();
         assert_eq!(minimum.get(), None);
-        assert_eq!(minimum.add(0, 5, 100), 5);
-        assert_eq!(minimum.add(50, 9, 100), 5);
-        assert_eq!(minimum.add(100, 7, 100), 5, "just within the window");
-        assert_eq!(minimum.add(101, 8, 100), 7);
+        assert_eq!(minimum.add(at_us(0), 5, us(100)), 5);
+        assert_eq!(minimum.add(at_us(50), 9, us(100)), 5);
+        assert_eq!(minimum.add(at_us(100), 7, us(100)), 5, "just within the window");
+        assert_eq!(minimum.add(at_us(101), 8, us(100)), 7);
         assert_eq!(minimum.get(), Some(7));
     }
 
@@ -69,12 +70,12 @@ mod tests {
         #[test]
         fn it_is_the_minimum_of_the_window(steps in prop::collection::vec((0u64..40, -50i64..50), 1..200), window in 1u64..200) {
             let mut minimum = Minimum::default();
-            let (mut now, mut all) = (0, Vec::new());
+            let (mut now, mut all) = (at_us(0), Vec::new());
             for (step, value) in steps {
-                now += step;
+                now += us(step);
                 all.push((now, value));
-                let expected = all.iter().filter(|(t, _)| t + window >= now).map(|(_, v)| *v).min();
-                prop_assert_eq!(Some(minimum.add(now, value, window)), expected);
+                let expected = all.iter().filter(|(t, _)| *t + us(window) >= now).map(|(_, v)| *v).min();
+                prop_assert_eq!(Some(minimum.add(now, value, us(window))), expected);
             }
         }
     }

@@ -17,17 +17,17 @@
 //! Where a path grows longer for good all its losses are by congestion from then on: the error is on the side of
 //! those who share the link.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use super::minimum::Minimum;
 
-/// The smallest round trip over this time, in microseconds, is taken for that of packets that did not wait for others
+/// The smallest round trip over this time is taken for that of packets that did not wait for others
 /// of their frame.
-const RECENT: Micros = 100_000;
-/// A queue stands if even that is longer than the smallest of all by this many microseconds …
-const QUEUE: Micros = 5_000;
+const RECENT: Span = Span::from_millis(100);
+/// A queue stands if even that is longer than the smallest of all by this …
+const QUEUE: Span = Span::from_millis(5);
 /// … and by this part of it.
-const QUEUE_PART: Micros = 8;
+const QUEUE_PART: u64 = 8;
 /// Weight of a packet in the share that is lost.
 const WEIGHT: f64 = 0.002;
 /// A larger share is congestion in any case.
@@ -36,18 +36,18 @@ const TOLERATED: f64 = 0.1;
 /// Classifies the losses of one path by their origin.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
-    /// The smallest round trip of all, in microseconds.
-    base: Option<Micros>,
+    /// The smallest round trip of all.
+    base: Option<Span>,
     recent: Minimum,
     /// Share of packets that were lost lately.
     lost: f64,
 }
 
 impl Origin {
-    /// A packet is acknowledged, `rtt` microseconds after it left.
-    pub(crate) fn on_ack(&mut self, now: Micros, rtt: Micros) {
+    /// A packet is acknowledged, `rtt` after it left.
+    pub(crate) fn on_ack(&mut self, now: Time, rtt: Span) {
         self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
-        self.recent.add(now, rtt as i64, RECENT);
+        self.recent.add(now, rtt.micros() as i64, RECENT);
         self.lost -= WEIGHT * self.lost;
     }
 
@@ -59,21 +59,22 @@ impl Origin {
     /// Whether what is lost now is lost by congestion. What is lost before anything was acknowledged is.
     pub(crate) fn is_congestion(&self) -> bool {
         let (Some(base), Some(recent)) = (self.base, self.recent.get()) else { return true };
-        self.lost > TOLERATED || recent as Micros > base + QUEUE.max(base / QUEUE_PART)
+        self.lost > TOLERATED || Span::from_micros(recent as u64) > base + QUEUE.max(base / QUEUE_PART)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::{at_ms, at_us, ms, us};
 
     use super::*;
 
     /// Acknowledges a packet each 10 ms, with these round trips in milliseconds.
-    fn after(rtts: &[Micros]) -> Origin {
+    fn after(rtts: &[u64]) -> Origin {
         let mut origin = Origin::default();
         for (i, rtt) in rtts.iter().enumerate() {
-            origin.on_ack(10_000 * i as Micros, 1_000 * rtt);
+            origin.on_ack(at_ms(10 * i as u64), ms(*rtt));
         }
         origin
     }
@@ -102,7 +103,7 @@ mod tests {
                 if i % each == 0 {
                     origin.on_loss();
                 } else {
-                    origin.on_ack(200_000 + 1_000 * i as Micros, 30_000);
+                    origin.on_ack(at_ms(200 + i as u64), ms(30));
                 }
             }
             origin
@@ -110,7 +111,7 @@ mod tests {
         assert!(!lossy(20).is_congestion() && lossy(7).is_congestion());
         let mut recovered = lossy(7);
         for i in 0..500 {
-            recovered.on_ack(1_200_000 + 1_000 * i, 30_000);
+            recovered.on_ack(at_ms(1_200 + i), ms(30));
         }
         assert!(!recovered.is_congestion());
     }
@@ -121,7 +122,7 @@ mod tests {
         for i in 0..100 {
             match i % 5 {
                 0 => origin.on_loss(),
-                _ => origin.on_ack(200_000 + 1_000 * i, 30_000),
+                _ => origin.on_ack(at_ms(200 + i), ms(30)),
             }
         }
         assert!(!origin.is_congestion());
@@ -144,7 +145,7 @@ mod tests {
                     origin.on_loss();
                     prop_assert!(!before || origin.is_congestion());
                 } else {
-                    origin.on_ack(now, rtt);
+                    origin.on_ack(at_us(now), us(rtt));
                 }
                 prop_assert!((0.0..=1.0).contains(&origin.lost));
             }

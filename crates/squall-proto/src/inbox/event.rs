@@ -1,7 +1,7 @@
 //! Events of the inbox, and violations of the protocol that it detects.
 
 use bytes::Bytes;
-use squall_sched::{BlockId, MAX_PATHS, Micros};
+use squall_sched::{BlockId, MAX_PATHS, Time};
 
 use crate::{
     outbox::ID_SPAN,
@@ -22,11 +22,11 @@ pub struct Arrived {
     /// Whether it is reliable.
     pub reliable: bool,
     /// When its first byte arrived.
-    pub first_at: Micros,
+    pub first_at: Time,
     /// When it was whole.
-    pub whole_at: Micros,
+    pub whole_at: Time,
     /// When its deadline passes, if it has one.
-    pub deadline: Option<Micros>,
+    pub deadline: Option<Time>,
     /// Bytes that came over each path, duplicates included.
     pub over: [u32; MAX_PATHS],
     /// Bytes of it that were handed over before, as [parts](Part).
@@ -41,7 +41,7 @@ pub struct Part {
     /// Whether the block is reliable.
     pub reliable: bool,
     /// When its deadline passes, if it has one.
-    pub deadline: Option<Micros>,
+    pub deadline: Option<Time>,
     /// Where in the block the bytes belong.
     pub offset: u32,
     /// The bytes; only the last part can have none.

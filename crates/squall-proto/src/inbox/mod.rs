@@ -31,7 +31,7 @@ pub use event::{Arrived, InboxError, InboxEvent, Label, Part};
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use squall_sched::{BlockId, MAX_PATHS, Micros, PathId};
+use squall_sched::{BlockId, MAX_PATHS, PathId, Span, Time};
 
 use self::{
     finished::Finished,
@@ -53,8 +53,8 @@ struct Partial {
     label: Label,
     reliable: bool,
     previous: Option<u64>,
-    deadline: Option<Micros>,
-    first_at: Micros,
+    deadline: Option<Time>,
+    first_at: Time,
     /// Its length, once it is final.
     total: Option<u32>,
     /// Bytes that were handed over, as parts.
@@ -74,7 +74,7 @@ struct Partial {
 pub struct Inbox {
     limits: Limits,
     open: HashMap<u64, Box<Partial>>,
-    deadlines: BTreeSet<(Micros, u64)>,
+    deadlines: BTreeSet<(Time, u64)>,
     finished: Finished,
     order: Order,
     parts: Parts,
@@ -142,9 +142,9 @@ impl Inbox {
     /// If the peer breaks the protocol; the session must be closed.
     pub fn on_data(
         &mut self,
-        now: Micros,
+        now: Time,
         path: PathId,
-        transit: Micros,
+        transit: Span,
         header: &Data,
         payload: &[u8],
     ) -> Result<(), InboxError> {
@@ -154,9 +154,9 @@ impl Inbox {
 
     fn take_chunk(
         &mut self,
-        now: Micros,
+        now: Time,
         path: PathId,
-        transit: Micros,
+        transit: Span,
         header: &Data,
         payload: &[u8],
     ) -> Result<(), InboxError> {
@@ -172,13 +172,7 @@ impl Inbox {
     }
 
     /// Begins a block of which this many bytes are known, unless it was begun before. Returns whether it is open.
-    fn open_for(
-        &mut self,
-        now: Micros,
-        transit: Micros,
-        header: &Data,
-        bytes: u32,
-    ) -> Result<bool, InboxError> {
+    fn open_for(&mut self, now: Time, transit: Span, header: &Data, bytes: u32) -> Result<bool, InboxError> {
         let id = header.block;
         self.check_window(id)?;
         if !self.open.contains_key(&id) {
@@ -237,12 +231,12 @@ impl Inbox {
         }
     }
 
-    fn begin(&mut self, now: Micros, transit: Micros, header: &Data, label: Label) -> Result<(), InboxError> {
+    fn begin(&mut self, now: Time, transit: Span, header: &Data, label: Label) -> Result<(), InboxError> {
         let id = header.block;
         if let Some(before) = self.waits_for(id, header.previous) {
             self.order.open(before, id).map_err(|_| InboxError::Contradiction(id))?;
         }
-        let deadline = header.left.map(|left| now.saturating_add(left.saturating_sub(transit)));
+        let deadline = header.left.map(|left| now + (Span::from_micros(left) - transit));
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
         }
@@ -269,7 +263,7 @@ impl Inbox {
         before(id, previous).filter(|b| !self.finished.contains(*b) || self.order.is_waiting(*b))
     }
 
-    fn fill(&mut self, now: Micros, path: PathId, header: &Data, payload: &[u8]) -> Result<(), InboxError> {
+    fn fill(&mut self, now: Time, path: PathId, header: &Data, payload: &[u8]) -> Result<(), InboxError> {
         let id = header.block;
         let (to, why_not) = match self.open.get(&id) {
             None => return Ok(()),
@@ -312,7 +306,7 @@ impl Inbox {
         self.abandon(id, |label| InboxEvent::Refused(label, reason));
     }
 
-    fn complete(&mut self, now: Micros, id: u64) {
+    fn complete(&mut self, now: Time, id: u64) {
         let Some(partial) = self.close(id) else { return };
         let len = partial.buffer.len() as u64;
         self.keep_for_runs(&partial.header(), &partial.buffer);
@@ -377,7 +371,7 @@ impl Inbox {
     }
 
     /// Drops what has expired.
-    pub fn on_time(&mut self, now: Micros) {
+    pub fn on_time(&mut self, now: Time) {
         while let Some(&(at, id)) = self.deadlines.first() {
             if at > now {
                 break;
@@ -388,7 +382,7 @@ impl Inbox {
     }
 
     /// When [`Self::on_time`] has something to do next.
-    pub fn timeout(&self) -> Option<Micros> {
+    pub fn timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
@@ -447,7 +441,7 @@ impl Inbox {
     }
 
     /// Looks whether blocks that arrived since the last call stalled. To be called whenever something may have.
-    pub fn watch(&mut self, now: Micros) {
+    pub fn watch(&mut self, now: Time) {
         let Some(stalls) = &mut self.stalls else { return };
         for event in self.events.range(self.watched..) {
             if let InboxEvent::Arrived(arrived) = event {
@@ -550,7 +544,7 @@ impl Partial {
             total: self.total,
             channel: self.label.channel,
             left: None,
-            sent: Stamp::at(0),
+            sent: Stamp::at(Time::EPOCH),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Parity of incomplete blocks, and over runs of small ones.
 
-use squall_sched::{BlockId, Micros, PathId};
+use squall_sched::{BlockId, PathId, Span, Time};
 
 use super::{Inbox, InboxError, Partial, symbols::Held};
 use crate::{
@@ -19,9 +19,9 @@ impl Inbox {
     /// If the peer breaks the protocol; the session must be closed.
     pub fn on_repair(
         &mut self,
-        now: Micros,
+        now: Time,
         path: PathId,
-        transit: Micros,
+        transit: Span,
         repair: &Repair,
         payload: &[u8],
     ) -> Result<(), InboxError> {
@@ -68,9 +68,9 @@ impl Inbox {
     /// If the peer breaks the protocol; the session must be closed.
     pub fn on_run_parity(
         &mut self,
-        now: Micros,
+        now: Time,
         path: PathId,
-        transit: Micros,
+        transit: Span,
         run: &RunParity,
         payload: &[u8],
     ) -> Result<(), InboxError> {
@@ -89,9 +89,9 @@ impl Inbox {
     /// Rebuilds what can be rebuilt. What is rebuilt may complete another run.
     pub(super) fn rebuild_from_runs(
         &mut self,
-        now: Micros,
+        now: Time,
         path: PathId,
-        transit: Micros,
+        transit: Span,
     ) -> Result<(), InboxError> {
         while let Some(rebuilt) = self.runs.next(|id| self.finished.contains(id))? {
             for (header, payload) in rebuilt {

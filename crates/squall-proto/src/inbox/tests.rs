@@ -4,6 +4,8 @@ mod runs;
 
 use std::collections::HashMap;
 
+use squall_units::short::{at_ms, at_us, ms, us};
+
 use super::*;
 use crate::wire::{CancelReason, Stamp};
 
@@ -16,7 +18,7 @@ fn limits() -> Limits {
 /// An inbox with ways to say in short what arrives.
 struct Case {
     inbox: Inbox,
-    now: Micros,
+    now: Time,
     /// Bytes of each block that were handed over in parts.
     parts: HashMap<u64, u32>,
 }
@@ -26,7 +28,7 @@ fn case() -> Case {
 }
 
 fn case_with(limits: Limits) -> Case {
-    Case { inbox: Inbox::new(limits), now: 0, parts: HashMap::new() }
+    Case { inbox: Inbox::new(limits), now: at_us(0), parts: HashMap::new() }
 }
 
 /// A block that grows.
@@ -45,7 +47,7 @@ fn block(id: u64, total: u32) -> Data {
         total: Some(total),
         channel: 0,
         left: None,
-        sent: Stamp::at(0),
+        sent: Stamp::at(at_us(0)),
     }
 }
 
@@ -65,7 +67,7 @@ impl Case {
     fn chunk(&mut self, header: &Data, start: u32, end: u32) -> Result<(), InboxError> {
         let payload: Vec<_> = (start..end).map(|at| content(header.block, at)).collect();
         let header = Data { offset: start, ..header.clone() };
-        self.inbox.on_data(self.now, PATH, 0, &header, &payload)
+        self.inbox.on_data(self.now, PATH, us(0), &header, &payload)
     }
 
     fn all(&mut self, header: &Data) -> Result<(), InboxError> {
@@ -136,7 +138,7 @@ fn fate(event: &InboxEvent) -> (u64, Fate) {
 #[test]
 fn a_block_in_one_chunk_arrives() {
     let mut case = case();
-    case.now = 7;
+    case.now = at_us(7);
     let header = Data { channel: 5, priority: 1, reliable: false, ..block(0, 100) };
     assert_eq!(case.all(&header), Ok(()));
     assert_eq!(case.inbox.held_bytes(), 100);
@@ -145,7 +147,7 @@ fn a_block_in_one_chunk_arrives() {
     let mut over = [0; MAX_PATHS];
     over[usize::from(PATH.0)] = 100;
     assert_eq!((arrived.id, arrived.channel, arrived.priority), (BlockId(0), 5, 1));
-    assert_eq!((arrived.reliable, arrived.first_at, arrived.whole_at), (false, 7, 7));
+    assert_eq!((arrived.reliable, arrived.first_at, arrived.whole_at), (false, at_us(7), at_us(7)));
     assert_eq!((arrived.data.len(), arrived.over), (100, over));
     assert_eq!((case.inbox.held_bytes(), case.inbox.credit()), (0, limits().reassembly));
     assert!(!case.inbox.has_events());
@@ -211,7 +213,7 @@ fn parts_follow_one_another_and_the_last_one_says_so() {
     assert_eq!(case.chunk(&header, 0, 20), Ok(()));
     assert!(case.inbox.has_events());
     let Some(InboxEvent::Part(part)) = case.inbox.poll() else { panic!("forty bytes are there") };
-    assert_eq!((part.offset, part.data.len(), part.is_last, part.deadline), (0, 40, false, Some(1000)));
+    assert_eq!((part.offset, part.data.len(), part.is_last, part.deadline), (0, 40, false, Some(at_ms(1))));
     assert_eq!((case.part(&part), case.inbox.poll()), (None, None));
     assert_eq!(case.end(&header, 40), Ok(()));
     let Some(InboxEvent::Part(part)) = case.inbox.poll() else { panic!("it has ended") };
@@ -241,7 +243,7 @@ fn a_block_ends_once_though_parts_were_handed_over() {
         if cancelled {
             assert_eq!(case.cancel(0, None), Ok(()));
         } else {
-            case.inbox.on_time(1000);
+            case.inbox.on_time(at_ms(1));
         }
         assert_eq!(case.outcomes(), [(0, if cancelled { Cancelled } else { Expired })]);
         assert_eq!((case.parts[&0], case.inbox.held_bytes()), (20, 0), "nothing follows");
@@ -280,11 +282,11 @@ fn chunks_overlap_repeat_and_come_in_any_order() {
 fn an_incomplete_block_expires_once() {
     let mut case = case();
     let header = Data { left: Some(5000), ..block(0, 100) };
-    assert_eq!(case.inbox.on_data(10_000, PATH, 2000, &header, &[0; 10]), Ok(()));
-    assert_eq!(case.inbox.timeout(), Some(13_000), "it was under way for 2 ms");
-    case.inbox.on_time(12_999);
+    assert_eq!(case.inbox.on_data(at_ms(10), PATH, ms(2), &header, &[0; 10]), Ok(()));
+    assert_eq!(case.inbox.timeout(), Some(at_ms(13)), "it was under way for 2 ms");
+    case.inbox.on_time(at_us(12_999));
     assert_eq!(case.outcomes(), []);
-    case.inbox.on_time(13_000);
+    case.inbox.on_time(at_ms(13));
     assert_eq!(case.outcomes(), [(0, Expired)]);
     assert_eq!((case.inbox.timeout(), case.inbox.held_bytes(), case.inbox.expired_blocks()), (None, 0, 1));
     assert_eq!(case.cancel(0, None), Ok(()));
@@ -297,19 +299,19 @@ fn a_block_whole_on_arrival_does_not_expire() {
     let mut case = case();
     let header = Data { left: Some(0), ..block(0, 100) };
     assert_eq!(case.all(&header), Ok(()));
-    case.inbox.on_time(1_000_000);
+    case.inbox.on_time(at_ms(1_000));
     assert_eq!(case.outcomes(), [(0, Here)]);
 }
 
 #[test]
 fn a_deadline_beyond_all_time_does_not_overflow() {
     let mut case = case();
-    case.now = 1 << 40;
+    case.now = at_us(1 << 40);
     let header = Data { left: Some(u64::MAX - 255), ..block(0, 100) };
     assert_eq!(case.chunk(&header, 0, 10), Ok(()));
-    case.inbox.on_time(1 << 50);
+    case.inbox.on_time(at_us(1 << 50));
     assert_eq!(case.outcomes(), []);
-    assert_eq!(case.inbox.timeout(), Some(u64::MAX));
+    assert_eq!(case.inbox.timeout(), Some(Time::MAX));
 }
 
 #[test]
@@ -345,7 +347,7 @@ fn a_block_that_expires_makes_way() {
     assert_eq!(case.chunk(&late, 0, 5), Ok(()));
     assert_eq!(case.all(&ordered(1, 1, 10)), Ok(()));
     assert_eq!(case.outcomes(), []);
-    case.inbox.on_time(1000);
+    case.inbox.on_time(at_ms(1));
     assert_eq!(case.outcomes(), [(0, Expired), (1, Here)]);
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use squall_sched::{BlockId, Micros, ParityFate, Time};
+use squall_sched::{BlockId, ParityFate, Span, Time};
 
 use super::{Ended, Outbox};
 use crate::{
@@ -14,15 +14,15 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Run {
     /// The blocks, and until when they are wanted.
-    members: Vec<(BlockId, Option<Micros>)>,
+    members: Vec<(BlockId, Option<Time>)>,
     symbol_size: u32,
     /// The symbols that are sent, one after another.
     symbols: Vec<u8>,
 }
 
 impl Run {
-    fn header(&self, at: Micros, index: u32) -> RunParity {
-        let left = |due: Option<Micros>| due.map(|due| due.saturating_sub(at));
+    fn header(&self, at: Time, index: u32) -> RunParity {
+        let left = |due: Option<Time>| due.map(|due| (due - at).micros());
         let members = self.members.iter().map(|(id, due)| Member { block: id.0, left: left(*due) });
         RunParity { members: members.collect(), sent: Stamp::at(at), symbol_size: self.symbol_size, index }
     }
@@ -31,13 +31,7 @@ impl Run {
 impl Outbox {
     /// Computes the first `symbols` of parity over the run of small blocks that begins with `first`, or over as much of it as a
     /// datagram of `most` bytes can name. Returns the size of a symbol.
-    pub(crate) fn begin_run(
-        &mut self,
-        now: Micros,
-        first: BlockId,
-        symbols: u32,
-        most: usize,
-    ) -> Option<u32> {
+    pub(crate) fn begin_run(&mut self, now: Time, first: BlockId, symbols: u32, most: usize) -> Option<u32> {
         if symbols == 0 {
             return None;
         }
@@ -49,7 +43,7 @@ impl Outbox {
             let symbol = Member::write(&header, self.bytes(meta.id, &(0..meta.len))?);
             let size_before = run.symbol_size;
             run.symbol_size = run.symbol_size.max(symbol.len().next_multiple_of(2) as u32);
-            run.members.push((meta.id, meta.deadline.filter(|_| self.lab.expire).map(Time::micros)));
+            run.members.push((meta.id, meta.deadline.filter(|_| self.lab.expire)));
             if run.header(now, symbols).encoded_len() > most {
                 run.members.pop();
                 run.symbol_size = size_before;
@@ -71,7 +65,7 @@ impl Outbox {
     }
 
     /// A symbol of parity over the run that begins with `first`.
-    pub(crate) fn run_symbol(&self, first: BlockId, index: u32, at: Micros) -> Option<(RunParity, &[u8])> {
+    pub(crate) fn run_symbol(&self, first: BlockId, index: u32, at: Time) -> Option<(RunParity, &[u8])> {
         let run = self.runs.get(&first)?;
         let symbol = run.symbols.chunks(run.symbol_size as usize).nth(index as usize)?;
         Some((run.header(at, index), symbol))
@@ -101,7 +95,7 @@ impl Outbox {
     }
 
     /// The header of what is sent of a block, at its start.
-    pub(crate) fn header(&self, id: BlockId, at: Micros) -> Option<Data> {
+    pub(crate) fn header(&self, id: BlockId, at: Time) -> Option<Data> {
         let meta = *self.queue.get(id)?.meta();
         Some(Data {
             block: id.0,
@@ -111,7 +105,7 @@ impl Outbox {
             offset: 0,
             total: self.total(id),
             channel: meta.channel,
-            left: self.time_left(&meta, at),
+            left: self.time_left(&meta, at).map(Span::micros),
             sent: Stamp::at(at),
         })
     }

@@ -6,10 +6,9 @@
 use std::{collections::HashMap, ops::Range};
 
 use squall_sched::{
-    Block, BlockId, BlockQueue, Context, Decision, Micros, PathId, PathView, Profile, SchedEvent, Scheduler,
-    Sharing, StreamScheduler, Time, schedulers::minrtt::MinRtt,
+    Block, BlockId, BlockQueue, Context, Decision, PathId, PathView, Profile, SchedEvent, Scheduler, Sharing,
+    Span, StreamScheduler, Time, schedulers::minrtt::MinRtt,
 };
-use squall_units::short::at_us;
 
 use crate::{Config, PathHint, SchedulerFactory, block::HintKind};
 
@@ -18,7 +17,7 @@ const KEPT: usize = 17;
 
 /// How long a block waits for the only path that it may take, while that is not usable. As long as an outage of a radio or
 /// a handover takes.
-const PATIENCE: Micros = 3_000_000;
+const PATIENCE: Span = Span::from_secs(3);
 
 /// Number of a subqueue: 0 for the one without a hint.
 pub(crate) type SubqueueNumber = usize;
@@ -44,7 +43,7 @@ struct Subqueue {
     /// Blocks with its hint that have not ended, in the queue or not.
     blocks: usize,
     /// Since when none of the paths is usable that its blocks may take.
-    blocked_since: Option<Micros>,
+    blocked_since: Option<Time>,
 }
 
 impl Subqueue {
@@ -54,8 +53,8 @@ impl Subqueue {
     }
 
     /// When a block has waited for too long for its only path.
-    fn patient_until(&self, block: &Block) -> Option<Micros> {
-        Some(block.meta().submitted.micros().max(self.blocked_since?) + PATIENCE)
+    fn patient_until(&self, block: &Block) -> Option<Time> {
+        Some(block.meta().submitted.max(self.blocked_since?) + PATIENCE)
     }
 }
 
@@ -176,7 +175,7 @@ impl Subqueues {
     pub(crate) fn notify(
         &mut self,
         number: SubqueueNumber,
-        now: Micros,
+        now: Time,
         events: &[SchedEvent],
         paths: &[PathView],
     ) {
@@ -185,15 +184,15 @@ impl Subqueues {
             let is_for_all = matches!(event, SchedEvent::Done { .. } | SchedEvent::PathChanged(_));
             if is_for_all || event.block().map_or(0, |id| self.subqueue_of(id)) == number {
                 let Subqueue { queue, scheduler, .. } = &mut self.subqueues[number];
-                scheduler.on_event(event, &Context { now: at_us(now), queue, paths });
+                scheduler.on_event(event, &Context { now, queue, paths });
             }
         }
     }
 
     /// Asks the scheduler of a subqueue.
-    pub(crate) fn ask(&mut self, number: SubqueueNumber, now: Micros, paths: &[PathView]) -> Decision {
+    pub(crate) fn ask(&mut self, number: SubqueueNumber, now: Time, paths: &[PathView]) -> Decision {
         let Subqueue { queue, scheduler, .. } = &mut self.subqueues[number];
-        scheduler.next(&Context { now: at_us(now), queue, paths })
+        scheduler.next(&Context { now, queue, paths })
     }
 
     /// The scheduler of a subqueue has nothing to do until [`Self::wake_all`].
@@ -222,7 +221,7 @@ impl Subqueues {
 
     /// Notes whether a path is usable that blocks with the hint of this subqueue may take, if they may take only one. Returns the blocks
     /// that have waited for too long: a block that waits takes memory of the peer's, and holds up the ordered ones behind it.
-    pub(crate) fn watch(&mut self, number: SubqueueNumber, now: Micros, is_usable: bool) -> Vec<BlockId> {
+    pub(crate) fn watch(&mut self, number: SubqueueNumber, now: Time, is_usable: bool) -> Vec<BlockId> {
         let subqueue = &mut self.subqueues[number];
         if subqueue.hint.as_ref().is_none_or(|hint| hint.kind != HintKind::Only) {
             return Vec::new();
@@ -233,7 +232,7 @@ impl Subqueues {
     }
 
     /// When a block has waited for too long for its only path.
-    pub(crate) fn impatient_at(&self) -> Option<Micros> {
+    pub(crate) fn impatient_at(&self) -> Option<Time> {
         let blocked = self.subqueues[1..].iter().filter(|subqueue| subqueue.blocked_since.is_some());
         blocked.filter_map(|subqueue| subqueue.patient_until(subqueue.queue.iter().next()?)).min()
     }
@@ -283,8 +282,8 @@ impl Subqueues {
         self.all_mut().for_each(|queue| queue.miss(id));
     }
 
-    pub(crate) fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
-        self.of_mut(id).mark_sent(id, range, path, at_us(now));
+    pub(crate) fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Time) {
+        self.of_mut(id).mark_sent(id, range, path, now);
     }
 
     /// News of a block that may have ended, and be awaited in its queue.
@@ -317,12 +316,13 @@ impl Subqueues {
 #[cfg(test)]
 mod tests {
     use squall_sched::BlockMeta;
+    use squall_units::short::at_us;
 
     use super::*;
 
-    fn insert(subqueues: &mut Subqueues, id: u64, hint: Option<&str>, deadline: Option<Micros>) {
+    fn insert(subqueues: &mut Subqueues, id: u64, hint: Option<&str>, deadline: Option<Time>) {
         subqueues.enter(BlockId(id), hint.map(PathHint::only).as_ref());
-        let meta = BlockMeta { deadline: deadline.map(at_us), ..BlockMeta::new(BlockId(id), 1_000) };
+        let meta = BlockMeta { deadline, ..BlockMeta::new(BlockId(id), 1_000) };
         subqueues.of_mut(BlockId(id)).insert(meta);
     }
 
@@ -331,8 +331,8 @@ mod tests {
         let mut subqueues = Subqueues::new(&Config::default());
         assert_eq!(subqueues.next(), None);
         insert(&mut subqueues, 0, None, None);
-        insert(&mut subqueues, 1, Some("a"), Some(20));
-        insert(&mut subqueues, 2, Some("b"), Some(10));
+        insert(&mut subqueues, 1, Some("a"), Some(at_us(20)));
+        insert(&mut subqueues, 2, Some("b"), Some(at_us(10)));
         assert_eq!((subqueues.numbers(), subqueues.next()), (0..3, Some(2)));
         subqueues.rest(2);
         assert_eq!(subqueues.next(), Some(1));
@@ -362,10 +362,13 @@ mod tests {
     fn a_block_waits_for_three_seconds_for_its_only_path() {
         let mut subqueues = Subqueues::new(&Config::default());
         insert(&mut subqueues, 0, Some("a"), None);
-        assert_eq!((subqueues.watch(1, 5, true), subqueues.impatient_at()), (vec![], None));
-        assert_eq!((subqueues.watch(1, 7, false), subqueues.impatient_at()), (vec![], Some(7 + PATIENCE)));
-        assert_eq!(subqueues.watch(1, 6 + PATIENCE, false), []);
-        assert_eq!(subqueues.watch(1, 7 + PATIENCE, false), [BlockId(0)]);
-        assert_eq!((subqueues.watch(1, 8 + PATIENCE, true), subqueues.impatient_at()), (vec![], None));
+        assert_eq!((subqueues.watch(1, at_us(5), true), subqueues.impatient_at()), (vec![], None));
+        assert_eq!(
+            (subqueues.watch(1, at_us(7), false), subqueues.impatient_at()),
+            (vec![], Some(at_us(7) + PATIENCE))
+        );
+        assert_eq!(subqueues.watch(1, at_us(6) + PATIENCE, false), []);
+        assert_eq!(subqueues.watch(1, at_us(7) + PATIENCE, false), [BlockId(0)]);
+        assert_eq!((subqueues.watch(1, at_us(8) + PATIENCE, true), subqueues.impatient_at()), (vec![], None));
     }
 }

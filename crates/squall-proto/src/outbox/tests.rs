@@ -1,4 +1,4 @@
-use squall_units::short::at_ms;
+use squall_units::short::{at_ms, at_us, ms};
 use std::time::Duration;
 
 use super::*;
@@ -31,7 +31,7 @@ fn queued(outbox: &mut Outbox) -> Vec<BlockId> {
 }
 
 fn opened(outbox: &mut Outbox, options: &BlockOptions) -> BlockId {
-    let id = outbox.open(0, options).unwrap();
+    let id = outbox.open(at_us(0), options).unwrap();
     outbox.admit();
     id
 }
@@ -56,7 +56,7 @@ fn bytes_written_to_an_open_block_are_shown_at_once() {
     write(&mut outbox, id, 700).unwrap();
     write(&mut outbox, id, 300).unwrap();
     assert_eq!((shown(&outbox, id), outbox.queued_bytes()), (1_000, 1_000));
-    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+    outbox.queue.mark_sent(id, 0..1_000, PATH, at_us(1));
     assert_eq!(outbox.on_acked(id, 0..1_000, PATH, false), None, "more may come");
     outbox.finish(id).unwrap();
     outbox.admit();
@@ -75,7 +75,7 @@ fn a_chunk_with_the_length_needs_no_announcement() {
     write(&mut outbox, id, 1_000).unwrap();
     outbox.finish(id).unwrap();
     outbox.admit();
-    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+    outbox.queue.mark_sent(id, 0..1_000, PATH, at_us(1));
     assert_eq!(outbox.on_acked(id, 500..1_000, PATH, true), None);
     assert!(!outbox.take_end(id));
     assert!(outbox.on_acked(id, 0..500, PATH, false).is_some());
@@ -86,7 +86,7 @@ fn an_earlier_peer_gets_what_is_written_as_a_whole() {
     let mut outbox = outbox();
     let id = opened(&mut outbox, &BlockOptions::new());
     write(&mut outbox, id, 700).unwrap();
-    outbox.send(0, block(100)).unwrap();
+    outbox.send(at_us(0), block(100)).unwrap();
     assert_eq!(queued(&mut outbox), [BlockId(1)], "it holds up no other");
     assert_eq!(shown(&outbox, id), 0);
     outbox.finish(id).unwrap();
@@ -113,7 +113,7 @@ fn an_open_block_keeps_to_the_limits_as_it_grows() {
     outbox.admit();
     assert_eq!(shown(&outbox, second), 4_000);
     (0..2).for_each(|_| _ = opened(&mut outbox, &BlockOptions::new()));
-    assert_eq!(outbox.open(0, &BlockOptions::new()), Err(OpenError::Full), "four blocks are open");
+    assert_eq!(outbox.open(at_us(0), &BlockOptions::new()), Err(OpenError::Full), "four blocks are open");
 }
 
 #[test]
@@ -122,10 +122,10 @@ fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
     outbox.set_peer_takes_growing(true);
     let options = BlockOptions::new().reliable(false).deadline(Duration::from_millis(10));
     let id = opened(&mut outbox, &options);
-    assert_eq!(outbox.overdue(10_000), Some(id), "from when it was opened");
+    assert_eq!(outbox.overdue(at_ms(10)), Some(id), "from when it was opened");
     assert_eq!(outbox.finish(id), Err(WriteError::Empty));
     write(&mut outbox, id, 1_000).unwrap();
-    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+    outbox.queue.mark_sent(id, 0..1_000, PATH, at_us(1));
     assert_eq!(outbox.on_lost(id, 0..500, PATH).map(|ended| ended.ending), Some(Ending::Lost));
     assert_eq!(write(&mut outbox, id, 1), Err(WriteError::Ended));
     assert_eq!((outbox.next_deadline(), outbox.open_blocks()), (None, 0));
@@ -135,7 +135,7 @@ fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
 fn a_deadline_beyond_the_end_of_the_clock_is_none() {
     let mut outbox = outbox();
     for far in [Duration::MAX, Duration::from_micros(u64::MAX)] {
-        let id = outbox.open(9, &BlockOptions::new().deadline(far)).unwrap();
+        let id = outbox.open(at_us(9), &BlockOptions::new().deadline(far)).unwrap();
         outbox.admit();
         assert_eq!(outbox.queue.get(id).unwrap().meta().deadline, None);
     }
@@ -144,35 +144,35 @@ fn a_deadline_beyond_the_end_of_the_clock_is_none() {
 #[test]
 fn a_block_that_does_not_fit_is_handed_back_with_the_reason() {
     let mut outbox = outbox();
-    assert_eq!(outbox.send(0, block(0)), Err(SendError::Empty));
-    assert_eq!(outbox.send(0, block(5_001)), Err(SendError::TooLarge { len: 5_001, limit: 5_000 }));
-    outbox.send(0, block(5_000)).unwrap();
-    outbox.send(0, block(4_000)).unwrap();
-    assert_eq!(outbox.send(0, block(1_001)), Err(SendError::Full(Box::new(block(1_001)))));
+    assert_eq!(outbox.send(at_us(0), block(0)), Err(SendError::Empty));
+    assert_eq!(outbox.send(at_us(0), block(5_001)), Err(SendError::TooLarge { len: 5_001, limit: 5_000 }));
+    outbox.send(at_us(0), block(5_000)).unwrap();
+    outbox.send(at_us(0), block(4_000)).unwrap();
+    assert_eq!(outbox.send(at_us(0), block(1_001)), Err(SendError::Full(Box::new(block(1_001)))));
     assert!(!outbox.is_writable());
     outbox.end(BlockId(0), Ending::Cancelled("test")).unwrap();
     assert!(outbox.take_writable());
     assert!(!outbox.take_writable(), "once");
     for _ in 0..3 {
-        outbox.send(0, block(1)).unwrap();
+        outbox.send(at_us(0), block(1)).unwrap();
     }
-    assert!(matches!(outbox.send(0, block(1)), Err(SendError::Full(_))), "four blocks are open");
+    assert!(matches!(outbox.send(at_us(0), block(1)), Err(SendError::Full(_))), "four blocks are open");
 }
 
 #[test]
 fn blocks_beyond_the_peers_credit_wait() {
     let mut outbox = outbox();
     for len in [4_000, 3_000, 1_000] {
-        outbox.send(0, block(len)).unwrap();
+        outbox.send(at_us(0), block(len)).unwrap();
     }
     assert_eq!(queued(&mut outbox), [BlockId(0)]);
-    outbox.queue.mark_sent(BlockId(0), 0..4_000, PATH, 1);
+    outbox.queue.mark_sent(BlockId(0), 0..4_000, PATH, at_us(1));
     let ended = outbox.on_acked(BlockId(0), 0..4_000, PATH, false).unwrap();
     assert_eq!((ended.ending, ended.over[1]), (Ending::Delivered, 4_000));
     assert_eq!(queued(&mut outbox), [BlockId(1), BlockId(2)]);
     outbox.set_credit(0);
     outbox.end_all();
-    outbox.send(0, block(2_000)).unwrap();
+    outbox.send(at_us(0), block(2_000)).unwrap();
     assert!(queued(&mut outbox).is_empty(), "the peer's application is slow");
     outbox.set_capacity(1_000);
     assert_eq!(queued(&mut outbox), [BlockId(3)], "the peer can never take it, and is to say so");
@@ -181,9 +181,9 @@ fn blocks_beyond_the_peers_credit_wait() {
 #[test]
 fn an_unreliable_block_ends_when_its_last_byte_has_its_outcome() {
     let mut outbox = outbox();
-    outbox.send(0, with(2_000, BlockOptions::new().reliable(false))).unwrap();
+    outbox.send(at_us(0), with(2_000, BlockOptions::new().reliable(false))).unwrap();
     outbox.admit();
-    outbox.queue.mark_sent(BlockId(0), 0..2_000, PATH, 1);
+    outbox.queue.mark_sent(BlockId(0), 0..2_000, PATH, at_us(1));
     assert_eq!(outbox.on_lost(BlockId(0), 0..1_000, PATH), None);
     let ended = outbox.on_acked(BlockId(0), 1_000..2_000, PATH, false).unwrap();
     assert_eq!((ended.ending, ended.acked), (Ending::Lost, 1_000));
@@ -194,12 +194,12 @@ fn an_unreliable_block_ends_when_its_last_byte_has_its_outcome() {
 #[test]
 fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
     let mut outbox = outbox();
-    outbox.send(0, with(3_000, BlockOptions::new().reliable(false))).unwrap();
-    outbox.send(0, block(2_000)).unwrap();
+    outbox.send(at_us(0), with(3_000, BlockOptions::new().reliable(false))).unwrap();
+    outbox.send(at_us(0), block(2_000)).unwrap();
     outbox.admit();
     for id in [0, 1].map(BlockId) {
-        outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
-        outbox.queue.mark_sent(id, 0..1_000, PathId(0), 1);
+        outbox.queue.mark_sent(id, 0..1_000, PATH, at_us(1));
+        outbox.queue.mark_sent(id, 0..1_000, PathId(0), at_us(1));
         assert_eq!(outbox.on_lost(id, 0..1_000, PATH), None, "a copy is on its way");
     }
     let ended = outbox.on_lost(BlockId(0), 500..1_000, PathId(0)).unwrap();
@@ -211,16 +211,16 @@ fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
 #[test]
 fn an_unreliable_block_ends_with_a_copy_that_is_taken_back() {
     let mut outbox = outbox();
-    outbox.send(0, with(1_000, BlockOptions::new().reliable(false))).unwrap();
-    outbox.send(0, with(1_000, BlockOptions::new().reliable(false))).unwrap();
+    outbox.send(at_us(0), with(1_000, BlockOptions::new().reliable(false))).unwrap();
+    outbox.send(at_us(0), with(1_000, BlockOptions::new().reliable(false))).unwrap();
     outbox.admit();
     let id = BlockId(0);
-    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
-    outbox.queue.mark_sent(id, 0..1_000, PathId(0), 1);
+    outbox.queue.mark_sent(id, 0..1_000, PATH, at_us(1));
+    outbox.queue.mark_sent(id, 0..1_000, PathId(0), at_us(1));
     assert_eq!(outbox.on_lost(id, 0..1_000, PATH), None, "a copy is to leave");
     let ended = outbox.on_unsent(id, 0..1_000, PathId(0));
     assert_eq!(ended.map(|ended| ended.ending), Some(Ending::Lost));
-    outbox.queue.mark_sent(BlockId(1), 0..1_000, PATH, 1);
+    outbox.queue.mark_sent(BlockId(1), 0..1_000, PATH, at_us(1));
     assert_eq!(outbox.on_unsent(BlockId(1), 0..1_000, PATH), None, "it can leave on another path");
 }
 
@@ -231,8 +231,8 @@ fn parity_completes_blocks_and_takes_of_the_credit() {
         outbox.set_credit(5_000);
         outbox.queue.set_largest_symbol(Some(1_000));
         let data = if reliable { block(3_500) } else { with(3_500, BlockOptions::new().reliable(false)) };
-        let id = outbox.send(0, data).unwrap();
-        outbox.send(0, block(1_000)).unwrap();
+        let id = outbox.send(at_us(0), data).unwrap();
+        outbox.send(at_us(0), block(1_000)).unwrap();
         outbox.admit();
         assert_eq!(
             outbox.queue.plain().next_parity(id).map(|work| work.range),
@@ -246,9 +246,9 @@ fn parity_completes_blocks_and_takes_of_the_credit() {
             Some(0..2),
             "of 876 bytes each"
         );
-        outbox.queue.mark_sent(id, 0..3_500, PATH, 1);
+        outbox.queue.mark_sent(id, 0..3_500, PATH, at_us(1));
         outbox.queue.of_mut(id).mark_parity_sent(id, 0..2);
-        outbox.send(0, block(1_000)).unwrap();
+        outbox.send(at_us(0), block(1_000)).unwrap();
         assert_eq!(queued(&mut outbox), [], "the credit is for parity too");
         assert_eq!(outbox.parity(id, 1).map(<[u8]>::len), Some(876));
         assert_eq!(outbox.parity(id, 8), None);
@@ -267,9 +267,9 @@ fn an_unreliable_block_whose_parity_is_lost_or_taken_back_is_lost() {
     for fate in [ParityFate::Lost, ParityFate::Unsent] {
         let mut outbox = outbox();
         outbox.queue.set_largest_symbol(Some(1_000));
-        let id = outbox.send(0, with(3_000, BlockOptions::new().reliable(false))).unwrap();
+        let id = outbox.send(at_us(0), with(3_000, BlockOptions::new().reliable(false))).unwrap();
         outbox.admit();
-        outbox.queue.mark_sent(id, 0..3_000, PATH, 1);
+        outbox.queue.mark_sent(id, 0..3_000, PATH, at_us(1));
         outbox.queue.of_mut(id).mark_parity_sent(id, 0..1);
         assert_eq!(outbox.on_acked(id, 0..2_000, PATH, true), None);
         assert_eq!(outbox.on_lost(id, 2_000..3_000, PATH), None);
@@ -284,9 +284,9 @@ fn small_blocks() -> Outbox {
     outbox.queue.set_largest_symbol(Some(1_000));
     for id in 0..3 {
         let deadline = (id != 1).then_some(Duration::from_millis(20));
-        outbox.send(0, with(300, BlockOptions::new().reliable(false).deadline(deadline))).unwrap();
+        outbox.send(at_us(0), with(300, BlockOptions::new().reliable(false).deadline(deadline))).unwrap();
         outbox.admit();
-        outbox.queue.mark_sent(BlockId(id), 0..300, PATH, 1);
+        outbox.queue.mark_sent(BlockId(id), 0..300, PATH, at_us(1));
     }
     outbox
 }
@@ -298,18 +298,18 @@ fn in_run(outbox: &Outbox) -> Vec<bool> {
 #[test]
 fn a_run_is_as_long_as_a_packet_can_name() {
     let mut outbox = small_blocks();
-    assert_eq!(outbox.begin_run(5_000, BlockId(0), 0, 1_200), None);
+    assert_eq!(outbox.begin_run(at_ms(5), BlockId(0), 0, 1_200), None);
     // Type, length, stamp, three numbers: 11 bytes; 300 of data and 9 of header; 3 for a member, 2 without a deadline.
-    assert_eq!(outbox.begin_run(5_000, BlockId(0), 2, 325), Some(310));
+    assert_eq!(outbox.begin_run(at_ms(5), BlockId(0), 2, 325), Some(310));
     assert_eq!(in_run(&outbox), [true, true, false]);
-    let (run, symbol) = outbox.run_symbol(BlockId(0), 1, 10_000).unwrap();
+    let (run, symbol) = outbox.run_symbol(BlockId(0), 1, at_ms(10)).unwrap();
     let left: Vec<_> = run.members.iter().map(|member| (member.block, member.left)).collect();
     assert_eq!((left, run.index, symbol.len()), (vec![(0, Some(10_000)), (1, None)], 1, 310));
-    assert!(outbox.run_symbol(BlockId(0), 2, 10_000).is_none(), "two were asked for");
+    assert!(outbox.run_symbol(BlockId(0), 2, at_ms(10)).is_none(), "two were asked for");
     outbox.on_run(BlockId(0), &(1..2), ParityFate::Unsent);
     assert!(outbox.runs.is_empty());
     assert_eq!(in_run(&outbox), [true, true, false], "the first symbol has left");
-    assert_eq!(outbox.begin_run(5_000, BlockId(2), 1, 1_200), Some(310));
+    assert_eq!(outbox.begin_run(at_ms(5), BlockId(2), 1, 1_200), Some(310));
     outbox.on_run(BlockId(2), &(0..1), ParityFate::Unsent);
     assert_eq!(in_run(&outbox), [true, true, false], "the last has another chance");
 }
@@ -318,7 +318,7 @@ fn a_run_is_as_long_as_a_packet_can_name() {
 fn what_a_run_may_have_replaced_is_waited_for() {
     let mut outbox = small_blocks();
     assert_eq!(outbox.on_rebuilt(BlockId(0)), None, "it is in no run");
-    outbox.begin_run(0, BlockId(0), 1, 1_200).unwrap();
+    outbox.begin_run(at_us(0), BlockId(0), 1, 1_200).unwrap();
     let mut ending = |id| outbox.on_lost(BlockId(id), 0..300, PATH).map(|ended| ended.ending);
     assert_eq!(
         [ending(0), ending(1), ending(2)],
@@ -327,7 +327,7 @@ fn what_a_run_may_have_replaced_is_waited_for() {
     );
     let ended = outbox.on_rebuilt(BlockId(0)).unwrap();
     assert_eq!((ended.ending, ended.acked), (Ending::Delivered, 300));
-    assert_eq!((outbox.overdue(20_000), outbox.on_rebuilt(BlockId(0))), (Some(BlockId(2)), None));
+    assert_eq!((outbox.overdue(at_ms(20)), outbox.on_rebuilt(BlockId(0))), (Some(BlockId(2)), None));
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn everything_may_be_reliable_by_order() {
         lab: LabConfig { all_reliable: true, ..LabConfig::default() },
         ..Config::default()
     });
-    outbox.send(0, with(60, BlockOptions::new().reliable(false))).unwrap();
-    let back = outbox.send(0, with(60, BlockOptions::new().reliable(false)));
+    outbox.send(at_us(0), with(60, BlockOptions::new().reliable(false))).unwrap();
+    let back = outbox.send(at_us(0), with(60, BlockOptions::new().reliable(false)));
     assert_eq!(
         back,
         Err(SendError::Full(Box::new(with(60, BlockOptions::new().reliable(false))))),
@@ -347,22 +347,22 @@ fn everything_may_be_reliable_by_order() {
     );
     outbox.admit();
     assert!(outbox.queue.get(BlockId(0)).unwrap().meta().reliable);
-    outbox.queue.mark_sent(BlockId(0), 0..60, PATH, 1);
+    outbox.queue.mark_sent(BlockId(0), 0..60, PATH, at_us(1));
     assert_eq!(outbox.on_lost(BlockId(0), 0..60, PATH), None, "to be sent again");
 }
 
 #[test]
 fn deadlines_may_be_for_the_scheduler_alone() {
-    for (expire, left) in [(true, Some(15_000)), (false, None)] {
+    for (expire, left) in [(true, Some(ms(15))), (false, None)] {
         let mut outbox =
             Outbox::new(&Config { lab: LabConfig { expire, ..LabConfig::default() }, ..Config::default() });
-        outbox.send(0, with(10, BlockOptions::new().deadline(Duration::from_millis(20)))).unwrap();
+        outbox.send(at_us(0), with(10, BlockOptions::new().deadline(Duration::from_millis(20)))).unwrap();
         outbox.admit();
         let meta = *outbox.queue.get(BlockId(0)).unwrap().meta();
         assert_eq!(meta.deadline, Some(at_ms(20)), "the scheduler has it");
-        assert_eq!(outbox.time_left(&meta, 5_000), left);
+        assert_eq!(outbox.time_left(&meta, at_ms(5)), left);
         assert_eq!(outbox.next_deadline().is_some(), expire);
-        assert_eq!(outbox.overdue(30_000).is_some(), expire);
+        assert_eq!(outbox.overdue(at_ms(30)).is_some(), expire);
         assert!(outbox.end(BlockId(0), Ending::Delivered).is_some());
     }
 }
@@ -370,31 +370,32 @@ fn deadlines_may_be_for_the_scheduler_alone() {
 #[test]
 fn deadlines_come_in_order_and_end_with_the_block() {
     let mut outbox = outbox();
-    outbox.send(0, with(10, BlockOptions::new().deadline(Duration::from_millis(20)))).unwrap();
-    outbox.send(0, with(10, BlockOptions::new().deadline(Duration::from_millis(10)))).unwrap();
-    assert_eq!(outbox.next_deadline(), Some(10_000));
-    assert_eq!(outbox.overdue(9_999), None);
-    assert_eq!(outbox.overdue(10_000), Some(BlockId(1)));
+    outbox.send(at_us(0), with(10, BlockOptions::new().deadline(Duration::from_millis(20)))).unwrap();
+    outbox.send(at_us(0), with(10, BlockOptions::new().deadline(Duration::from_millis(10)))).unwrap();
+    assert_eq!(outbox.next_deadline(), Some(at_ms(10)));
+    assert_eq!(outbox.overdue(at_us(9_999)), None);
+    assert_eq!(outbox.overdue(at_ms(10)), Some(BlockId(1)));
     outbox.end(BlockId(1), Ending::Expired).unwrap();
-    assert_eq!(outbox.next_deadline(), Some(20_000));
+    assert_eq!(outbox.next_deadline(), Some(at_ms(20)));
     assert_eq!(outbox.end(BlockId(1), Ending::Expired), None, "one outcome");
 }
 
 #[test]
 fn ordered_blocks_name_the_one_before_on_their_channel() {
     let mut outbox = outbox();
-    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(3)).ordered(true))).unwrap();
-    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(3)))).unwrap();
-    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(4)).ordered(true))).unwrap();
-    outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(3)).ordered(true))).unwrap();
+    outbox.send(at_us(0), with(1, BlockOptions::new().channel(Channel::new(3)).ordered(true))).unwrap();
+    outbox.send(at_us(0), with(1, BlockOptions::new().channel(Channel::new(3)))).unwrap();
+    outbox.send(at_us(0), with(1, BlockOptions::new().channel(Channel::new(4)).ordered(true))).unwrap();
+    outbox.send(at_us(0), with(1, BlockOptions::new().channel(Channel::new(3)).ordered(true))).unwrap();
     let previous: Vec<_> = (0..4).map(|i| outbox.payloads[&BlockId(i)].previous).collect();
     assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
 }
 
 /// What a block of these options needs.
 fn needs(outbox: &mut Outbox, channel: u16, depends: Depends) -> [Option<u64>; 2] {
-    let id =
-        outbox.send(0, with(1, BlockOptions::new().channel(Channel::new(channel)).depends(depends))).unwrap();
+    let id = outbox
+        .send(at_us(0), with(1, BlockOptions::new().channel(Channel::new(channel)).depends(depends)))
+        .unwrap();
     queued(outbox);
     let needs = outbox.queue.get(id).unwrap().meta().needs;
     outbox.end(id, Ending::Delivered).unwrap();
@@ -444,7 +445,7 @@ fn a_value_is_that_of_the_priority_unless_it_is_set() {
         with(1, BlockOptions::new().value(0).priority(crate::Priority::FIRST)),
     ];
     let values = blocks.map(|block| {
-        let id = outbox.send(0, block).unwrap();
+        let id = outbox.send(at_us(0), block).unwrap();
         queued(&mut outbox);
         outbox.queue.get(id).unwrap().meta().value
     });
@@ -455,11 +456,14 @@ fn a_value_is_that_of_the_priority_unless_it_is_set() {
 fn key_in_flight() -> (Outbox, BlockId, BlockId) {
     let mut outbox = outbox();
     let key = outbox
-        .send(0, with(1_000, BlockOptions::new().depends(Depends::Key).deadline(Duration::from_millis(1))))
+        .send(
+            at_us(0),
+            with(1_000, BlockOptions::new().depends(Depends::Key).deadline(Duration::from_millis(1))),
+        )
         .unwrap();
-    let picture = outbox.send(0, with(10, BlockOptions::new().depends(Depends::Reference))).unwrap();
+    let picture = outbox.send(at_us(0), with(10, BlockOptions::new().depends(Depends::Reference))).unwrap();
     queued(&mut outbox);
-    outbox.queue.mark_sent(key, 0..1_000, PATH, 1);
+    outbox.queue.mark_sent(key, 0..1_000, PATH, at_us(1));
     (outbox, key, picture)
 }
 
@@ -487,9 +491,9 @@ fn a_refused_block_and_one_that_never_had_room_are_missing_at_once() {
 
     let mut outbox = self::outbox();
     outbox.set_credit(10);
-    outbox.send(0, block(10)).unwrap();
-    let key = outbox.send(0, with(10, BlockOptions::new().depends(Depends::Key))).unwrap();
-    let picture = outbox.send(0, with(10, BlockOptions::new().depends(Depends::Disposable))).unwrap();
+    outbox.send(at_us(0), block(10)).unwrap();
+    let key = outbox.send(at_us(0), with(10, BlockOptions::new().depends(Depends::Key))).unwrap();
+    let picture = outbox.send(at_us(0), with(10, BlockOptions::new().depends(Depends::Disposable))).unwrap();
     queued(&mut outbox);
     outbox.end(key, Ending::Expired).unwrap();
     outbox.set_credit(6_000);

@@ -1,52 +1,54 @@
 //! Order in which data arrives on a path.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use crate::wire::{Stamp, TICK, WRAP};
 
-/// After data was overtaken, packets that left together may have overtaken each other as well, for this long in microseconds.
-const REORDERS: Micros = 1_000_000;
+/// After data was overtaken, packets that left together may have overtaken each other as well, for this long.
+const REORDERS: Span = Span::from_secs(1);
 
 /// What arrived on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
     /// Latest time of sending among the data that arrived, and when the first of it did.
-    latest: Option<(Stamp, Micros)>,
+    latest: Option<(Stamp, Time)>,
     /// When data was last overtaken.
-    overtaken_at: Option<Micros>,
+    overtaken_at: Option<Time>,
 }
 
 impl Arrivals {
-    /// Data that departed at `sent` arrives. Returns by how much it was overtaken, in microseconds: how much later something
+    /// Data that departed at `sent` arrives. Returns by how much it was overtaken: how much later something
     /// left that was here before, or how long that has been here if this is longer.
-    pub(crate) fn on_data(&mut self, now: Micros, sent: Stamp) -> Micros {
+    pub(crate) fn on_data(&mut self, now: Time, sent: Stamp) -> Span {
         let Some((latest, at)) = self.latest else {
             self.latest = Some((sent, now));
-            return 0;
+            return Span::ZERO;
         };
-        let behind = Micros::from(latest.since(sent)) * TICK;
+        let behind = Span::from_micros(u64::from(latest.since(sent)) * TICK);
         // Less than half the range of the stamps behind the latest.
         if behind >= WRAP {
             self.latest = Some((sent, now));
-            return 0;
+            return Span::ZERO;
         }
-        if behind > 0 {
+        if !behind.is_zero() {
             self.overtaken_at = Some(now);
         } else if self.overtaken_at.is_none_or(|overtaken| now > overtaken + REORDERS) {
-            return 0;
+            return Span::ZERO;
         }
-        behind.max(now.saturating_sub(at))
+        behind.max(now - at)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_us, us};
+
     use super::*;
 
     #[test]
     fn data_is_overtaken_by_what_left_later() {
         let mut arrivals = Arrivals::default();
-        let mut arrive = |now, sent| arrivals.on_data(now, Stamp::at(sent));
+        let mut arrive = |now, sent| arrivals.on_data(at_us(now), Stamp::at(at_us(sent))).micros();
         assert_eq!(
             [(30_000, 1_000), (31_000, 2_000), (40_000, 2_000)].map(|(now, sent)| arrive(now, sent)),
             [0; 3]
@@ -61,9 +63,9 @@ mod tests {
     #[test]
     fn stamps_wrap() {
         let mut arrivals = Arrivals::default();
-        let end = 4 << 24;
-        assert_eq!(arrivals.on_data(end, Stamp::at(end - 400)), 0);
-        assert_eq!(arrivals.on_data(end, Stamp::at(end + 400)), 0);
-        assert_eq!(arrivals.on_data(end, Stamp::at(end - 400)), 800);
+        let end = at_us(4 << 24);
+        assert_eq!(arrivals.on_data(end, Stamp::at(end - us(400))), us(0));
+        assert_eq!(arrivals.on_data(end, Stamp::at(end + us(400))), us(0));
+        assert_eq!(arrivals.on_data(end, Stamp::at(end - us(400))), us(800));
     }
 }

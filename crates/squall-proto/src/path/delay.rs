@@ -1,6 +1,6 @@
 //! How long a path takes: round trips and one-way delays.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use super::Path;
 use crate::wire::{Stamp, TICK};
@@ -9,17 +9,17 @@ use crate::wire::{Stamp, TICK};
 /// acknowledgement delay, since our receiver sends feedback at once).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
-    pub(crate) smoothed: Micros,
+    pub(crate) smoothed: Span,
     /// The same of data alone, without regard to pauses: the round trip at which the window was found. Paced by a
     /// shorter one, the window would leave faster than the path has ever taken it.
-    pub(crate) steady: Micros,
-    pub(crate) latest: Micros,
-    pub(crate) min: Micros,
-    pub(crate) deviation: Micros,
+    pub(crate) steady: Span,
+    pub(crate) latest: Span,
+    pub(crate) min: Span,
+    pub(crate) deviation: Span,
     /// The smallest of packets with data.
-    of_data: Micros,
-    /// When the last sample was taken; 0 for never.
-    pub(crate) sampled_at: Micros,
+    of_data: Option<Span>,
+    /// When the last sample was taken.
+    pub(crate) sampled_at: Option<Time>,
 }
 
 /// What a round trip was measured with.
@@ -33,71 +33,71 @@ pub(crate) enum Sample {
     Probe,
 }
 
+/// Round-trip time before the first sample (RFC 9002 §6.2.2).
+const INITIAL: Span = Span::from_millis(333);
 /// What was measured before a pause of this length says nothing of the time after it.
-const OBSOLETE: Micros = 2_000_000;
+const OBSOLETE: Span = Span::from_secs(2);
 /// Nor does a longer round trip before a pause of this many shorter ones.
-pub(super) const OBSOLETE_ROUND_TRIPS: Micros = 4;
+pub(super) const OBSOLETE_ROUND_TRIPS: u64 = 4;
 
 impl Default for Rtt {
     fn default() -> Self {
-        // RFC 9002 §6.2.2.
         Self {
-            smoothed: 333_000,
-            steady: 333_000,
-            latest: 333_000,
-            min: 333_000,
-            deviation: 166_500,
-            of_data: Micros::MAX,
-            sampled_at: 0,
+            smoothed: INITIAL,
+            steady: INITIAL,
+            latest: INITIAL,
+            min: INITIAL,
+            deviation: INITIAL / 2,
+            of_data: None,
+            sampled_at: None,
         }
     }
 }
 
 impl Rtt {
     /// What path validation found, until there are samples.
-    pub(crate) fn seed(&mut self, rtt: Micros) {
-        if self.sampled_at == 0 {
+    pub(crate) fn seed(&mut self, rtt: Span) {
+        if self.sampled_at.is_none() {
             let deviation = rtt / 2;
             *self = Self { smoothed: rtt, steady: rtt, latest: rtt, min: rtt, deviation, ..Self::default() };
         }
     }
 
     /// Whether no data had a round trip of up to twice this one: the path itself has become quicker, not only its queue shorter.
-    pub(crate) fn is_new_to_data(&self, rtt: Micros) -> bool {
-        2 * rtt < self.of_data
+    pub(crate) fn is_new_to_data(&self, rtt: Span) -> bool {
+        self.of_data.is_none_or(|least| rtt * 2 < least)
     }
 
     /// A round trip was measured. With the probe of an idle path the smoothed time begins again: a scheduler that left
     /// a path because of a queue must see that the queue is gone.
-    pub(crate) fn sample(&mut self, now: Micros, rtt: Micros, with: Sample) {
-        let first = self.sampled_at == 0;
-        let pause = now.saturating_sub(self.sampled_at);
-        self.sampled_at = now.max(1);
+    pub(crate) fn sample(&mut self, now: Time, rtt: Span, with: Sample) {
+        let before = self.sampled_at.replace(now);
         self.latest = rtt;
         if with == Sample::Data {
-            self.of_data = self.of_data.min(rtt);
+            self.of_data = Some(self.of_data.map_or(rtt, |least| least.min(rtt)));
         }
-        if first {
+        let Some(before) = before else {
             (self.smoothed, self.steady, self.min, self.deviation) = (rtt, rtt, rtt, rtt / 2);
             return;
-        }
+        };
+        let pause = now - before;
         self.min = self.min.min(rtt);
         if with == Sample::Data {
-            self.steady = (7 * self.steady + rtt) / 8;
+            self.steady = (self.steady * 7 + rtt) / 8;
         }
-        let is_obsolete = pause > OBSOLETE || rtt < self.smoothed && pause > OBSOLETE_ROUND_TRIPS * rtt;
+        let is_obsolete = pause > OBSOLETE || rtt < self.smoothed && pause > rtt * OBSOLETE_ROUND_TRIPS;
         if with == Sample::Probe && is_obsolete {
             self.smoothed = rtt;
             self.deviation = self.deviation.min(rtt / 2);
         } else {
-            self.deviation = (3 * self.deviation + self.smoothed.abs_diff(rtt)) / 4;
-            self.smoothed = (7 * self.smoothed + rtt) / 8;
+            self.deviation = (self.deviation * 3 + self.smoothed.abs_diff(rtt)) / 4;
+            self.smoothed = (self.smoothed * 7 + rtt) / 8;
         }
     }
 
     /// Probe timeout: the time by which an acknowledgement should have come (RFC 9002 §6.2.1).
-    pub(crate) fn probe_timeout(&self) -> Micros {
-        self.smoothed + (4 * self.deviation).max(1_000) + crate::feedback::MAX_DELAY
+    pub(crate) fn probe_timeout(&self) -> Span {
+        self.smoothed + (self.deviation * 4).max(Span::from_millis(1)) + crate::feedback::MAX_DELAY
     }
 }
 
@@ -111,19 +111,19 @@ pub(crate) struct Delay {
     /// The smallest it has been.
     least: i64,
     /// The ticks and the round trip of a packet that was reported, and acknowledged with that.
-    exact: Option<(u32, Micros)>,
+    exact: Option<(u32, Span)>,
 }
 
-/// By this much more than the round trip explains, one of the two clocks has changed, in microseconds.
-const STEP: Micros = 500_000;
+/// By this much more than the round trip explains, one of the two clocks has changed.
+const STEP: Span = Span::from_millis(500);
 
 impl Delay {
     /// Whether one of the two clocks was stopped since a packet was last reported: a queue that comes or
     /// goes is no longer than the round trip. `ticks` are of a packet whose round trip took `rtt`.
-    pub(crate) fn is_step(&mut self, ticks: u32, rtt: Micros) -> bool {
+    pub(crate) fn is_step(&mut self, ticks: u32, rtt: Span) -> bool {
         let before = self.exact.replace((ticks, rtt));
         before.is_some_and(|(last, last_rtt)| {
-            let change = Stamp::distance(ticks, last).unsigned_abs() * TICK;
+            let change = Span::from_micros(Stamp::distance(ticks, last).unsigned_abs() * TICK);
             change > rtt.max(last_rtt) + STEP
         })
     }
@@ -149,14 +149,14 @@ impl Delay {
     }
 
     /// The same after a pause: a queue that nothing is added to drains, if it was ours.
-    pub(super) fn after_pause(self, pause: Micros) -> Self {
-        let pause = i64::try_from(pause).unwrap_or(i64::MAX);
+    pub(super) fn after_pause(self, pause: Span) -> Self {
+        let pause = i64::try_from(pause.micros()).unwrap_or(i64::MAX);
         Self { smoothed: self.smoothed.saturating_sub(pause).max(self.least), ..self }
     }
 
     /// The same, shorter by so much: the least that it has been, too, was more.
-    pub(super) fn shortened(self, by: Micros) -> Self {
-        let smoothed = self.smoothed.saturating_sub_unsigned(by);
+    pub(super) fn shortened(self, by: Span) -> Self {
+        let smoothed = self.smoothed.saturating_sub_unsigned(by.micros());
         Self { smoothed, least: self.least.min(smoothed), ..self }
     }
 
@@ -170,8 +170,8 @@ impl Delay {
 /// What the peer reported of the newest data packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported {
-    /// When the report came, in microseconds.
-    pub(crate) at: Micros,
+    /// When the report came.
+    pub(crate) at: Time,
     /// Its delay in ticks, up to the offset of the peer's clock.
     pub(crate) delay: u32,
     /// When it departed, if the peer reports it.
@@ -180,7 +180,7 @@ pub(crate) struct Reported {
 
 impl Reported {
     /// How many microseconds after `sent` that packet departed; 0 if the peer does not report it.
-    pub(crate) fn departed_after(&self, sent: Micros) -> i64 {
+    pub(crate) fn departed_after(&self, sent: Time) -> i64 {
         self.departure
             .map_or(0, |departure| Stamp::distance(departure.since(Stamp::at(sent)), 0) * TICK as i64)
     }
@@ -199,8 +199,8 @@ impl Quickest {
 
     /// The time that a packet took on any path, if the quickest one took half of this path's smallest round trip. `None` if
     /// nothing has arrived on it.
-    pub(crate) fn transit(&self, took: u32, smallest: Micros) -> Option<Micros> {
-        let longer = Stamp::distance(took, self.0?).max(0) as Micros * TICK;
+    pub(crate) fn transit(&self, took: u32, smallest: Span) -> Option<Span> {
+        let longer = Span::from_micros(Stamp::distance(took, self.0?).max(0) as u64 * TICK);
         Some(smallest / 2 + longer)
     }
 }
@@ -209,7 +209,7 @@ impl Quickest {
 /// smallest round trip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level {
-    base: Micros,
+    base: Span,
     quickest: Delay,
 }
 
@@ -224,23 +224,23 @@ impl Level {
     }
 
     /// The one-way delay of a packet of which the peer reports these ticks.
-    pub(crate) fn of_ticks(&self, ticks: u32) -> Option<Micros> {
+    pub(crate) fn of_ticks(&self, ticks: u32) -> Option<Span> {
         self.of_delay(&Delay { reference: Some(ticks), ..Delay::default() })
     }
 
-    fn of_delay(&self, delay: &Delay) -> Option<Micros> {
-        Some(self.base.saturating_add_signed(delay.longer_than(&self.quickest)?))
+    fn of_delay(&self, delay: &Delay) -> Option<Span> {
+        Some(Span::from_micros(self.base.micros().saturating_add_signed(delay.longer_than(&self.quickest)?)))
     }
 }
 
 /// One-way delays of all paths. Their differences are exact.
 pub(crate) fn one_way_delays<'a>(
     paths: impl Iterator<Item = &'a Path> + Clone,
-    now: Micros,
-) -> impl Iterator<Item = Micros> {
+    now: Time,
+) -> impl Iterator<Item = Span> {
     let level = Level::of(paths.clone());
     paths.map(move |path| {
-        let delay = path.delay.after_pause(now.saturating_sub(path.departed_at));
+        let delay = path.delay.after_pause(now - path.departed_at);
         level.and_then(|level| level.of_delay(&delay)).unwrap_or(path.rtt.smoothed / 2)
     })
 }
@@ -249,7 +249,7 @@ pub(crate) fn one_way_delays<'a>(
 mod tests {
     use proptest::prelude::*;
     use squall_sched::PathId;
-    use squall_units::short::{ms, us};
+    use squall_units::short::{at_ms, at_us, ms, us};
 
     use super::*;
     use crate::{
@@ -257,13 +257,13 @@ mod tests {
         steering::QuicPath,
     };
 
-    fn delays<'a>(paths: impl IntoIterator<Item = &'a Path, IntoIter: Clone>, now: Micros) -> Vec<Micros> {
-        one_way_delays(paths.into_iter(), now).collect()
+    fn delays<'a>(paths: impl IntoIterator<Item = &'a Path, IntoIter: Clone>, now: u64) -> Vec<u64> {
+        one_way_delays(paths.into_iter(), at_us(now)).map(Span::micros).collect()
     }
 
-    fn up(id: PathId, now: Micros) -> Path {
+    fn up(id: PathId, now: Time) -> Path {
         let mut path = Path::new(id, QuicPath::detached(id.0.into()), now);
-        path.life.on_validated(now, 0);
+        path.life.on_validated(now, Span::ZERO);
         path
     }
 
@@ -283,8 +283,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_stopped_is_noticed_and_a_queue_is_not() {
         let mut delay = Delay::default();
-        let mut is_step =
-            |millis: u64, rtt: Micros| delay.is_step((millis * 1_000 / TICK) as u32, 1_000 * rtt);
+        let mut is_step = |millis: u64, rtt| delay.is_step((millis * 1_000 / TICK) as u32, ms(rtt));
         assert!(!is_step(20_000, 30), "the first one");
         assert!(!is_step(25_000, 5_030), "a queue of 5 s comes");
         assert!(!is_step(20_000, 30), "and goes");
@@ -297,17 +296,17 @@ mod tests {
     #[test]
     fn a_packet_took_no_longer_than_the_quickest_path_explains() {
         let (mut quick, mut slow) = (Quickest::default(), Quickest::default());
-        assert_eq!(quick.transit(0, 50_000), None, "nothing has arrived");
-        let ticks = |micros: Micros| (micros / TICK) as u32 & 0xff_ffff;
+        assert_eq!(quick.transit(0, ms(50)), None, "nothing has arrived");
+        let ticks = |micros: u64| (micros / TICK) as u32 & 0xff_ffff;
         // The peer's clock is ahead until stamps wrap, and the second path took 2 s at first.
         let offset = (1 << 26) - 100_000;
         quick.on_arrival(ticks(offset + 27_000));
         quick.on_arrival(ticks(offset + 25_000));
         slow.on_arrival(ticks(offset + 2_000_000));
-        let least = |slow: &Quickest, took: Micros| {
+        let least = |slow: &Quickest, took| {
             let took = ticks(offset + took);
-            [quick.transit(took, 50_000), slow.transit(took, 4_000_000)]
-                .map(|transit| transit.expect("arrivals"))
+            [quick.transit(took, ms(50)), slow.transit(took, ms(4_000))]
+                .map(|transit| transit.expect("arrivals").micros())
         };
         assert_eq!(least(&slow, 2_000_000), [2_000_000, 2_000_000]);
         slow.on_arrival(ticks(offset + 40_000));
@@ -317,45 +316,49 @@ mod tests {
     #[test]
     fn a_path_is_new_to_data_that_has_never_been_as_quick() {
         let mut rtt = Rtt::default();
-        assert!(rtt.is_new_to_data(50_000), "there was no data");
-        rtt.sample(1, 20_000, Sample::Probe);
-        rtt.sample(2, 120_000, Sample::Data);
-        rtt.sample(3, 400_000, Sample::Data);
-        assert!(rtt.is_new_to_data(59_000) && !rtt.is_new_to_data(60_000));
+        assert!(rtt.is_new_to_data(ms(50)), "there was no data");
+        rtt.sample(at_us(1), ms(20), Sample::Probe);
+        rtt.sample(at_us(2), ms(120), Sample::Data);
+        rtt.sample(at_us(3), ms(400), Sample::Data);
+        assert!(rtt.is_new_to_data(ms(59)) && !rtt.is_new_to_data(ms(60)));
     }
 
     #[test]
     fn a_probe_shortens_what_data_measured_before() {
-        let mut path = up(PathId(0), 0);
-        let mut quick = up(PathId(1), 0);
-        quick.rtt.sample(1, 20_000, Sample::Data);
+        let mut path = up(PathId(0), at_us(0));
+        let mut quick = up(PathId(1), at_us(0));
+        quick.rtt.sample(at_us(1), ms(20), Sample::Data);
         for (path, delay) in [(&mut quick, 10_000), (&mut path, 4_000_000)] {
-            path.rtt.sample(1, 20_000, Sample::Data);
+            path.rtt.sample(at_us(1), ms(20), Sample::Data);
             path.delay.sample(delay / TICK as u32);
         }
         let owd = |path: &Path| delays([path, &quick], 60_000_000)[0];
         assert_eq!(owd(&path), 4_000_000, "no pause makes it shorter than it has been");
-        path.shorten_delay(60_000_000, 3_920_000);
+        path.shorten_delay(at_ms(60_000), ms(3_920));
         assert_eq!(owd(&path), 80_000);
-        path.shorten_delay(60_000_000, 0);
+        path.shorten_delay(at_ms(60_000), us(0));
         path.delay.sample(40_000 / TICK as u32);
         assert_eq!(owd(&path), 75_000, "data goes on from there");
     }
 
     #[test]
     fn a_report_is_of_the_packet_that_departed_then() {
-        let departed_at = |at| Reported { at: 0, delay: 0, departure: Some(Stamp::at(at)) };
-        assert_eq!(departed_at(1_000_000).departed_after(1_000_000), 0);
-        assert_eq!(departed_at(1_000_000).departed_after(1_000_200), -200, "a later packet is acknowledged");
+        let departed_at = |at| Reported { at: at_us(0), delay: 0, departure: Some(Stamp::at(at)) };
+        assert_eq!(departed_at(at_ms(1_000)).departed_after(at_ms(1_000)), 0);
         assert_eq!(
-            departed_at(1_000_200).departed_after(1_000_000),
+            departed_at(at_ms(1_000)).departed_after(at_us(1_000_200)),
+            -200,
+            "a later packet is acknowledged"
+        );
+        assert_eq!(
+            departed_at(at_us(1_000_200)).departed_after(at_ms(1_000)),
             200,
             "its packet is not acknowledged yet"
         );
         let wrapped = 4 << 24;
-        assert_eq!(departed_at(wrapped + 40).departed_after(wrapped - 80), 120);
+        assert_eq!(departed_at(at_us(wrapped + 40)).departed_after(at_us(wrapped - 80)), 120);
         assert_eq!(
-            Reported { at: 0, delay: 0, departure: None }.departed_after(1_000_000),
+            Reported { at: at_us(0), delay: 0, departure: None }.departed_after(at_ms(1_000)),
             0,
             "no report of a departure"
         );
@@ -364,8 +367,8 @@ mod tests {
     #[test]
     fn one_way_delays_hold_the_queue_that_all_paths_have() {
         let path = |id, rtt, ticks: &[u32]| {
-            let mut path = up(PathId(id), 0);
-            path.rtt.sample(1, rtt, Sample::Data);
+            let mut path = up(PathId(id), at_us(0));
+            path.rtt.sample(at_us(1), us(rtt), Sample::Data);
             ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
             path
         };
@@ -383,15 +386,15 @@ mod tests {
 
     #[test]
     fn a_queue_that_drained_in_a_pause_is_not_counted_on_after_it() {
-        let mut path = up(PathId(0), 990_000);
-        path.rtt.sample(1, 20_000, Sample::Data);
+        let mut path = up(PathId(0), at_ms(990));
+        path.rtt.sample(at_us(1), ms(20), Sample::Data);
         let report = |path: &mut Path, delay: u32| path.delay.sample(delay / TICK as u32);
         report(&mut path, 10_000);
         (0..200).for_each(|_| report(&mut path, 810_000));
-        path.on_departure(1_000_000);
+        path.on_departure(at_ms(1_000));
         assert!(delays([&path], 1_000_000)[0].abs_diff(810_000) < 1_000);
         // Half a second later the next one leaves, and a report of it says that the queue is gone.
-        path.on_departure(1_500_000);
+        path.on_departure(at_ms(1_500));
         report(&mut path, 10_000);
         let owd = delays([&path], 1_500_000)[0];
         assert!(owd.abs_diff(310_000 - 300_000 / 8) < 1_000, "{owd}");
@@ -399,49 +402,51 @@ mod tests {
 
     #[test]
     fn a_packet_arrives_behind_what_is_in_flight() {
-        let mut path = up(PathId(0), 0);
-        path.rtt.sample(1, 20_000, Sample::Data);
+        let mut path = up(PathId(0), at_us(0));
+        path.rtt.sample(at_us(1), ms(20), Sample::Data);
         path.committed_bytes = 2_400;
-        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, ms(10), "the rate is unknown");
+        assert_eq!(path.view(at_us(0), 1_000, ms(10), 0).owd, ms(10), "the rate is unknown");
         path.capacity = Some(300_000);
         // All of it takes so long at 300 kbps; the acknowledgement takes the last 10 ms of that.
         let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
-        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, us(bytes * 8_000_000 / 300_000) - ms(10));
-        assert_eq!(path.view(0, 1_000, 200_000, 0).owd, ms(200), "what was measured is longer");
+        assert_eq!(path.view(at_us(0), 1_000, ms(10), 0).owd, us(bytes * 8_000_000 / 300_000) - ms(10));
+        assert_eq!(path.view(at_us(0), 1_000, ms(200), 0).owd, ms(200), "what was measured is longer");
     }
 
     #[test]
     fn a_full_window_opens_as_the_oldest_packet_is_acknowledged() {
-        let mut path = up(PathId(0), 0);
-        path.rtt.sample(1, 20_000, Sample::Data);
-        let opens_in = |path: &Path, now| path.view(now, 1_000, 10_000, 0).opens_in;
-        path.flight.insert(0, InFlight::of(5_000, 1_200, None));
-        path.flight.insert(1, InFlight::of(9_000, 1_200, None));
+        let mut path = up(PathId(0), at_us(0));
+        path.rtt.sample(at_us(1), ms(20), Sample::Data);
+        let opens_in = |path: &Path, now| path.view(now, 1_000, ms(10), 0).opens_in;
+        path.flight.insert(0, InFlight::of(at_ms(5), 1_200, None));
+        path.flight.insert(1, InFlight::of(at_ms(9), 1_200, None));
         let packet = 1_000 + u64::from(PACKET_OVERHEAD);
         path.window = path.in_flight() + packet;
-        assert_eq!(opens_in(&path, 10_000), ms(0), "there is room");
+        assert_eq!(opens_in(&path, at_ms(10)), ms(0), "there is room");
         path.window -= 1;
-        assert_eq!(opens_in(&path, 10_000), ms(15));
-        assert_eq!(opens_in(&path, 26_000), ms(0), "it is due");
+        assert_eq!(opens_in(&path, at_ms(10)), ms(15));
+        assert_eq!(opens_in(&path, at_ms(26)), ms(0), "it is due");
     }
 
     #[test]
     fn delays_are_counted_from_the_path_that_was_quickest_at_its_quickest() {
         let path = |id, rtt, ticks: &[u32]| {
-            let mut path = up(PathId(id), 0);
-            path.rtt.sample(1, rtt, Sample::Data);
+            let mut path = up(PathId(id), at_us(0));
+            path.rtt.sample(at_us(1), us(rtt), Sample::Data);
             ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
             path
         };
         assert!(Level::of(std::iter::empty()).is_none());
         // The first path took 5 ms before its queue; the clock of the receiver is 1 s ahead.
         let mut paths = [path(0, 10_000, &[1_005_000, 1_505_000]), path(1, 60_000, &[1_030_000])];
-        let of = |paths: &[Path], ticks: u32| Level::of(paths.iter())?.of_ticks(ticks / TICK as u32);
+        let of = |paths: &[Path], ticks: u32| {
+            Level::of(paths.iter())?.of_ticks(ticks / TICK as u32).map(Span::micros)
+        };
         assert_eq!(of(&paths, 1_035_000).map(|delay| delay / 100), Some(350));
         assert_eq!(of(&paths, 1_001_000).map(|delay| delay / 100), Some(10), "quicker than ever");
         assert_eq!(of(&paths, 900_000), Some(0), "no packet takes less than nothing");
         // The other one alone: 30 ms are half of its round trip.
-        paths[0].life = Path::new(PathId(0), QuicPath::detached(0), 0).life;
+        paths[0].life = Path::new(PathId(0), QuicPath::detached(0), at_us(0)).life;
         assert_eq!(of(&paths, 1_035_000), Some(35_000));
         paths[1].delay = Delay::default();
         assert_eq!(of(&paths, 1_035_000), None, "nothing was reported");
@@ -450,36 +455,36 @@ mod tests {
     #[test]
     fn the_rtt_is_smoothed_as_rfc_9002_says() {
         let mut rtt = Rtt::default();
-        rtt.seed(40_000);
-        assert_eq!((rtt.smoothed, rtt.deviation), (40_000, 20_000));
-        rtt.sample(1_000, 80_000, Sample::Data);
-        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (80_000, 40_000, 80_000));
-        rtt.seed(1);
-        rtt.sample(2_000, 40_000, Sample::Data);
+        rtt.seed(ms(40));
+        assert_eq!((rtt.smoothed, rtt.deviation), (ms(40), ms(20)));
+        rtt.sample(at_ms(1), ms(80), Sample::Data);
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (ms(80), ms(40), ms(80)));
+        rtt.seed(us(1));
+        rtt.sample(at_ms(2), ms(40), Sample::Data);
         // 7/8 · 80 + 1/8 · 40 = 75 ms; 3/4 · 40 + 1/4 · |80 − 40| = 40 ms.
-        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (75_000, 40_000, 40_000));
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (ms(75), ms(40), ms(40)));
     }
 
     #[test]
     fn a_probe_after_a_pause_replaces_what_was_before() {
         let mut rtt = Rtt::default();
-        rtt.sample(1_000_000, 500_000, Sample::Data);
-        rtt.sample(2_000_000, 500_000, Sample::Data);
-        rtt.sample(4_500_000, 30_000, Sample::Probe);
-        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (30_000, 15_000, 30_000));
-        assert_eq!(rtt.steady, 500_000);
+        rtt.sample(at_ms(1_000), ms(500), Sample::Data);
+        rtt.sample(at_ms(2_000), ms(500), Sample::Data);
+        rtt.sample(at_ms(4_500), ms(30), Sample::Probe);
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (ms(30), ms(15), ms(30)));
+        assert_eq!(rtt.steady, ms(500));
     }
 
     #[test]
     fn a_shorter_probe_replaces_what_was_before_once_the_path_is_idle() {
-        let after_pause = |pause: Micros, probe| {
+        let after_pause = |pause, probe| {
             let mut rtt = Rtt::default();
-            rtt.sample(1_000_000, 800_000, Sample::Data);
-            rtt.sample(1_000_000 + pause, probe, Sample::Probe);
+            rtt.sample(at_ms(1_000), ms(800), Sample::Data);
+            rtt.sample(at_ms(1_000) + pause, probe, Sample::Probe);
             rtt.smoothed
         };
-        assert_eq!(after_pause(81_000, 20_000), 20_000, "the queue of an outage is gone");
-        assert_eq!(after_pause(79_000, 20_000), 702_500, "7/8 · 800 + 1/8 · 20");
-        assert_eq!(after_pause(1_000_000, 1_600_000), 900_000, "7/8 · 800 + 1/8 · 1600");
+        assert_eq!(after_pause(ms(81), ms(20)), ms(20), "the queue of an outage is gone");
+        assert_eq!(after_pause(ms(79), ms(20)), us(702_500), "7/8 · 800 + 1/8 · 20");
+        assert_eq!(after_pause(ms(1_000), ms(1_600)), ms(900), "7/8 · 800 + 1/8 · 1600");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     ops::Range,
 };
 
-use squall_sched::{BlockId, Micros, PathId, WorkKind};
+use squall_sched::{BlockId, PathId, Span, Time, WorkKind};
 
 use super::{life::Packet, rate::Mark};
 use crate::wire::{Cancel, RefuseReason, Stalled};
@@ -39,9 +39,9 @@ pub(crate) struct Chunk {
     /// Whether its header has the length of its block.
     pub(crate) has_end: bool,
     /// When it was expected to arrive, when it was given to its path.
-    pub(crate) expected_at: Micros,
+    pub(crate) expected_at: Time,
     /// When it was written, which its header states: QUIC may keep it for the next packet, and then it leaves a moment later.
-    pub(crate) written_at: Micros,
+    pub(crate) written_at: Time,
 }
 
 impl Chunk {
@@ -75,7 +75,7 @@ pub(crate) enum Control {
 /// A packet whose fate is open.
 #[derive(Clone, Debug)]
 pub(crate) struct InFlight {
-    pub(crate) sent_at: Micros,
+    pub(crate) sent_at: Time,
     pub(crate) bytes: u16,
     pub(crate) payload: Option<Payload>,
     /// Further datagrams in the same packet.
@@ -90,7 +90,7 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// A packet that leaves.
-    pub(crate) fn of(sent_at: Micros, bytes: u16, payload: Option<Payload>) -> Self {
+    pub(crate) fn of(sent_at: Time, bytes: u16, payload: Option<Payload>) -> Self {
         let more = Vec::new();
         Self { sent_at, bytes, payload, more, is_mtu_probe: false, repaired: false, mark: None }
     }
@@ -101,7 +101,7 @@ impl InFlight {
     }
 
     /// When the newest of its chunks was written, and when that was expected to arrive, if it carried any.
-    pub(crate) fn written_at(&self) -> Option<(Micros, Micros)> {
+    pub(crate) fn written_at(&self) -> Option<(Time, Time)> {
         let payloads = self.payload.iter().chain(&self.more);
         let chunks = payloads
             .filter_map(|payload| if let Payload::Chunk(chunk) = payload { Some(chunk) } else { None });
@@ -134,8 +134,8 @@ pub(crate) struct Flight {
     lost: BTreeMap<u64, InFlight>,
 }
 
-/// A packet that was declared lost is forgotten after this long at the latest, in microseconds.
-const FORGOTTEN: Micros = 30_000_000;
+/// A packet that was declared lost is forgotten after this long at the latest.
+const FORGOTTEN: Span = Span::from_secs(30);
 
 /// Numbers that noq may skip between two packets; more would be a contract broken.
 const MAX_GAP: u64 = 1 << 16;
@@ -181,7 +181,7 @@ impl Flight {
     pub(crate) fn lose(&mut self, packet: u64) -> Option<InFlight> {
         let entry = self.take(packet)?;
         while let Some(first) = self.lost.first_entry()
-            && entry.sent_at.saturating_sub(first.get().sent_at) > FORGOTTEN
+            && entry.sent_at - first.get().sent_at > FORGOTTEN
         {
             first.remove();
         }
@@ -212,7 +212,7 @@ impl Flight {
     }
 
     /// Since when an acknowledgement is outstanding.
-    pub(crate) fn waiting_since(&self) -> Option<Micros> {
+    pub(crate) fn waiting_since(&self) -> Option<Time> {
         self.oldest().map(|(_, entry)| entry.sent_at)
     }
 
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     fn entry(bytes: u16) -> InFlight {
-        InFlight::of(0, bytes, None)
+        InFlight::of(Time::EPOCH, bytes, None)
     }
 
     proptest! {

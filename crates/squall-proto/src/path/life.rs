@@ -28,7 +28,7 @@
 //!
 //! A path whose latest proof is old is *in doubt*: the session sends a copy of what it carries on another path.
 
-use squall_sched::{Micros, PathState};
+use squall_sched::{PathState, Span, Time};
 use squall_signal::AlertKind;
 
 use super::sizes::Sizes;
@@ -57,13 +57,13 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// It is silent, for so long by now.
-    Suspected(Micros),
+    Suspected(Span),
     /// It is used again, after so long.
-    Readmitted(Micros),
+    Readmitted(Span),
     /// It was in use, and loses full-size packets.
     Narrowed,
     /// It was in use, and has lost most data of one size for so long.
-    Picky(Micros),
+    Picky(Span),
     /// It was suspected, and passes small packets; it is not used until a full-size one has passed.
     StillNarrow,
     /// A radio takes it out of use.
@@ -75,7 +75,7 @@ pub(crate) enum Change {
 /// The life of a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Life {
-    opened: Micros,
+    opened: Time,
     /// Silence and losses change nothing: only radios and the budget take the path out of use.
     unwatched: bool,
     state: State,
@@ -85,20 +85,20 @@ pub(crate) struct Life {
     /// The peer has marked the path: it receives nothing from us there, or we receive nothing from it.
     pub(crate) remote_suspects: bool,
     /// noq is expected to send no data before this: the path has moved and is being validated again.
-    pub(crate) blocked_until: Micros,
+    pub(crate) blocked_until: Time,
     /// When proof of delivery last came.
-    last_proof: Micros,
+    last_proof: Time,
     /// When the newest packet left that is known to have arrived.
-    proven: Micros,
+    proven: Time,
     challenge: Option<Challenge>,
     /// Bytes that were copied since proof last came, because the path was in doubt.
     hedged: u64,
-    /// When the path was readmitted; 0 for never.
-    readmitted: Micros,
+    /// When the path was readmitted; the epoch for never.
+    readmitted: Time,
     /// Since then, no full-size packet is known to have arrived.
     only_small: bool,
     /// When the newest full-size packet left that is known to have arrived, or when the path was readmitted.
-    full_proven: Micros,
+    full_proven: Time,
     /// Full-size packets that left later and are lost.
     full_lost: u32,
     /// Fates of smaller ones with data.
@@ -111,25 +111,25 @@ enum State {
     Opened,
     InUse,
     Suspected {
-        since: Micros,
+        since: Time,
         /// Window to come back with.
         window: u64,
-        next_probe: Micros,
+        next_probe: Time,
         probes: u32,
         /// The path fell silent again before a full-size packet had passed: small ones do not readmit it.
         wary: bool,
     },
     Narrow {
-        since: Micros,
+        since: Time,
         window: u64,
-        next_probe: Micros,
+        next_probe: Time,
         probes: u32,
         /// Bytes of the packets that have to pass: [`FULL_SIZE`], or those of data.
         size: u16,
     },
     Readmitted {
         window: u64,
-        until: Micros,
+        until: Time,
         /// What it delivered first had left before it was suspected: it holds packets, and loses none.
         held: bool,
     },
@@ -146,33 +146,33 @@ pub(crate) struct RadioState {
 /// Probes that left because proof was overdue.
 #[derive(Clone, Copy, Debug)]
 struct Challenge {
-    first: Micros,
-    next: Micros,
+    first: Time,
+    next: Time,
 }
 
 /// What the path's round trips say of the time that proof takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expectation {
     /// Smoothed round-trip time.
-    pub(crate) rtt: Micros,
+    pub(crate) rtt: Span,
     /// Mean deviation of the round-trip time.
-    pub(crate) deviation: Micros,
+    pub(crate) deviation: Span,
     /// Probe timeout (RFC 9002 §6.2.1).
-    pub(crate) probe_timeout: Micros,
+    pub(crate) probe_timeout: Span,
     /// [`Config::silence`](crate::Config::silence).
-    pub(crate) silence: Micros,
+    pub(crate) silence: Span,
 }
 
 impl Expectation {
     /// How long after a round trip proof is overdue: the time that a receiver may wait before it reports, and the
     /// deviation.
-    fn patience(&self) -> Micros {
-        crate::feedback::MAX_DELAY + 2 * self.deviation.max(1_000)
+    fn patience(&self) -> Span {
+        crate::feedback::MAX_DELAY + self.deviation.max(Span::from_millis(1)) * 2
     }
 
     /// How long the answer to a probe takes at most, by the measured round trips.
-    fn answer(&self) -> Micros {
-        self.rtt + (4 * self.deviation).max(1_000)
+    fn answer(&self) -> Span {
+        self.rtt + (self.deviation * 4).max(Span::from_millis(1))
     }
 }
 
@@ -180,14 +180,14 @@ impl Expectation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     /// When it left.
-    pub(crate) sent_at: Micros,
+    pub(crate) sent_at: Time,
     pub(crate) bytes: u16,
     pub(crate) has_data: bool,
 }
 
 impl Packet {
     /// One without data.
-    pub(crate) fn without_data(sent_at: Micros, bytes: u16) -> Self {
+    pub(crate) fn without_data(sent_at: Time, bytes: u16) -> Self {
         Self { sent_at, bytes, has_data: false }
     }
 
@@ -208,41 +208,41 @@ pub(crate) const FULL_SIZE: u16 = 1200;
 const SAME_SIZE: u16 = 24;
 
 /// Shortest silence that counts, so that a pause of the peer's machine does not.
-const MIN_SILENCE: Micros = 50_000;
+const MIN_SILENCE: Span = Span::from_millis(50);
 /// An acknowledgement later than this proves nothing about the present.
-const STALE: Micros = 1_000_000;
+const STALE: Span = Span::from_secs(1);
 /// Pause between two probes of a challenge at least. A single one may be lost by chance.
-const CHALLENGE_INTERVAL: Micros = 20_000;
+const CHALLENGE_INTERVAL: Span = Span::from_millis(20);
 /// A path is in doubt when the newest packet that is known to have arrived left longer ago than this. Below the 300 ms
 /// within which a failure must cost nothing more.
-const DOUBT_AFTER: Micros = 250_000;
+const DOUBT_AFTER: Span = Span::from_millis(250);
 /// On a long path, traffic of 20 packets a second leaves this much between the newest proof and the age at which it is
 /// overdue.
-const DOUBT_MARGIN: Micros = 50_000;
+const DOUBT_MARGIN: Span = Span::from_millis(50);
 /// Bytes that are copied while no proof comes: QUIC's initial window (RFC 9002 §7.2).
 const MAX_HEDGED: u64 = 14_720;
 /// Interval of probes in the first seconds of a suspicion; later ones come ever more rarely.
-const PROBE_INTERVAL: Micros = 25_000;
+const PROBE_INTERVAL: Span = Span::from_millis(25);
 /// At this interval a path that stays dead costs less than 1 kbit/s.
-const MAX_PROBE_INTERVAL: Micros = 1_000_000;
+const MAX_PROBE_INTERVAL: Span = Span::from_secs(1);
 /// Probes at the shortest interval: five seconds.
 const QUICK_PROBES: u32 = 200;
 /// Full-size packets lost in a row, beside smaller ones that arrive, after which the path's MTU is in question. With
 /// 30 % of random loss that happens to one packet in 170,000, and then costs a round trip.
 const FULL_LOST: u32 = 10;
 /// Pause after the first full-size probe of a narrow path, doubled after each further one up to 8 s.
-const NARROW_INTERVAL: Micros = 250_000;
+const NARROW_INTERVAL: Span = Span::from_millis(250);
 /// A path comes back with at least this window.
 const MIN_WINDOW: u64 = 4 * 1200;
 
 impl Life {
     /// The life of a path that is opened now.
-    pub(crate) fn new(now: Micros) -> Self {
+    pub(crate) fn new(now: Time) -> Self {
         Self { opened: now, ..Self::default() }
     }
 
     /// The same without suspicion, as in standard multipath QUIC ([`LabConfig::liveness`](crate::config::LabConfig::liveness)).
-    pub(crate) fn unwatched(now: Micros) -> Self {
+    pub(crate) fn unwatched(now: Time) -> Self {
         Self { unwatched: true, ..Self::new(now) }
     }
 
@@ -269,7 +269,7 @@ impl Life {
     }
 
     /// Whether the network and its radios allow schedulers to give it data now; its budget does not count here.
-    pub(crate) fn is_usable(&self, now: Micros) -> bool {
+    pub(crate) fn is_usable(&self, now: Time) -> bool {
         self.is_up() && self.state() == PathState::Active && self.blocked_until <= now
     }
 
@@ -324,7 +324,7 @@ impl Life {
     }
 
     /// Since when it delivers nothing: silent, or opened and not validated.
-    pub(crate) fn idle_since(&self) -> Option<Micros> {
+    pub(crate) fn idle_since(&self) -> Option<Time> {
         match self.state {
             State::Opened => Some(self.opened),
             State::Suspected { since, .. } => Some(since),
@@ -333,9 +333,9 @@ impl Life {
     }
 
     /// It was validated, which takes a round trip.
-    pub(crate) fn on_validated(&mut self, now: Micros, rtt: Micros) {
+    pub(crate) fn on_validated(&mut self, now: Time, rtt: Span) {
         self.state = State::InUse;
-        self.on_proof(now, Packet::without_data(now.saturating_sub(rtt), FULL_SIZE), rtt);
+        self.on_proof(now, Packet::without_data(now - rtt, FULL_SIZE), rtt);
     }
 
     /// Whether its budget is spent now.
@@ -346,7 +346,7 @@ impl Life {
     /// A radio at this end, or at the peer's, reports something new. `window` is the path's.
     pub(crate) fn on_radio(
         &mut self,
-        now: Micros,
+        now: Time,
         by_peer: bool,
         radio: RadioState,
         window: u64,
@@ -375,35 +375,35 @@ impl Life {
     }
 
     /// When proof is due; `oldest` is when the oldest packet in flight left, `rtt` the smoothed round-trip time.
-    pub(crate) fn due(&self, oldest: Option<Micros>, rtt: Micros) -> Option<Micros> {
+    pub(crate) fn due(&self, oldest: Option<Time>, rtt: Span) -> Option<Time> {
         let oldest = oldest.filter(|_| !self.is_suspect() && !self.unwatched)?;
         Some(self.last_proof.max(oldest + rtt))
     }
 
     /// When the next probe of a challenge is due, if no proof comes until then.
-    pub(crate) fn challenge_at(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
+    pub(crate) fn challenge_at(&self, oldest: Option<Time>, expected: &Expectation) -> Option<Time> {
         let due = self.due(oldest, expected.rtt)?;
         Some(self.challenge.map_or(due + expected.patience(), |challenge| challenge.next))
     }
 
     /// A probe of a challenge leaves.
-    pub(crate) fn on_challenge(&mut self, now: Micros, expected: &Expectation) {
+    pub(crate) fn on_challenge(&mut self, now: Time, expected: &Expectation) {
         let first = self.challenge.map_or(now, |challenge| challenge.first);
         let next = now + CHALLENGE_INTERVAL.max(expected.rtt / 2);
         self.challenge = Some(Challenge { first, next });
     }
 
     /// When the path will be suspected, if no proof comes until then.
-    pub(crate) fn suspect_at(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
+    pub(crate) fn suspect_at(&self, oldest: Option<Time>, expected: &Expectation) -> Option<Time> {
         let due = self.due(oldest, expected.rtt)?;
-        let silence = (2 * expected.probe_timeout).min(expected.silence).max(MIN_SILENCE);
+        let silence = (expected.probe_timeout * 2).min(expected.silence).max(MIN_SILENCE);
         Some((due + silence).max(self.challenge?.first + expected.answer()))
     }
 
     /// Whether nothing proves that the path delivers what leaves now. `overdue` is the age at which an acknowledgement
     /// is overdue.
-    pub(crate) fn is_in_doubt(&self, now: Micros, overdue: Micros) -> bool {
-        !self.unwatched && now.saturating_sub(self.proven) > DOUBT_AFTER.max(overdue + DOUBT_MARGIN)
+    pub(crate) fn is_in_doubt(&self, now: Time, overdue: Span) -> bool {
+        !self.unwatched && now - self.proven > DOUBT_AFTER.max(overdue + DOUBT_MARGIN)
     }
 
     /// Whether a block of this size may be copied to another path.
@@ -416,20 +416,20 @@ impl Life {
         self.hedged += bytes;
     }
 
-    /// When proof of delivery last came; 0 for never.
-    pub(crate) fn last_proof(&self) -> Micros {
+    /// When proof of delivery last came; the epoch for never.
+    pub(crate) fn last_proof(&self) -> Time {
         self.last_proof
     }
 
     /// The path is silent: no proof came in time, or the system reports that it cannot send. `oldest` is when the oldest
     /// packet in flight left: a path that had nothing to carry was idle, not silent.
-    pub(crate) fn suspect(&mut self, now: Micros, oldest: Option<Micros>, window: u64) -> Change {
-        let silent = now.saturating_sub(self.last_proof.max(oldest.unwrap_or(0)));
+    pub(crate) fn suspect(&mut self, now: Time, oldest: Option<Time>, window: u64) -> Change {
+        let silent = now - self.last_proof.max(oldest.unwrap_or_default());
         self.enter_suspicion(now, window);
         Change::Suspected(silent)
     }
 
-    fn enter_suspicion(&mut self, now: Micros, window: u64) {
+    fn enter_suspicion(&mut self, now: Time, window: u64) {
         let window = match self.state {
             State::Readmitted { window, .. } => window / 2,
             State::Narrow { window, .. } => window,
@@ -443,7 +443,7 @@ impl Life {
     }
 
     /// A packet is known to have arrived.
-    pub(crate) fn on_proof(&mut self, now: Micros, packet: Packet, srtt: Micros) -> Option<Change> {
+    pub(crate) fn on_proof(&mut self, now: Time, packet: Packet, srtt: Span) -> Option<Change> {
         self.last_proof = now;
         self.proven = self.proven.max(packet.sent_at);
         self.challenge = None;
@@ -456,7 +456,7 @@ impl Life {
             self.full_proven = self.full_proven.max(packet.sent_at);
             self.full_lost = 0;
         }
-        let fresh = now.saturating_sub(packet.sent_at) <= STALE;
+        let fresh = now - packet.sent_at <= STALE;
         match self.state {
             State::Suspected { since, window, wary: true, .. } if fresh && !packet.is_full_size() => {
                 self.state = State::Narrow { since, window, next_probe: now, probes: 0, size: FULL_SIZE };
@@ -477,14 +477,14 @@ impl Life {
     }
 
     /// Whether the round trip of a packet says nothing of the present: it is long, and the path was silent since it left.
-    pub(crate) fn is_stale(&self, now: Micros, sent_at: Micros) -> bool {
-        now.saturating_sub(sent_at) > STALE && (self.is_suspect() || sent_at < self.readmitted)
+    pub(crate) fn is_stale(&self, now: Time, sent_at: Time) -> bool {
+        now - sent_at > STALE && (self.is_suspect() || sent_at < self.readmitted)
     }
 
     /// A packet is lost. `has_others` says whether other paths are in use: the last one carries data of any size as well as it can.
     pub(crate) fn on_loss(
         &mut self,
-        now: Micros,
+        now: Time,
         packet: Packet,
         window: u64,
         has_others: bool,
@@ -511,7 +511,7 @@ impl Life {
         packet.has_data && packet.sent_at >= self.readmitted && !self.is_out()
     }
 
-    fn readmit(&mut self, now: Micros, since: Micros, window: u64, srtt: Micros, packet: Packet) -> Change {
+    fn readmit(&mut self, now: Time, since: Time, window: u64, srtt: Span, packet: Packet) -> Change {
         self.readmitted = now;
         self.only_small = !packet.is_full_size();
         self.sizes = Sizes::default();
@@ -532,7 +532,7 @@ impl Life {
     }
 
     /// When the next probe of a suspected path is due; a path that can carry nothing is not probed.
-    pub(crate) fn probe_at(&self) -> Option<Micros> {
+    pub(crate) fn probe_at(&self) -> Option<Time> {
         match self.state {
             State::Suspected { next_probe, .. } if !self.spent => Some(next_probe),
             _ => None,
@@ -540,16 +540,16 @@ impl Life {
     }
 
     /// A probe of the suspected path leaves.
-    pub(crate) fn on_probe(&mut self, now: Micros) {
+    pub(crate) fn on_probe(&mut self, now: Time) {
         if let State::Suspected { next_probe, probes, .. } = &mut self.state {
             *probes += 1;
             let doublings = probes.saturating_sub(QUICK_PROBES).div_ceil(20).min(6);
-            *next_probe = now + (PROBE_INTERVAL << doublings).min(MAX_PROBE_INTERVAL);
+            *next_probe = now + (PROBE_INTERVAL * (1 << doublings)).min(MAX_PROBE_INTERVAL);
         }
     }
 
     /// When a narrow path is probed with a packet of the size that it loses next; one that can carry nothing is not probed.
-    pub(crate) fn full_probe_at(&self) -> Option<Micros> {
+    pub(crate) fn full_probe_at(&self) -> Option<Time> {
         match self.state {
             State::Narrow { next_probe, .. } if !self.spent && !self.is_out() => Some(next_probe),
             _ => None,
@@ -557,9 +557,9 @@ impl Life {
     }
 
     /// Such a probe leaves. Returns its size, and whether it is the second full-size one: the first was not answered.
-    pub(crate) fn on_full_probe(&mut self, now: Micros) -> Option<(u16, bool)> {
+    pub(crate) fn on_full_probe(&mut self, now: Time) -> Option<(u16, bool)> {
         let State::Narrow { next_probe, probes, size, .. } = &mut self.state else { return None };
-        *next_probe = now + (NARROW_INTERVAL << (*probes).min(5));
+        *next_probe = now + NARROW_INTERVAL * (1 << (*probes).min(5));
         *probes += 1;
         Some((*size, *probes == 2 && *size >= FULL_SIZE))
     }

@@ -1,10 +1,10 @@
 //! What becomes of the packets on a path, in both directions: the loss that the radios at its ends are judged by
 //! (STORM Eq. 2).
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Time between two reports of a path to the peer at least.
-const INTERVAL: Micros = 250_000;
+const INTERVAL: Span = Span::from_millis(250);
 
 /// Packets by their fate, since some beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Losses {
     /// The peer has a radio there, and wants them reported.
     pub(crate) wanted: bool,
     /// What was reported to it last, and when.
-    reported: Option<(Micros, Fates)>,
+    reported: Option<(Time, Fates)>,
     /// Of packets that the peer sent: its first report and the greatest counts of all. What was before the first is no
     /// news.
     received: Option<(Fates, Fates)>,
@@ -71,13 +71,14 @@ impl Losses {
     }
 
     /// When the peer is to learn of this side's packets; `None` if there is nothing new.
-    pub(crate) fn due_at(&self) -> Option<Micros> {
-        let (at, before) = self.reported.map_or((0, Fates::default()), |(at, fates)| (at + INTERVAL, fates));
+    pub(crate) fn due_at(&self) -> Option<Time> {
+        let (at, before) =
+            self.reported.map_or((Time::EPOCH, Fates::default()), |(at, fates)| (at + INTERVAL, fates));
         (self.wanted && self.sent != before).then_some(at)
     }
 
     /// What to report to the peer now.
-    pub(crate) fn report(&mut self, now: Micros) -> Fates {
+    pub(crate) fn report(&mut self, now: Time) -> Fates {
         self.reported = Some((now, self.sent));
         self.sent
     }
@@ -85,6 +86,8 @@ impl Losses {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_ms, at_us};
+
     use super::*;
 
     fn fates(acked: u64, lost: u64) -> Fates {
@@ -97,10 +100,10 @@ mod tests {
         losses.on_fate(true);
         assert_eq!(losses.due_at(), None, "no peer wants them");
         losses.wanted = true;
-        assert_eq!(losses.due_at(), Some(0));
-        assert_eq!((losses.report(1_000), losses.due_at()), (fates(1, 0), None));
+        assert_eq!(losses.due_at(), Some(at_us(0)));
+        assert_eq!((losses.report(at_ms(1)), losses.due_at()), (fates(1, 0), None));
         losses.on_fate(false);
-        assert_eq!((losses.due_at(), losses.report(300_000)), (Some(251_000), fates(1, 1)));
+        assert_eq!((losses.due_at(), losses.report(at_ms(300))), (Some(at_ms(251)), fates(1, 1)));
     }
 
     #[test]

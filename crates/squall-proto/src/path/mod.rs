@@ -13,7 +13,7 @@ mod way_back;
 
 use std::collections::VecDeque;
 
-use squall_sched::{Micros, PathId, PathView};
+use squall_sched::{PathId, PathView, Span, Time};
 
 use crate::{
     Role,
@@ -34,7 +34,6 @@ pub(crate) use prediction::Predictions;
 pub(crate) use rate::RateMeter;
 use rate::{Bottleneck, LossWindow};
 use reordering::Reordering;
-use squall_units::short::us;
 use way_back::WayBack;
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
@@ -44,7 +43,7 @@ pub(crate) const PACKET_OVERHEAD: u32 = 40;
 /// Changes of the addresses of a path, and since when they are counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moves {
-    pub(crate) since: Micros,
+    pub(crate) since: Time,
     pub(crate) count: u32,
     /// Whether the last one was back, to an address that noq will never validate.
     pub(crate) is_back: bool,
@@ -90,10 +89,10 @@ pub(crate) struct Path {
     pub(crate) slow_start: bool,
     /// What the path carries as the controller estimates it, in bits per second.
     pub(crate) capacity: Option<u64>,
-    /// Queue of our own that stands on it, in microseconds, if the controller estimates it.
-    pub(crate) queue: Option<Micros>,
-    /// Time for which it has held packets, in microseconds.
-    pub(crate) held: Micros,
+    /// Queue of our own that stands on it, if the controller estimates it.
+    pub(crate) queue: Option<Span>,
+    /// Time for which it has held packets.
+    pub(crate) held: Span,
     /// What that is going to be.
     pub(crate) forecast: Forecast,
     /// Packets acknowledged when the forecast was made last.
@@ -102,22 +101,22 @@ pub(crate) struct Path {
     /// The quickest data that arrived on it.
     pub(crate) quickest: Quickest,
     /// When a packet last arrived on it.
-    pub(crate) received_at: Micros,
+    pub(crate) received_at: Time,
     /// How often its addresses have changed of late.
     pub(crate) moves: Moves,
     /// It is to be closed as soon as another one is up.
     pub(crate) is_leaving: bool,
     /// When it was last probed for lack of traffic.
-    pub(crate) probed_at: Micros,
+    pub(crate) probed_at: Time,
     /// When a packet with data last left on it.
-    pub(crate) departed_at: Micros,
+    pub(crate) departed_at: Time,
     pub(crate) stats: PathStats,
     /// What is logged of it.
     pub(crate) span: tracing::Span,
 }
 
 impl Path {
-    pub(crate) fn new(id: PathId, quic: QuicPath, now: Micros) -> Self {
+    pub(crate) fn new(id: PathId, quic: QuicPath, now: Time) -> Self {
         Self {
             id,
             quic,
@@ -145,7 +144,7 @@ impl Path {
             slow_start: false,
             capacity: None,
             queue: None,
-            held: 0,
+            held: Span::ZERO,
             forecast: Forecast::default(),
             forecast_at: 0,
             arrivals: Arrivals::default(),
@@ -179,7 +178,7 @@ impl Path {
     }
 
     /// What its round trips say of the time that proof takes; `silence` as in the configuration.
-    pub(crate) fn expectation(&self, silence: Micros) -> Expectation {
+    pub(crate) fn expectation(&self, silence: Span) -> Expectation {
         Expectation {
             rtt: self.rtt.smoothed,
             deviation: self.rtt.deviation,
@@ -189,19 +188,19 @@ impl Path {
     }
 
     /// When a probe is due because proof of delivery is overdue.
-    pub(crate) fn challenge_at(&self, silence: Micros) -> Option<Micros> {
+    pub(crate) fn challenge_at(&self, silence: Span) -> Option<Time> {
         self.life.challenge_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
     /// When the path is to be suspected, if no proof of delivery comes until then.
-    pub(crate) fn suspect_at(&self, silence: Micros) -> Option<Micros> {
+    pub(crate) fn suspect_at(&self, silence: Span) -> Option<Time> {
         self.life.suspect_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
     /// For how long proof of delivery has been due.
-    fn overdue(&self, now: Micros) -> Micros {
+    fn overdue(&self, now: Time) -> Span {
         let due = self.life.due(self.flight.waiting_since(), self.rtt.smoothed);
-        due.map_or(0, |due| now.saturating_sub(due))
+        due.map_or(Span::ZERO, |due| now - due)
     }
 
     /// The oldest packet in flight that a later one has overtaken.
@@ -213,15 +212,15 @@ impl Path {
 
     /// When the packet at [`Self::overtaken`] is lost. What left before the process stopped, which it did until `resumed`, has
     /// been under way since then.
-    pub(crate) fn lost_at(&self, resumed: Micros) -> Option<Micros> {
+    pub(crate) fn lost_at(&self, resumed: Time) -> Option<Time> {
         let (packet, entry) = self.overtaken()?;
         let ahead = self.reordering.newest()? - packet;
         let at_once = ahead >= self.reordering.packets();
-        Some(if at_once { 0 } else { entry.sent_at.max(resumed) + self.reordering.patience() })
+        Some(if at_once { Time::EPOCH } else { entry.sent_at.max(resumed) + self.reordering.patience() })
     }
 
     /// When the first of these is due.
-    pub(crate) fn judged_at(&self, silence: Micros) -> Option<Micros> {
+    pub(crate) fn judged_at(&self, silence: Span) -> Option<Time> {
         let oldest = self.flight.waiting_since()?;
         let expected = self.expectation(silence);
         let challenge = self.life.challenge_at(Some(oldest), &expected)?;
@@ -232,9 +231,9 @@ impl Path {
 
     /// When an idle path is probed next, so that NATs keep it and its round-trip time stays fresh; `wanted` is the interval of one that
     /// carries no data though there is some.
-    pub(crate) fn idle_probe_at(&self, keep_alive: Micros, wanted: Option<Micros>) -> Option<Micros> {
-        let measured = self.rtt.sampled_at.max(self.probed_at);
-        let wanted = wanted.map_or(Micros::MAX, |interval| measured.max(self.departed_at) + interval);
+    pub(crate) fn idle_probe_at(&self, keep_alive: Span, wanted: Option<Span>) -> Option<Time> {
+        let measured = self.rtt.sampled_at.unwrap_or_default().max(self.probed_at);
+        let wanted = wanted.map_or(Time::MAX, |interval| measured.max(self.departed_at) + interval);
         let due = wanted.min(measured + keep_alive);
         Some(due).filter(|_| !self.life.is_suspect() && !self.life.is_spent())
     }
@@ -270,7 +269,7 @@ impl Path {
 
     /// What the controller estimates; else window over smoothed RTT, unless the path was seen to deliver less when it was
     /// given more.
-    pub(crate) fn bandwidth(&self, now: Micros) -> u64 {
+    pub(crate) fn bandwidth(&self, now: Time) -> u64 {
         if let Some(capacity) = self.capacity {
             return self.within_limit(capacity);
         }
@@ -278,66 +277,67 @@ impl Path {
     }
 
     /// What arrivals are predicted with where the controller estimates nothing.
-    pub(crate) fn bandwidth_of_flights(&self, now: Micros) -> u64 {
+    pub(crate) fn bandwidth_of_flights(&self, now: Time) -> u64 {
         self.within_limit(self.window_within(self.bottleneck_of_flights.rate(now)))
     }
 
     /// Window over smoothed RTT, up to what was seen to be the limit.
     fn window_within(&self, limit: Option<u64>) -> u64 {
-        let by_window = (self.effective_window() * 8_000_000).checked_div(self.rtt.steady).unwrap_or(0);
+        let by_window =
+            (self.effective_window() * 8_000_000).checked_div(self.rtt.steady.micros()).unwrap_or(0);
         limit.map_or(by_window, |limit| by_window.min(limit))
     }
 
     /// A part of a block has left. A queue that was measured before a pause has drained since; one of frames that follow each
     /// other has not, if it was others'.
-    pub(crate) fn on_departure(&mut self, at: Micros) {
-        let pause = at.saturating_sub(self.departed_at);
-        if pause > delay::OBSOLETE_ROUND_TRIPS * self.rtt.min {
+    pub(crate) fn on_departure(&mut self, at: Time) {
+        let pause = at - self.departed_at;
+        if pause > self.rtt.min * delay::OBSOLETE_ROUND_TRIPS {
             self.delay = self.delay.after_pause(pause);
         }
         self.departed_at = at;
     }
 
     /// The one-way delay is less than was measured, by so much.
-    pub(crate) fn shorten_delay(&mut self, at: Micros, by: Micros) {
-        if by > 0 {
-            self.delay = self.delay.after_pause(at.saturating_sub(self.departed_at)).shortened(by);
+    pub(crate) fn shorten_delay(&mut self, at: Time, by: Span) {
+        if !by.is_zero() {
+            self.delay = self.delay.after_pause(at - self.departed_at).shortened(by);
         }
     }
 
     /// One-way delay of a packet of this size that leaves now: what is in flight arrives before it, at the rate that
     /// the path carries, and takes half a round trip to be known.
-    fn owd_behind(&self, bytes: u64) -> Option<Micros> {
+    fn owd_behind(&self, bytes: u64) -> Option<Span> {
         let rate = self.within_limit(self.capacity.filter(|rate| *rate > 0)?);
-        let time = 8_000_000 * (self.in_flight() + bytes) / rate;
-        Some(time.saturating_sub(self.rtt.min / 2 + self.held))
+        let time = Span::from_micros(8_000_000 * (self.in_flight() + bytes) / rate);
+        Some(time - (self.rtt.min / 2 + self.held))
     }
 
     /// For how long the window has no room for a packet, if it has none.
-    fn opens_in(&self, now: Micros, chunk: u32) -> Micros {
+    fn opens_in(&self, now: Time, chunk: u32) -> Span {
         let is_full = self.in_flight() + u64::from(chunk + PACKET_OVERHEAD) > self.effective_window();
         let oldest = self.flight.waiting_since().filter(|_| is_full);
-        oldest.map_or(0, |oldest| (oldest + self.rtt.smoothed).saturating_sub(now))
+        oldest.map_or(Span::ZERO, |oldest| oldest + self.rtt.smoothed - now)
     }
 
     /// What schedulers see. `owd` is what was measured, over all paths, `rate` what the path carries.
-    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, rate: u64) -> PathView {
+    pub(crate) fn view(&self, now: Time, chunk: u32, owd: Span, rate: u64) -> PathView {
         let window = self.effective_window();
         PathView {
             id: self.id,
             state: self.life.state(),
             usable: self.life.is_usable(now),
-            srtt: us(self.rtt.smoothed),
-            latest_rtt: us(self.rtt.latest),
-            rtt_dev: us(self.rtt.deviation),
-            owd: us(self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd))),
-            delay: us(owd),
-            back: us(self.rtt.min / 2),
-            late: us(self.predictions.late()),
-            overdue: us(self.overdue(now)),
+            srtt: self.rtt.smoothed,
+            latest_rtt: self.rtt.latest,
+            rtt_dev: self.rtt.deviation,
+            owd: self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd)),
+            delay: owd,
+            back: self.rtt.min / 2,
+            late: self.predictions.late(),
+            overdue: self.overdue(now),
             loss: self.loss.ratio(),
             window,
-            opens_in: us(self.opens_in(now, chunk)),
+            opens_in: self.opens_in(now, chunk),
             in_flight: self.in_flight(),
             waiting: self.committed_bytes,
             chunk,
@@ -346,8 +346,8 @@ impl Path {
             rate,
             rate_grows: self.slow_start,
             is_unmeasured: false,
-            queue: self.queue.map(us),
-            held: us(self.held),
+            queue: self.queue,
+            held: self.held,
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use crate::PredictionStats;
 
@@ -26,8 +26,8 @@ pub(crate) struct Predictions {
 
 impl Predictions {
     /// Data was expected at one time and arrived at another.
-    pub(crate) fn observe(&mut self, expected: Micros, actual: Micros) {
-        let error = actual as i64 - expected as i64;
+    pub(crate) fn observe(&mut self, expected: Time, actual: Time) {
+        let error = actual.micros() as i64 - expected.micros() as i64;
         self.stats.count(error, self.bounds);
         if self.errors.len() == KEPT {
             self.errors.pop_front();
@@ -46,8 +46,8 @@ impl Predictions {
     }
 
     /// How much later than expected data arrives at most, in 95 of 100 cases.
-    pub(crate) fn late(&self) -> Micros {
-        self.bounds.map_or(0, |(_, late)| late.max(0) as Micros)
+    pub(crate) fn late(&self) -> Span {
+        Span::from_micros(self.bounds.map_or(0, |(_, late)| late.max(0) as u64))
     }
 
     /// Since the path was opened.
@@ -58,14 +58,16 @@ impl Predictions {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_ms, at_us, ms};
+
     use super::*;
 
-    const EXPECTED: Micros = 1_000_000;
+    const EXPECTED: Time = at_ms(1_000);
 
     /// Data arrives this many milliseconds after it was expected.
     fn observe(predictions: &mut Predictions, errors: impl IntoIterator<Item = i64>) {
         for error in errors {
-            predictions.observe(EXPECTED, EXPECTED.saturating_add_signed(1_000 * error));
+            predictions.observe(EXPECTED, at_us(EXPECTED.micros().saturating_add_signed(1_000 * error)));
         }
     }
 
@@ -73,9 +75,9 @@ mod tests {
     fn few_errors_say_nothing() {
         let mut predictions = Predictions::default();
         observe(&mut predictions, [30; 19]);
-        assert_eq!((predictions.late(), predictions.stats().bounded), (0, 0));
+        assert_eq!((predictions.late(), predictions.stats().bounded), (ms(0), 0));
         observe(&mut predictions, [30]);
-        assert_eq!((predictions.late(), predictions.stats().bounded), (30_000, 0), "the next one has bounds");
+        assert_eq!((predictions.late(), predictions.stats().bounded), (ms(30), 0), "the next one has bounds");
     }
 
     #[test]
@@ -83,7 +85,7 @@ mod tests {
         let mut predictions = Predictions::default();
         // 0 to 19 in no order. 5 % of the way from the first to the last is below the second, 95 % is past the 19th.
         observe(&mut predictions, (0..20).map(|at| at * 7 % 20));
-        assert_eq!((predictions.bounds, predictions.late()), (Some((0, 18_000)), 18_000));
+        assert_eq!((predictions.bounds, predictions.late()), (Some((0, 18_000)), ms(18)));
         // −100 to 923, of which the bounds are renewed after 1,028: 5 % and 95 % of 1,023 steps are 51 and 971.
         let mut predictions = Predictions::default();
         observe(&mut predictions, (0..1_028_i64).map(|at| (at * 77).rem_euclid(1_024) - 100));
@@ -102,7 +104,7 @@ mod tests {
     fn what_comes_early_is_not_late() {
         let mut predictions = Predictions::default();
         observe(&mut predictions, [-5; 20]);
-        assert_eq!((predictions.bounds, predictions.late()), (Some((-5_000, -5_000)), 0));
+        assert_eq!((predictions.bounds, predictions.late()), (Some((-5_000, -5_000)), ms(0)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a path delivers and loses: rates and shares, measured over time.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// Share of packets lost over the last two seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,10 +12,10 @@ pub(crate) struct LossWindow {
 
 impl LossWindow {
     const SLOTS: usize = 8;
-    const SLOT: Micros = 250_000;
+    const SLOT: Span = Span::from_millis(250);
 
-    pub(crate) fn record(&mut self, now: Micros, lost: bool) {
-        let slot = now / Self::SLOT;
+    pub(crate) fn record(&mut self, now: Time, lost: bool) {
+        let slot = now.since_epoch() / Self::SLOT;
         let steps = slot.saturating_sub(self.slot).min(Self::SLOTS as u64);
         for i in 0..steps {
             self.slots[((slot - i) % Self::SLOTS as u64) as usize] = (0, 0);
@@ -30,7 +30,7 @@ impl LossWindow {
     }
 
     /// A packet that was recorded as lost has arrived.
-    pub(crate) fn revoke(&mut self, now: Micros) {
+    pub(crate) fn revoke(&mut self, now: Time) {
         self.record(now, false);
         let latest =
             (0..Self::SLOTS as u64).map(|i| (self.slot.wrapping_sub(i) % Self::SLOTS as u64) as usize);
@@ -48,15 +48,15 @@ impl LossWindow {
     }
 
     /// The same; 0 once no packet had a fate for two seconds.
-    pub(crate) fn at_present(&self, now: Micros) -> f64 {
-        if now / Self::SLOT < self.slot + Self::SLOTS as u64 { self.ratio() } else { 0.0 }
+    pub(crate) fn at_present(&self, now: Time) -> f64 {
+        if now.since_epoch() / Self::SLOT < self.slot + Self::SLOTS as u64 { self.ratio() } else { 0.0 }
     }
 }
 
 /// Rate of acknowledged bytes, smoothed over about a quarter of a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateMeter {
-    since: Micros,
+    since: Time,
     bytes: u64,
     rate: Option<f64>,
     /// Bytes of all intervals without a pause, and the largest rate of one, not smoothed.
@@ -66,16 +66,16 @@ pub(crate) struct RateMeter {
 
 impl RateMeter {
     /// Shortest time over which a rate is measured: shorter ones see the lumps in which acknowledgements come.
-    pub(crate) const INTERVAL: Micros = 50_000;
-    const PAUSE: Micros = 10 * Self::INTERVAL;
+    pub(crate) const INTERVAL: Span = Span::from_millis(50);
+    const PAUSE: Span = Span::from_millis(500);
     /// Weight of a new interval.
     const WEIGHT: f64 = 0.25;
 
-    pub(crate) fn record(&mut self, now: Micros, bytes: u64) {
+    pub(crate) fn record(&mut self, now: Time, bytes: u64) {
         self.bytes += bytes;
-        let elapsed = now.saturating_sub(self.since);
+        let elapsed = now - self.since;
         if elapsed >= Self::INTERVAL {
-            let rate = self.bytes as f64 * 8e6 / elapsed as f64;
+            let rate = self.bytes as f64 * 8e6 / elapsed.micros() as f64;
             // After a pause the average says nothing.
             let known = self.rate.filter(|_| elapsed < Self::PAUSE);
             self.rate = Some(known.map_or(rate, |old| old + Self::WEIGHT * (rate - old)));
@@ -99,7 +99,7 @@ impl RateMeter {
     }
 
     /// The same; 0 after a pause.
-    pub(crate) fn at_present(&self, now: Micros) -> u64 {
+    pub(crate) fn at_present(&self, now: Time) -> u64 {
         if now < self.since + Self::PAUSE { self.bits_per_second() } else { 0 }
     }
 }
@@ -109,9 +109,9 @@ impl RateMeter {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     delivered: u64,
-    delivered_at: Micros,
+    delivered_at: Time,
     /// When the packet left that was acknowledged last.
-    sent_at: Micros,
+    sent_at: Time,
 }
 
 /// The rate at which a path delivers when it is given more than it can: that of its bottleneck.
@@ -137,11 +137,11 @@ pub(crate) struct Bottleneck {
 
 impl Bottleneck {
     const SLOTS: usize = 20;
-    const SLOT: Micros = 100_000;
+    const SLOT: Span = Span::from_millis(100);
     /// Slots over which the largest stands, counted back from the latest with samples.
     const LATEST: u64 = 3;
     /// Shorter samples drown in the lumps in which acknowledgements come.
-    const SHORTEST: Micros = 10_000;
+    const SHORTEST: Span = Span::from_millis(10);
 
     /// Only samples of at least `least` bytes count: the few packets at the end of a burst wait for acknowledgements of
     /// others, and show a bottleneck that is none.
@@ -158,26 +158,26 @@ impl Bottleneck {
         self.latest
     }
 
-    pub(crate) fn on_ack(&mut self, now: Micros, mark: Option<Mark>, sent_at: Micros, bytes: u64) {
+    pub(crate) fn on_ack(&mut self, now: Time, mark: Option<Mark>, sent_at: Time, bytes: u64) {
         self.delivered += bytes;
         let here = Mark { delivered: self.delivered, delivered_at: now, sent_at };
         self.latest = Some(here);
         let since = mark.unwrap_or(*self.first.get_or_insert(here));
-        let arriving = now.saturating_sub(since.delivered_at);
-        let leaving = sent_at.saturating_sub(since.sent_at);
+        let arriving = now - since.delivered_at;
+        let leaving = sent_at - since.sent_at;
         let bytes = self.delivered.saturating_sub(since.delivered);
         if arriving < Self::SHORTEST || arriving * 10 < leaving * 11 || bytes < self.least {
             return;
         }
-        let rate = bytes * 8_000_000 / arriving;
-        self.turn_to(now / Self::SLOT);
+        let rate = bytes * 8_000_000 / arriving.micros();
+        self.turn_to(now.since_epoch() / Self::SLOT);
         let largest = &mut self.slots[(self.slot % Self::SLOTS as u64) as usize];
         *largest = rate.max(*largest);
     }
 
     /// Bits per second; `None` if the path was not full of late.
-    pub(crate) fn rate(&self, now: Micros) -> Option<u64> {
-        let oldest = (now / Self::SLOT).saturating_sub(Self::SLOTS as u64 - 1);
+    pub(crate) fn rate(&self, now: Time) -> Option<u64> {
+        let oldest = (now.since_epoch() / Self::SLOT).saturating_sub(Self::SLOTS as u64 - 1);
         let at = |slot: u64| self.slots[(slot % Self::SLOTS as u64) as usize];
         let latest = (oldest..=self.slot).rev().find(|slot| at(*slot) > 0)?;
         (oldest.max(latest.saturating_sub(Self::LATEST - 1))..=latest).map(at).max()
@@ -195,38 +195,40 @@ impl Bottleneck {
 mod tests {
     use std::collections::VecDeque;
 
+    use squall_units::short::{at_ms, at_us, ms};
+
     use super::*;
 
     #[test]
     fn losses_are_forgotten_after_two_seconds() {
         let mut loss = LossWindow::default();
         for i in 0..100 {
-            loss.record(i * 10_000, i % 4 == 0);
+            loss.record(at_ms(i * 10), i % 4 == 0);
         }
         assert!((loss.ratio() - 0.25).abs() < 0.01);
         for i in 0..100 {
-            loss.record(2_000_000 + i * 10_000, false);
+            loss.record(at_ms(2_000 + i * 10), false);
         }
         assert!(loss.ratio() < 0.15);
-        let (before, later) = (loss.at_present(4_000_000), loss.at_present(5_000_000));
+        let (before, later) = (loss.at_present(at_ms(4_000)), loss.at_present(at_ms(5_000)));
         assert_eq!((before, later), (loss.ratio(), 0.0));
-        loss.record(9_000_000, false);
+        loss.record(at_ms(9_000), false);
         assert_eq!(loss.ratio(), 0.0);
     }
 
     #[test]
     fn losses_that_were_none_are_taken_back() {
         let mut loss = LossWindow::default();
-        (0..10).for_each(|i| loss.record(i * 10_000, i < 3));
-        loss.revoke(400_000);
+        (0..10).for_each(|i| loss.record(at_ms(i * 10), i < 3));
+        loss.revoke(at_ms(400));
         assert!((loss.ratio() - 0.2).abs() < 1e-9, "two of ten: {}", loss.ratio());
-        (0..5).for_each(|_| loss.revoke(400_000));
+        (0..5).for_each(|_| loss.revoke(at_ms(400)));
         assert_eq!(loss.ratio(), 0.0);
     }
 
     /// Sends packets of 1,250 bytes every `send` µs over a link that takes `serve` µs for each, 20 ms round
     /// trip, and returns what is thought of the bottleneck.
-    fn bottleneck(send: Micros, serve: Micros) -> Option<u64> {
+    fn bottleneck(send: u64, serve: u64) -> Option<u64> {
         let mut bottleneck = Bottleneck::default();
         let (mut flying, mut served) = (VecDeque::new(), 0);
         for now in (0..3_000_000).step_by(50) {
@@ -236,11 +238,11 @@ mod tests {
                 flying.push_back((served + 20_000, now, mark));
             }
             while let Some(&(_, sent, mark)) = flying.front().filter(|(at, ..)| *at <= now) {
-                bottleneck.on_ack(now, mark, sent, 1_250);
+                bottleneck.on_ack(at_us(now), mark, at_us(sent), 1_250);
                 flying.pop_front();
             }
         }
-        bottleneck.rate(3_000_000)
+        bottleneck.rate(at_ms(3_000))
     }
 
     #[test]
@@ -260,12 +262,12 @@ mod tests {
     fn a_short_train_after_a_pause_shows_it_too() {
         // Twenty packets at once each second, a millisecond each on the link, 100 ms of round trip.
         let mut bottleneck = Bottleneck::default();
-        for start in [0, 1_000_000] {
+        for start in [0, 1_000].map(at_ms) {
             let marks: Vec<_> = (0..20).map(|i| bottleneck.mark(i == 0)).collect();
             for (i, mark) in (1..).zip(marks) {
-                bottleneck.on_ack(start + 100_000 + i * 1_000, mark, start, 1_250);
+                bottleneck.on_ack(start + ms(100 + i), mark, start, 1_250);
             }
-            let rate = bottleneck.rate(start + 200_000).expect("they queued");
+            let rate = bottleneck.rate(start + ms(200)).expect("they queued");
             assert!((9_900_000..10_100_000).contains(&rate), "{rate}");
         }
     }
@@ -275,9 +277,9 @@ mod tests {
         // The second is acknowledged 200 ms late: 50 kbps.
         let rate = |mut bottleneck: Bottleneck, bytes: u64| {
             let mark = bottleneck.mark(true);
-            bottleneck.on_ack(100_000, mark, 0, 1_250);
-            bottleneck.on_ack(300_000, mark, 0, bytes);
-            bottleneck.rate(300_000)
+            bottleneck.on_ack(at_ms(100), mark, at_us(0), 1_250);
+            bottleneck.on_ack(at_ms(300), mark, at_us(0), bytes);
+            bottleneck.rate(at_ms(300))
         };
         assert_eq!(rate(Bottleneck::default(), 1_250), Some(50_000));
         assert_eq!(rate(Bottleneck::of_samples_from(5_000), 1_250), None);
@@ -288,18 +290,18 @@ mod tests {
     fn the_bottleneck_is_forgotten_after_two_seconds() {
         let mut bottleneck = Bottleneck::default();
         let mark = bottleneck.mark(true);
-        bottleneck.on_ack(0, mark, 0, 1_250);
-        bottleneck.on_ack(20_000, mark, 0, 25_000);
-        assert_eq!(bottleneck.rate(20_000), Some(10_000_000));
-        assert_eq!(bottleneck.rate(1_990_000), Some(10_000_000));
-        assert_eq!(bottleneck.rate(2_000_000), None);
+        bottleneck.on_ack(at_us(0), mark, at_us(0), 1_250);
+        bottleneck.on_ack(at_ms(20), mark, at_us(0), 25_000);
+        assert_eq!(bottleneck.rate(at_ms(20)), Some(10_000_000));
+        assert_eq!(bottleneck.rate(at_ms(1_990)), Some(10_000_000));
+        assert_eq!(bottleneck.rate(at_ms(2_000)), None);
     }
 
     #[test]
     fn the_largest_rate_is_kept() {
         let mut meter = RateMeter::default();
         let mut deliver = |from_ms: u64, until_ms: u64, bytes: u64| {
-            (from_ms..until_ms).for_each(|at| meter.record(at * 1_000, bytes));
+            (from_ms..until_ms).for_each(|at| meter.record(at_ms(at), bytes));
             meter.largest(20_000).map(|rate| rate / 100_000)
         };
         assert_eq!(deliver(1, 60, 125), None, "too little to judge by");
@@ -307,7 +309,7 @@ mod tests {
         assert_eq!(deliver(400, 600, 1_250), Some(100));
         assert_eq!(deliver(600, 60_000, 125), Some(100));
         let mut sporadic = RateMeter::default();
-        (1..100).for_each(|second| sporadic.record(second * 1_000_000, 8_000));
+        (1..100).for_each(|second| sporadic.record(at_ms(second * 1_000), 8_000));
         assert_eq!(sporadic.largest(20_000), None, "bursts with pauses show none");
     }
 
@@ -315,7 +317,7 @@ mod tests {
     fn the_delivery_rate_follows_the_bytes() {
         let mut meter = RateMeter::default();
         for i in 1..2_000 {
-            meter.record(i * 1_000, 1_250);
+            meter.record(at_ms(i), 1_250);
         }
         // 1,250 bytes a millisecond.
         assert!((9_900_000..10_100_000).contains(&meter.bits_per_second()));

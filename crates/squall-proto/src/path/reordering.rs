@@ -17,17 +17,17 @@
 //! A packet that many later ones have overtaken is lost at once (RFC 9002 §6.1.1), since a fast and long path should not
 //! wait for a quarter of a round trip; unless the path has shown of late that it reorders by half as much.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// One packet of this many may be declared lost and arrive. What was sent again for it is waste, and a block that is not
 /// repaired ends.
 const TOLERATED: u32 = 500;
 /// Later packets that make one lost. RFC 9002 has 3, and takes the jitter of a radio link for loss.
 const PACKETS: u64 = 32;
-/// Lateness is counted for this long in microseconds, and for as long again.
-const SLOT: Micros = 2_000_000;
+/// Lateness is counted for this long, and for as long again.
+const SLOT: Span = Span::from_secs(2);
 /// Lateness up to this is none: the granularity of timers (RFC 9002 §6.1.2).
-const GRANULARITY: Micros = 1_000;
+const GRANULARITY: Span = Span::from_millis(1);
 /// Weight in the base of the samples of one round trip, and of one sample at most.
 const WEIGHT: f64 = 0.25;
 const MOST_WEIGHT: f64 = 0.125;
@@ -40,17 +40,17 @@ pub(crate) struct Reordering {
     /// The newest packet that is acknowledged.
     newest: Option<u64>,
     /// Round trips of packets that were the newest when they were acknowledged (RFC 9002 §5.1).
-    latest: Micros,
-    smoothed: Micros,
+    latest: Span,
+    smoothed: Span,
     /// The same over a few round trips, however many packets make them: what lateness is counted from.
-    base: Micros,
-    sampled_at: Micros,
+    base: Span,
+    sampled_at: Time,
     /// This slot and the one before.
     slots: [Slot; 2],
     /// When this slot began.
-    since: Micros,
+    since: Time,
     /// What the slots make of the window.
-    window: Micros,
+    window: Span,
 }
 
 /// Packets that arrived within a slot of time.
@@ -77,12 +77,12 @@ impl Reordering {
 
     /// A packet is acknowledged that left at `sent_at`; with `samples` its age is that of a round trip, as it is the newest of
     /// those that were acknowledged together. In ascending order.
-    pub(crate) fn on_ack(&mut self, now: Micros, packet: u64, sent_at: Micros, samples: bool) {
+    pub(crate) fn on_ack(&mut self, now: Time, packet: u64, sent_at: Time, samples: bool) {
         self.turn_to(now);
-        let age = now.saturating_sub(sent_at).max(1);
+        let age = (now - sent_at).max(Span::TICK);
         let ahead = self.newest.map_or(0, |newest| newest.saturating_sub(packet));
         if ahead > 0 {
-            self.on_late(age.saturating_sub(self.base), ahead);
+            self.on_late(age - self.base, ahead);
         } else {
             self.newest = Some(packet);
             if samples {
@@ -92,19 +92,21 @@ impl Reordering {
         self.slots[0].all += 1;
     }
 
-    fn on_round_trip(&mut self, now: Micros, age: Micros) {
+    fn on_round_trip(&mut self, now: Time, age: Span) {
         self.latest = age;
-        if self.base == 0 {
+        if self.base.is_zero() {
             (self.smoothed, self.base) = (age, age);
         }
-        self.smoothed = (7 * self.smoothed + age) / 8;
-        let round_trips = now.saturating_sub(self.sampled_at) as f64 / self.base as f64;
-        let change = (age as f64 - self.base as f64) * (WEIGHT * round_trips).min(MOST_WEIGHT);
-        self.base = self.base.saturating_add_signed(change as i64).max(1);
+        self.smoothed = (self.smoothed * 7 + age) / 8;
+        let round_trips = (now - self.sampled_at).micros() as f64 / self.base.micros() as f64;
+        let change =
+            (age.micros() as f64 - self.base.micros() as f64) * (WEIGHT * round_trips).min(MOST_WEIGHT);
+        self.base =
+            Span::from_micros(self.base.micros().saturating_add_signed(change as i64)).max(Span::TICK);
         self.sampled_at = now;
     }
 
-    fn on_late(&mut self, lateness: Micros, ahead: u64) {
+    fn on_late(&mut self, lateness: Span, ahead: u64) {
         let slot = &mut self.slots[0];
         slot.ahead = slot.ahead.max(ahead);
         if let Some(class) = class(lateness) {
@@ -113,8 +115,8 @@ impl Reordering {
         }
     }
 
-    fn turn_to(&mut self, now: Micros) {
-        let slots = now.saturating_sub(self.since) / SLOT;
+    fn turn_to(&mut self, now: Time) {
+        let slots = (now - self.since) / SLOT;
         if slots > 0 {
             let before = if slots == 1 { self.slots[0] } else { Slot::default() };
             self.slots = [Slot::default(), before];
@@ -124,7 +126,7 @@ impl Reordering {
     }
 
     /// The lateness that all but the tolerated packets keep to.
-    fn measure(&self) -> Micros {
+    fn measure(&self) -> Span {
         let mut tolerated = self.slots.iter().map(|slot| slot.all).sum::<u32>() / TOLERATED;
         let late = (0..CLASSES).rev().find(|class| {
             let packets: u32 = self.slots.iter().map(|slot| slot.late[*class]).sum();
@@ -132,26 +134,27 @@ impl Reordering {
             tolerated = tolerated.saturating_sub(packets);
             is_needed
         });
-        late.map_or(0, most)
+        late.map_or(Span::ZERO, most)
     }
 
     /// Age at which a packet that was overtaken is lost.
-    pub(crate) fn patience(&self) -> Micros {
+    pub(crate) fn patience(&self) -> Span {
         let round_trip = self.smoothed.max(self.latest);
         (round_trip + round_trip / 4).max(self.base + self.window).max(GRANULARITY)
     }
 
     /// By how much earlier than it does a packet must seem to leave, so that one who waits for `round_trips` that grow by that
     /// declares it lost after half as much again as the patience. None is needed where the quarter of a round trip is enough.
-    pub(crate) fn lead(&self, round_trips: u32) -> Micros {
+    pub(crate) fn lead(&self, round_trips: u32) -> Span {
         let round_trip = self.smoothed.max(self.latest);
         if self.base + self.window <= round_trip + round_trip / 4 {
-            return 0;
+            return Span::ZERO;
         }
         let round_trips = u64::from(round_trips);
         // The smoothed round trip is that of eight packets, which may be a quarter less than the mean.
-        let waits = round_trips * self.base * 3 / 4;
-        ((self.base + self.window) * 3 / 2).saturating_sub(waits).div_ceil(round_trips - 1)
+        let waits = self.base * round_trips * 3 / 4;
+        let missing = (self.base + self.window) * 3 / 2 - waits;
+        Span::from_micros(missing.micros().div_ceil(round_trips - 1))
     }
 
     /// Later packets that make one lost whatever its age.
@@ -161,31 +164,34 @@ impl Reordering {
 }
 
 /// The class of a lateness; `None` if it is none.
-fn class(lateness: Micros) -> Option<usize> {
-    let beyond = lateness.checked_sub(GRANULARITY + 1)?;
-    let class = 4.0 * ((beyond + 1 + GRANULARITY) as f64 / GRANULARITY as f64).log2();
+fn class(lateness: Span) -> Option<usize> {
+    if lateness <= GRANULARITY {
+        return None;
+    }
+    let class = 4.0 * (lateness.micros() as f64 / GRANULARITY.micros() as f64).log2();
     Some((class as usize).min(CLASSES - 1))
 }
 
-/// The most that is in a class, in microseconds.
-fn most(class: usize) -> Micros {
-    (GRANULARITY as f64 * 2f64.powf((class + 1) as f64 / 4.0)).ceil() as Micros
+/// The most that is in a class.
+fn most(class: usize) -> Span {
+    Span::from_micros((GRANULARITY.micros() as f64 * 2f64.powf((class + 1) as f64 / 4.0)).ceil() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::short::{at_ms, at_us, ms, us};
 
     use super::*;
 
     /// Sends a packet each millisecond that is acknowledged after `delay`, or never; returns the share that was declared lost
     /// and arrived, and the lateness of the declaration of those that did not, both of packets from the second `from` on.
-    fn run(seconds: u64, from: u64, mut delay: impl FnMut(u64) -> Option<Micros>) -> (f64, Vec<Micros>) {
+    fn run(seconds: u64, from: u64, mut delay: impl FnMut(u64) -> Option<u64>) -> (f64, Vec<u64>) {
         let mut reordering = Reordering::default();
         let sent = |packet: u64| packet * 1_000;
-        let mut arrivals: Vec<(Micros, u64)> =
+        let mut arrivals: Vec<(u64, u64)> =
             (0..seconds * 1_000).filter_map(|packet| Some((sent(packet) + delay(packet)?, packet))).collect();
-        let arrive: std::collections::BTreeMap<u64, Micros> =
+        let arrive: std::collections::BTreeMap<u64, u64> =
             arrivals.iter().map(|(at, packet)| (*packet, *at)).collect();
         arrivals.sort_unstable();
         let mut arrivals = arrivals.into_iter().peekable();
@@ -196,13 +202,14 @@ mod tests {
                 open.insert(now / 1_000);
             }
             while let Some((_, packet)) = arrivals.next_if(|(at, _)| *at <= now) {
-                reordering.on_ack(now, packet, sent(packet), true);
+                reordering.on_ack(at_us(now), packet, at_us(sent(packet)), true);
                 open.remove(&packet);
             }
             while let Some(packet) = open.first().copied()
                 && let Some(newest) = reordering.newest()
                 && packet < newest
-                && (now - sent(packet) >= reordering.patience() || newest - packet >= reordering.packets())
+                && (us(now - sent(packet)) >= reordering.patience()
+                    || newest - packet >= reordering.packets())
             {
                 open.remove(&packet);
                 if packet >= from * 1_000 {
@@ -239,39 +246,34 @@ mod tests {
         let mut reordering = Reordering::default();
         for packet in 0..4_000u64 {
             // Each tenth is late by 30 ms during the first second.
-            let late = if packet < 1_000 && packet % 10 == 0 { 30_000 } else { 0 };
-            reordering.on_ack(packet * 1_000 + 40_000, packet + 40, packet * 1_000, late == 0);
-            if late > 0 {
-                reordering.on_ack(
-                    packet * 1_000 + 40_000,
-                    packet,
-                    packet * 1_000 - late.min(packet * 1_000),
-                    false,
-                );
+            let late = if packet < 1_000 && packet % 10 == 0 { ms(30) } else { ms(0) };
+            reordering.on_ack(at_ms(packet + 40), packet + 40, at_ms(packet), late.is_zero());
+            if !late.is_zero() {
+                reordering.on_ack(at_ms(packet + 40), packet, at_ms(packet) - late, false);
             }
             if packet == 1_000 {
-                assert!((68_000..80_000).contains(&reordering.patience()), "{}", reordering.patience());
+                assert!((ms(68)..ms(80)).contains(&reordering.patience()), "{}", reordering.patience());
                 assert!(reordering.packets() >= 80);
             }
         }
-        reordering.on_ack(4_041_000, 9_000, 4_001_000, true);
-        assert_eq!((reordering.patience(), reordering.packets()), (50_000, 32));
+        reordering.on_ack(at_ms(4_041), 9_000, at_ms(4_001), true);
+        assert_eq!((reordering.patience(), reordering.packets()), (ms(50), 32));
     }
 
     #[test]
     fn a_single_straggler_does_not_hold_up_repair() {
         let mut reordering = Reordering::default();
         for packet in 0..1_500u64 {
-            reordering.on_ack(packet * 1_000 + 40_000, packet, packet * 1_000, true);
+            reordering.on_ack(at_ms(packet + 40), packet, at_ms(packet), true);
         }
-        reordering.on_ack(1_540_000, 1_000, 1_000_000, false);
-        assert_eq!(reordering.patience(), 50_000, "one of 1,500 was late by half a second");
+        reordering.on_ack(at_ms(1_540), 1_000, at_ms(1_000), false);
+        assert_eq!(reordering.patience(), ms(50), "one of 1,500 was late by half a second");
     }
 
     #[test]
     fn classes_contain_their_lateness() {
-        assert_eq!((class(0), class(1_000)), (None, None));
-        for lateness in (1_001..500_000).step_by(77) {
+        assert_eq!((class(us(0)), class(ms(1))), (None, None));
+        for lateness in (1_001..500_000).step_by(77).map(us) {
             let class = class(lateness).expect("is late");
             assert!(
                 most(class) >= lateness && most(class) <= lateness * 5 / 4,
@@ -279,7 +281,7 @@ mod tests {
                 most(class)
             );
         }
-        assert_eq!(class(Micros::MAX), Some(CLASSES - 1));
+        assert_eq!(class(Span::MAX), Some(CLASSES - 1));
     }
 
     proptest! {
@@ -296,7 +298,7 @@ mod tests {
         ) {
             let mut chance = chances(seed);
             let (spurious, waits) = run(8, 1, |_| {
-                let (lost, late) = (chance() < loss, (chance() * spread as f64) as Micros);
+                let (lost, late) = (chance() < loss, (chance() * spread as f64) as u64);
                 (!lost).then_some(least + late)
             });
             prop_assert!(spurious < 0.01, "{spurious}");
@@ -310,12 +312,12 @@ mod tests {
         #[test]
         fn the_window_is_bounded(acks in prop::collection::vec((0u64..1_000, 0u64..10_000_000, any::<bool>()), 1..300)) {
             let mut reordering = Reordering::default();
-            let mut now = 0;
+            let mut now = at_us(0);
             for (packet, age, samples) in acks {
-                now += 10_000;
-                reordering.on_ack(now, packet, now.saturating_sub(age), samples);
-                prop_assert!(reordering.window <= 520_000);
-                prop_assert!(reordering.patience() <= 12_500_000);
+                now += ms(10);
+                reordering.on_ack(now, packet, now - us(age), samples);
+                prop_assert!(reordering.window <= ms(520));
+                prop_assert!(reordering.patience() <= ms(12_500));
                 prop_assert!((32..=2_000).contains(&reordering.packets()));
             }
         }

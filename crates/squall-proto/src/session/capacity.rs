@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use squall_sched::{Micros, PathId, PathSet, PathState, Sharing};
+use squall_sched::{PathId, PathSet, PathState, Sharing, Span, Time};
 
 use super::Session;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How often the rates are looked at. An encoder makes a frame each 8 to 40 ms.
-const INTERVAL: Micros = 10_000;
+const INTERVAL: Span = Span::from_millis(10);
 /// From this share of its rate on, a path is used up: a pacer leaves gaps, and frames do not fill packets.
 const USED_UP: f64 = 0.8;
 /// Bytes of packets that make a mean.
@@ -28,7 +28,7 @@ impl Session {
             return Capacity::default();
         }
         self.measure_packets();
-        self.capacity_at(self.micros(now))
+        self.capacity_at(self.time(now))
     }
 
     /// Asks the peer for at most this rate of blocks, or for as much as it can send. Its
@@ -47,15 +47,15 @@ impl Session {
             return 0;
         }
         self.measure_packets();
-        let (at, within) = (self.micros(now), within.min(FOREVER).as_micros() as Micros);
+        let (at, within) = (self.time(now), Span::from(within.min(FOREVER)));
         let delays = one_way_delays(self.conn.paths.iter(), at);
         let carriers = self.carriers();
         let rates = self.conn.paths.iter().zip(delays).filter(|(path, _)| carriers.contains(path.id));
-        let mut longest = 0;
+        let mut longest = Span::ZERO;
         let bytes = rates.map(|(path, owd)| {
-            let time = within.saturating_sub(owd);
+            let time = within - owd;
             longest = longest.max(time);
-            let bytes = self.to_come(at, path) * time as f64 / 8e6;
+            let bytes = self.to_come(at, path) * time.micros() as f64 / 8e6;
             path.allowance.map_or(bytes, |allowance| bytes.min(allowance.data as f64))
         });
         let bytes = self.add_up(bytes);
@@ -65,7 +65,7 @@ impl Session {
     }
 
     /// Takes the rates into the history, when it is time to.
-    pub(super) fn update_forecast(&mut self, at: Micros) {
+    pub(super) fn update_forecast(&mut self, at: Time) {
         if at < self.outlook.look_at || !self.is_open() {
             return;
         }
@@ -99,7 +99,7 @@ impl Session {
         self.outlook.news.take_if(|_| self.life.is_live()).map(Event::Capacity)
     }
 
-    fn capacity_at(&self, at: Micros) -> Capacity {
+    fn capacity_at(&self, at: Time) -> Capacity {
         let carriers = self.carriers();
         let is_carrier = |id: PathId| carriers.contains(id);
         let share = self.outlook.payload_share;
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    fn path_capacity(&self, at: Micros, path: &Path) -> PathCapacity {
+    fn path_capacity(&self, at: Time, path: &Path) -> PathCapacity {
         let share = self.outlook.payload_share;
         let link = self.rate_in_use(path) as f64;
         PathCapacity {
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    fn limit(&self, at: Micros, path: &Path) -> Limit {
+    fn limit(&self, at: Time, path: &Path) -> Limit {
         let rate = self.rate_in_use(path);
         match path.life.state() {
             PathState::Deactivated => Limit::Radio,
@@ -157,7 +157,7 @@ impl Session {
     }
 
     /// The part of it that can be relied on: less while a radio warns, and the longer nothing was sent.
-    fn to_come(&self, at: Micros, path: &Path) -> f64 {
+    fn to_come(&self, at: Time, path: &Path) -> f64 {
         self.rate_in_use(path) as f64 * path.life.factor() * path.forecast.ageing(at)
     }
 

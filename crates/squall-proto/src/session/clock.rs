@@ -1,8 +1,8 @@
-//! The time of a session, in microseconds since the epoch of its endpoint, and its timeouts.
+//! The time of a session, counted from the epoch of its endpoint, and its timeouts.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use crate::{
     Config,
@@ -10,33 +10,32 @@ use crate::{
 };
 
 /// For this long after a suspension, reports may be of packets that left before it.
-const LATE_REPORTS: Micros = 10_000_000;
+const LATE_REPORTS: Span = Span::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct SessionClock {
     epoch: Instant,
     /// End of the last suspension of the process.
-    resumed: Option<Micros>,
+    resumed: Option<Time>,
     pub(super) timeouts: Timeouts,
 }
 
 /// Timeouts of [`Config`].
 #[derive(Debug)]
 pub(super) struct Timeouts {
-    pub(super) idle: Micros,
-    pub(super) path_idle: Micros,
-    pub(super) keep_alive: Micros,
-    pub(super) silence: Micros,
+    pub(super) idle: Span,
+    pub(super) path_idle: Span,
+    pub(super) keep_alive: Span,
+    pub(super) silence: Span,
 }
 
 impl Timeouts {
     fn new(config: &Config) -> Self {
-        let micros = |duration: Duration| duration.as_micros() as Micros;
         Self {
-            idle: micros(config.idle_timeout),
-            path_idle: micros(config.path_idle_timeout),
-            keep_alive: micros(config.keep_alive),
-            silence: micros(config.silence),
+            idle: config.idle_timeout.into(),
+            path_idle: config.path_idle_timeout.into(),
+            keep_alive: config.keep_alive.into(),
+            silence: config.silence.into(),
         }
     }
 }
@@ -50,34 +49,34 @@ impl SessionClock {
         self.epoch
     }
 
-    pub(super) fn micros(&self, at: Instant) -> Micros {
-        at.saturating_duration_since(self.epoch).as_micros() as Micros
+    pub(super) fn time(&self, at: Instant) -> Time {
+        Time::EPOCH + at.saturating_duration_since(self.epoch).into()
     }
 
-    pub(super) fn instant(&self, at: Micros) -> Instant {
-        self.epoch + Duration::from_micros(at)
+    pub(super) fn instant(&self, at: Time) -> Instant {
+        self.epoch + at.since_epoch().duration()
     }
 
     /// The process runs again after it had not for a while.
     pub(super) fn resume(&mut self, now: Instant) {
-        self.resumed = Some(self.micros(now));
+        self.resumed = Some(self.time(now));
     }
 
     /// Since when the process runs without a suspension.
-    pub(super) fn runs_since(&self) -> Micros {
-        self.resumed.unwrap_or(0)
+    pub(super) fn runs_since(&self) -> Time {
+        self.resumed.unwrap_or(Time::EPOCH)
     }
 
     /// Whether the process was suspended at or after this time. Intervals that began then say nothing of the network.
-    pub(super) fn was_suspended_after(&self, at: Micros) -> bool {
+    pub(super) fn was_suspended_after(&self, at: Time) -> bool {
         at < self.runs_since()
     }
 
     /// Whether a departure, reported at `at`, was before a suspension that ended just now.
-    pub(super) fn is_from_before(&self, at: Micros, departure: Stamp) -> bool {
+    pub(super) fn is_from_before(&self, at: Time, departure: Stamp) -> bool {
         self.resumed.is_some_and(|resumed| {
-            let since = at.saturating_sub(resumed);
-            let after = u64::from(departure.since(Stamp::at(resumed))) * TICK;
+            let since = at - resumed;
+            let after = Span::from_micros(u64::from(departure.since(Stamp::at(resumed))) * TICK);
             since < LATE_REPORTS && after > since
         })
     }
@@ -85,21 +84,22 @@ impl SessionClock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use squall_units::short::{at_ms, at_us};
+
     use super::*;
 
     #[test]
     fn departures_before_a_suspension_are_recognised_for_a_while() {
         let epoch = Instant::now();
         let mut clock = SessionClock::new(epoch, &Config::default());
-        let (before, after) = (Stamp::at(4_000_000), Stamp::at(5_500_000));
-        assert!(!clock.is_from_before(6_000_000, before) && !clock.was_suspended_after(0));
+        let (before, after) = (Stamp::at(at_ms(4_000)), Stamp::at(at_ms(5_500)));
+        assert!(!clock.is_from_before(at_ms(6_000), before) && !clock.was_suspended_after(at_us(0)));
         clock.resume(epoch + Duration::from_secs(5));
-        assert!(clock.is_from_before(6_000_000, before) && !clock.is_from_before(6_000_000, after));
-        assert!(!clock.is_from_before(5_000_000 + LATE_REPORTS, before), "stamps repeat");
-        assert!(clock.was_suspended_after(4_999_999) && !clock.was_suspended_after(5_000_000));
-        assert_eq!(
-            clock.instant(clock.micros(epoch + Duration::from_secs(1))),
-            epoch + Duration::from_secs(1)
-        );
+        assert!(clock.is_from_before(at_ms(6_000), before) && !clock.is_from_before(at_ms(6_000), after));
+        assert!(!clock.is_from_before(at_ms(5_000) + LATE_REPORTS, before), "stamps repeat");
+        assert!(clock.was_suspended_after(at_us(4_999_999)) && !clock.was_suspended_after(at_ms(5_000)));
+        assert_eq!(clock.instant(clock.time(epoch + Duration::from_secs(1))), epoch + Duration::from_secs(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{Micros, PathId, SchedEvent};
+use squall_sched::{PathId, SchedEvent, Time};
 
 use super::Session;
 use crate::{
@@ -18,7 +18,7 @@ impl Session {
     /// is notified, so that schedulers at both ends see it.
     pub fn set_metered(&mut self, now: Instant, local: Interface, metered: bool) {
         if self.metering.declare(local, metered) {
-            self.announce_interface(self.micros(now), local);
+            self.announce_interface(self.time(now), local);
         }
     }
 
@@ -26,7 +26,7 @@ impl Session {
     /// accordingly for what it sends; a peer that has no roles ignores it.
     pub fn set_role(&mut self, now: Instant, local: Interface, role: Role) {
         if self.metering.set_role(local, role) {
-            self.announce_interface(self.micros(now), local);
+            self.announce_interface(self.time(now), local);
         }
     }
 
@@ -37,7 +37,7 @@ impl Session {
         if !self.metering.set_limit(local, limit) {
             return;
         }
-        let at = self.micros(now);
+        let at = self.time(now);
         for id in self.conn.paths.at_local(local) {
             self.send_cost(id);
             self.refresh_limit(at, id);
@@ -66,7 +66,7 @@ impl Session {
     pub fn set_quota(&mut self, now: Instant, local: Interface, share: Option<QuotaShare>) {
         self.measure_usage(local);
         if self.metering.set_quota(local, share) {
-            self.announce_interface(self.micros(now), local);
+            self.announce_interface(self.time(now), local);
         }
         self.schedule();
     }
@@ -115,7 +115,7 @@ impl Session {
         for id in self.conn.paths.ids() {
             let path = &self.conn.paths[id];
             if path.life.is_spent() && !path.committed.is_empty() {
-                self.take_back_all(self.micros(now), id);
+                self.take_back_all(self.time(now), id);
             }
         }
         let mut closed = false;
@@ -137,7 +137,7 @@ impl Session {
         }
         if closed {
             self.flush();
-            self.pump(self.micros(now));
+            self.pump(self.time(now));
         }
     }
 
@@ -151,7 +151,7 @@ impl Session {
     }
 
     /// Something about an interface is news, for the peer and for its paths.
-    fn announce_interface(&mut self, at: Micros, local: Interface) {
+    fn announce_interface(&mut self, at: Time, local: Interface) {
         for id in self.conn.paths.at_local(local) {
             self.send_cost(id);
             self.refresh_cost(at, id);
@@ -165,7 +165,7 @@ impl Session {
     }
 
     /// A path was opened, or came up: the peer is informed if there is something about it.
-    pub(super) fn announce_cost(&mut self, at: Micros, id: PathId) {
+    pub(super) fn announce_cost(&mut self, at: Time, id: PathId) {
         if self.metering.is_notable(self.conn.paths[id].quic.net.local) {
             self.send_cost(id);
         }
@@ -174,7 +174,7 @@ impl Session {
     }
 
     /// Gives a path the bucket of its interface, if it does not have it.
-    fn refresh_limit(&mut self, at: Micros, id: PathId) {
+    fn refresh_limit(&mut self, at: Time, id: PathId) {
         let sent = self.conn.sent_bytes(id);
         let path = &mut self.conn.paths[id];
         let limit = self.metering.limit(path.quic.net.local, path.quic.number);
@@ -190,7 +190,7 @@ impl Session {
         Some(self.metering.announcement(quic.net.local, quic.number))
     }
 
-    pub(super) fn on_path_info(&mut self, at: Micros, info: &PathInfo) {
+    pub(super) fn on_path_info(&mut self, at: Time, info: &PathInfo) {
         self.metering.receive(info);
         if let Some(id) = self.conn.paths.find(info.path) {
             self.refresh_cost(at, id);
@@ -199,7 +199,7 @@ impl Session {
     }
 
     /// Enters what a path costs and what it is used for; schedulers learn of a change.
-    fn refresh_cost(&mut self, at: Micros, id: PathId) {
+    fn refresh_cost(&mut self, at: Time, id: PathId) {
         let path = &mut self.conn.paths[id];
         let (local, number) = (path.quic.net.local, path.quic.number);
         let metered = self.metering.is_metered(local, number);

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, Decision, Micros, PathSet, PathView, Time, WorkKind, capacity};
-use squall_units::short::at_us;
+use squall_sched::{Assignment, Block, Decision, PathSet, PathView, Time, WorkKind, capacity};
 
 use super::{Session, views::Allowed};
 use crate::{
@@ -52,7 +51,7 @@ pub(super) struct Taken {
 
 impl Session {
     /// Lets the schedulers assign what the windows take. Returns whether anything was assigned.
-    pub(super) fn decide(&mut self, now: Micros) -> bool {
+    pub(super) fn decide(&mut self, now: Time) -> bool {
         // Of a session that only receives, for every packet.
         if self.outbox.open_blocks() == 0 && self.outbox.queue.events() == 0 {
             if self.duties.take_schedule(now) {
@@ -77,7 +76,7 @@ impl Session {
     }
 
     /// Takes decisions until all subqueues rest, or enough of them for now. Returns whether anything was assigned.
-    fn assign(&mut self, now: Micros) -> bool {
+    fn assign(&mut self, now: Time) -> bool {
         let (mut assigned, mut wake, mut all_rest) = (false, None, false);
         self.outbox.queue.wake_all();
         for _ in 0..MAX_DECISIONS {
@@ -88,7 +87,7 @@ impl Session {
                 Next::Broken => break,
                 Next::Idle { wake: at, repaired } => {
                     assigned |= repaired;
-                    wake = wake.into_iter().chain(at.map(Time::micros)).min();
+                    wake = wake.into_iter().chain(at).min();
                     self.outbox.queue.rest(subqueue);
                     all_rest = self.outbox.queue.next().is_none();
                     if all_rest {
@@ -107,7 +106,7 @@ impl Session {
     }
 
     /// Takes one decision of the scheduler of a subqueue.
-    fn decide_once(&mut self, now: Micros, subqueue: SubqueueNumber) -> Next {
+    fn decide_once(&mut self, now: Time, subqueue: SubqueueNumber) -> Next {
         let allowed = self.allowed(now, subqueue);
         let mut decision = self.outbox.queue.ask(subqueue, now, &self.views.seen(allowed.all));
         let taken = match &mut decision {
@@ -139,7 +138,7 @@ impl Session {
     /// Of what has not begun to leave, a round trip more is asked, since what paths carry changes before we learn of it. The
     /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
     /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
-    fn expire_unreachable(&mut self, now: Micros) {
+    fn expire_unreachable(&mut self, now: Time) {
         if !self.config.switches().expire || self.outbox.queue.profile().judges_deadlines {
             return;
         }
@@ -152,7 +151,7 @@ impl Session {
         let Some(held) = usable().map(|view| view.held).min() else { return };
         let owd = usable().map(|view| view.owd).min().unwrap_or_default() - held;
         let rtt = usable().map(|view| view.srtt).min().unwrap_or_default() - held;
-        let (at, seen) = (at_us(now), self.views.seen(self.views.by_role().all));
+        let (at, seen) = (now, self.views.seen(self.views.by_role().all));
         let is_beyond = |block: &Block, deadline: Time| {
             let has_begun = block.unsent_bytes() < block.meta().len;
             let by = if has_begun { deadline } else { deadline - rtt };
@@ -173,7 +172,7 @@ impl Session {
         }
     }
 
-    fn notify_schedulers(&mut self, now: Micros) {
+    fn notify_schedulers(&mut self, now: Time) {
         let events = self.outbox.queue.take_events();
         for subqueue in self.outbox.queue.numbers().filter(|_| !events.is_empty()) {
             let seen = self.views.seen(self.allowed(now, subqueue).all);
@@ -197,12 +196,12 @@ impl Session {
     /// Decides whether blocks leave in symbols: while a path loses what parity is for. A lost packet then costs one symbol and
     /// not two; but symbols of about equal size are shorter than packets, and make more of them. Parity itself does not need it
     /// (`docs/wire.md`): blocks that are under way at the first loss have theirs too.
-    fn review_symbols(&mut self, now: Micros) {
+    fn review_symbols(&mut self, now: Time) {
         let loses = |path: &Path| path.life.is_usable(now) && path.loss.at_present(now) >= LEAST_LOSS;
         self.outbox.cuts_symbols = self.conn.paths.iter().any(loses);
     }
 
-    fn refresh_views(&mut self, now: Micros) {
+    fn refresh_views(&mut self, now: Time) {
         self.refresh_allowances();
         self.review_symbols(now);
         let (chunk, control) = (self.chunk_size(), &self.config.congestion);
@@ -226,7 +225,7 @@ impl Session {
     /// The paths to use when every path is silent, or out by its radio's report. Data is sent all the same, for a session that sends
     /// nothing would never learn that it could: on all paths that only a radio takes out of use, each with its factor as under
     /// a warning, or else on the one with the latest proof of delivery.
-    fn silent_paths(&self, now: Micros) -> PathSet {
+    fn silent_paths(&self, now: Time) -> PathSet {
         let open = self.conn.paths.iter().filter(|path| path.life.is_up() && path.life.blocked_until <= now);
         let delivers = |life: &Life| !life.is_suspect() && !life.is_narrow();
         let latest = open
@@ -237,7 +236,7 @@ impl Session {
     }
 
     /// Gives an assignment to its path, clipped to what the window takes. Returns what it got.
-    pub(super) fn commit(&mut self, now: Micros, assignment: &Assignment, allowed: Allowed) -> Option<Taken> {
+    pub(super) fn commit(&mut self, now: Time, assignment: &Assignment, allowed: Allowed) -> Option<Taken> {
         let most = self.conn.max_datagram();
         let view = self.views.with_room(assignment.path, allowed.of(assignment.kind))?;
         let path = self.conn.paths.get_mut(assignment.path)?;
@@ -269,7 +268,7 @@ impl Session {
         if range.is_empty() {
             return None;
         }
-        let expected_at = now + view.arrives_in(0).micros();
+        let expected_at = now + view.arrives_in(0);
         self.views.commit(path.id, bytes);
         path.committed_bytes += bytes;
         path.committed.push_back(Chunk {
@@ -280,7 +279,7 @@ impl Session {
             path: path.id,
             has_end: false,
             expected_at,
-            written_at: 0,
+            written_at: Time::EPOCH,
         });
         Some(Taken { range, bytes: payload })
     }
@@ -288,7 +287,7 @@ impl Session {
     /// Copies what was given to a path in doubt to the quickest other one: if the path has failed, nothing could show
     /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
     /// are no use to the receiver.
-    fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>, allowed: Allowed) {
+    fn hedge(&mut self, now: Time, assignment: &Assignment, range: Range<u32>, allowed: Allowed) {
         if assignment.kind == WorkKind::Copy
             || assignment.kind.is_parity()
             || !self.outbox.queue.profile().may_hedge

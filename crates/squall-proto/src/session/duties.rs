@@ -1,6 +1,6 @@
 //! Work that is open before a session may rest; `transmit` does it, in the order that is stated there.
 
-use squall_sched::Micros;
+use squall_sched::Time;
 
 /// Open work. Deadlines, probes of paths and items have queues of their own.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(super) struct Duties {
     /// Something changed since the scheduler last had nothing to do.
     schedule: bool,
     /// When the scheduler asked to be run, whatever happens until then.
-    schedule_at: Option<Micros>,
+    schedule_at: Option<Time>,
     /// noq may have control frames or acknowledgements to send.
     flush: bool,
     /// Acknowledgements may ride on the next data packet, which leaves room for them.
@@ -49,7 +49,7 @@ impl Duties {
     }
 
     /// The scheduler has nothing to do until `wake`, unless something changes.
-    pub(super) fn schedule_at(&mut self, wake: Option<Micros>) {
+    pub(super) fn schedule_at(&mut self, wake: Option<Time>) {
         self.schedule_at = wake;
     }
 
@@ -64,7 +64,7 @@ impl Duties {
     }
 
     /// When the scheduler asked to be run.
-    pub(super) fn wake(&self) -> Option<Micros> {
+    pub(super) fn wake(&self) -> Option<Time> {
         self.schedule_at
     }
 
@@ -89,7 +89,7 @@ impl Duties {
     }
 
     /// Whether the scheduler is to be asked now.
-    pub(super) fn take_schedule(&mut self, now: Micros) -> bool {
+    pub(super) fn take_schedule(&mut self, now: Time) -> bool {
         let due = self.schedule || self.schedule_at.is_some_and(|wake| wake <= now);
         if due {
             self.schedule = false;

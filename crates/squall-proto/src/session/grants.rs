@@ -1,10 +1,10 @@
 //! Further paths that a server grants its client.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 /// A client that abandons paths before they are up, with an interface that goes, is allowed another one for each, but not more than
 /// one in this time …
-const INTERVAL: Micros = 1_000_000;
+const INTERVAL: Span = Span::from_secs(1);
 /// … and this many in a session: each keeps some connection ids.
 const MAX_GRANTS: usize = 256;
 
@@ -15,23 +15,23 @@ pub(super) struct PathGrants {
     /// Paths granted beyond the usual number.
     granted: usize,
     /// When grants were last reviewed.
-    reviewed_at: Micros,
+    reviewed_at: Time,
     /// Times that the client had been blocked by then.
     blocked: u64,
 }
 
 impl PathGrants {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, granted: 0, reviewed_at: 0, blocked: 0 }
+        Self { most, granted: 0, reviewed_at: Time::EPOCH, blocked: 0 }
     }
 
-    pub(super) fn is_due(&self, at: Micros) -> bool {
+    pub(super) fn is_due(&self, at: Time) -> bool {
         at >= self.reviewed_at + INTERVAL
     }
 
     /// Grants a path if the client was blocked since the last review, and has fewer paths than usual. Returns how many it is allowed
     /// then, those that it abandoned included.
-    pub(super) fn review(&mut self, at: Micros, blocked: u64, paths: usize) -> Option<usize> {
+    pub(super) fn review(&mut self, at: Time, blocked: u64, paths: usize) -> Option<usize> {
         self.reviewed_at = at;
         let is_blocked = std::mem::replace(&mut self.blocked, blocked) < blocked;
         let grants = is_blocked && paths < self.most && self.granted < MAX_GRANTS;
@@ -47,13 +47,15 @@ mod tests {
     #[test]
     fn a_blocked_client_is_granted_a_path_a_second_up_to_a_limit() {
         let mut grants = PathGrants::new(8);
-        assert!(!grants.is_due(INTERVAL - 1) && grants.is_due(INTERVAL));
-        assert_eq!(grants.review(INTERVAL, 0, 7), None, "it was not blocked");
-        assert!(!grants.is_due(2 * INTERVAL - 1));
-        assert_eq!(grants.review(2 * INTERVAL, 1, 7), Some(9));
-        assert_eq!(grants.review(3 * INTERVAL, 1, 7), None, "it was not blocked again");
-        assert_eq!(grants.review(4 * INTERVAL, 2, 8), None, "it has all it may have");
-        let granted = (3..1_000).filter_map(|blocked| grants.review(blocked * INTERVAL, blocked, 7)).last();
+        assert!(!grants.is_due(Time::EPOCH + INTERVAL - Span::TICK) && grants.is_due(Time::EPOCH + INTERVAL));
+        assert_eq!(grants.review(Time::EPOCH + INTERVAL, 0, 7), None, "it was not blocked");
+        assert!(!grants.is_due(Time::EPOCH + INTERVAL * 2 - Span::TICK));
+        assert_eq!(grants.review(Time::EPOCH + INTERVAL * 2, 1, 7), Some(9));
+        assert_eq!(grants.review(Time::EPOCH + INTERVAL * 3, 1, 7), None, "it was not blocked again");
+        assert_eq!(grants.review(Time::EPOCH + INTERVAL * 4, 2, 8), None, "it has all it may have");
+        let granted = (3..1_000)
+            .filter_map(|blocked| grants.review(Time::EPOCH + INTERVAL * blocked, blocked, 7))
+            .last();
         assert_eq!(granted, Some(8 + MAX_GRANTS));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use squall_sched::{BlockId, Micros, WorkKind};
+use squall_sched::{BlockId, Time, WorkKind};
 
 use super::Session;
 use crate::{
@@ -26,7 +26,7 @@ impl Session {
         if self.is_closed() {
             return Err(OpenError::Closed(self.reason()));
         }
-        let id = self.outbox.open(self.micros(now), options)?;
+        let id = self.outbox.open(self.time(now), options)?;
         self.stats.blocks_offered += 1;
         self.schedule();
         Ok(id)
@@ -53,7 +53,7 @@ impl Session {
     pub fn finish(&mut self, now: Instant, id: BlockId) -> Result<(), WriteError> {
         let finished = self.outbox.finish(id);
         if finished == Err(WriteError::Empty) {
-            self.end_block(self.micros(now), id, Ending::Cancelled("it has no bytes"));
+            self.end_block(self.time(now), id, Ending::Cancelled("it has no bytes"));
         }
         finished?;
         self.schedule();
@@ -96,7 +96,7 @@ impl Session {
     }
 
     /// The item that announces the length of a block; `None` if it has ended, or the peer has its length.
-    pub(super) fn end_of(&self, at: Micros, id: BlockId) -> Option<Data> {
+    pub(super) fn end_of(&self, at: Time, id: BlockId) -> Option<Data> {
         let header = self.outbox.header(id, at).filter(|_| !self.outbox.is_end_known(id))?;
         Some(Data { offset: header.total?, ..header })
     }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use squall_sched::{Micros, PathSet, PathView};
-use squall_units::short::at_us;
+use squall_sched::{PathSet, PathView, Time};
 
 use super::{Session, views::Allowed};
 use crate::{
@@ -35,7 +34,7 @@ impl Session {
     ///
     /// A hint goes before roles: a block that prefers a backup path takes it. Blocks that prefer a path, or avoid one, take
     /// the others when that cannot bring the first of them before its deadline.
-    pub(super) fn allowed(&self, now: Micros, subqueue: SubqueueNumber) -> Allowed {
+    pub(super) fn allowed(&self, now: Time, subqueue: SubqueueNumber) -> Allowed {
         let by_role = self.views.by_role();
         let Some(hint) = self.outbox.queue.hint(subqueue) else { return by_role };
         let (named, usable) = (self.named(hint), self.views.usable());
@@ -50,7 +49,7 @@ impl Session {
         let first = self.outbox.queue.queue(subqueue).by_deadline().next();
         let is_in_time = |view: &PathView| {
             let Some(block) = first else { return true };
-            let arrival = at_us(now) + view.arrives_in(block.unsent_bytes().into());
+            let arrival = now + view.arrives_in(block.unsent_bytes().into());
             block.meta().deadline.is_none_or(|deadline| arrival <= deadline)
         };
         let suits = self.views.within(wanted).any(is_in_time);
@@ -59,7 +58,7 @@ impl Session {
     }
 
     /// Ends the blocks that have waited for too long for the only path that they may take.
-    pub(super) fn watch_hints(&mut self, now: Micros) {
+    pub(super) fn watch_hints(&mut self, now: Time) {
         for subqueue in self.outbox.queue.numbers().skip(1) {
             let Some(hint) = self.outbox.queue.hint(subqueue) else { continue };
             let is_usable = !self.named(hint).is_disjoint(self.views.usable());

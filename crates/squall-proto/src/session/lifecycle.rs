@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::Micros;
+use squall_sched::Time;
 
 use crate::{CloseReason, Event, tally::SessionPlace};
 
@@ -28,7 +28,7 @@ enum Stage {
     Handshake,
     Open {
         /// Since when no path is up.
-        without_path_since: Option<Micros>,
+        without_path_since: Option<Time>,
     },
     Closed(Closed),
 }
@@ -40,7 +40,7 @@ struct Closed {
     is_end_due: bool,
     arrivals: VecDeque<Event>,
     /// Deadline for dropping the session, if QUIC has not finished draining.
-    drop_at: Micros,
+    drop_at: Time,
     is_dropped: bool,
 }
 
@@ -94,7 +94,7 @@ impl Lifecycle {
     }
 
     /// The connection is over. `arrivals` are the events of the inbox that the application has not taken.
-    pub(super) fn close(&mut self, reason: CloseReason, drop_at: Micros, arrivals: VecDeque<Event>) {
+    pub(super) fn close(&mut self, reason: CloseReason, drop_at: Time, arrivals: VecDeque<Event>) {
         self.stage = Stage::Closed(Closed { reason, is_end_due: true, arrivals, drop_at, is_dropped: false });
     }
 
@@ -133,19 +133,19 @@ impl Lifecycle {
     }
 
     /// The last path that was up is gone.
-    pub(super) fn on_last_path_gone(&mut self, at: Micros) {
+    pub(super) fn on_last_path_gone(&mut self, at: Time) {
         if let Stage::Open { without_path_since } = &mut self.stage {
             without_path_since.get_or_insert(at);
         }
     }
 
     /// Since when an open session has no path.
-    pub(super) fn without_path_since(&self) -> Option<Micros> {
+    pub(super) fn without_path_since(&self) -> Option<Time> {
         if let Stage::Open { without_path_since } = self.stage { without_path_since } else { None }
     }
 
     /// Deadline for dropping a closed session.
-    pub(super) fn drop_at(&self) -> Option<Micros> {
+    pub(super) fn drop_at(&self) -> Option<Time> {
         Some(self.closed()?.drop_at)
     }
 
@@ -168,6 +168,8 @@ impl Lifecycle {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::at_us;
+
     use super::*;
 
     fn new() -> Lifecycle {
@@ -181,7 +183,7 @@ mod tests {
         assert!(life.is_live() && !life.is_announced(), "the hello came before the confirmation");
         assert!(life.confirm() && !life.confirm());
         assert!(life.is_open() && life.is_announced());
-        life.close(CloseReason::Local, 7, VecDeque::new());
+        life.close(CloseReason::Local, at_us(7), VecDeque::new());
         assert!(!life.is_live() && life.is_announced() && !life.confirm());
     }
 
@@ -189,12 +191,12 @@ mod tests {
     fn what_had_arrived_is_taken_after_the_end_and_the_end_once() {
         let mut life = new();
         assert_eq!((life.take_arrival(|_| true), life.take_end(), life.has_events()), (None, None, false));
-        life.close(CloseReason::TimedOut, 7, [Event::Writable].into());
+        life.close(CloseReason::TimedOut, at_us(7), [Event::Writable].into());
         assert_eq!(life.take_end(), Some(Event::Closed(CloseReason::TimedOut)));
         assert_eq!((life.take_end(), life.has_events()), (None, true));
         assert_eq!(life.take_arrival(|_| false), None, "it is of another channel");
         assert_eq!((life.take_arrival(|_| true), life.take_arrival(|_| true)), (Some(Event::Writable), None));
-        assert_eq!((life.reason(), life.drop_at()), (Some(&CloseReason::TimedOut), Some(7)));
+        assert_eq!((life.reason(), life.drop_at()), (Some(&CloseReason::TimedOut), Some(at_us(7))));
         life.let_go();
         assert!(life.is_let_go());
     }
@@ -203,7 +205,7 @@ mod tests {
     fn a_session_that_lost_its_race_has_no_events() {
         let mut life = new();
         life.announce();
-        life.close(CloseReason::Local, 7, [Event::Writable].into());
+        life.close(CloseReason::Local, at_us(7), [Event::Writable].into());
         life.discard();
         assert!(!life.is_announced() && !life.has_events());
         assert_eq!((life.take_arrival(|_| true), life.take_end()), (None, None));
@@ -213,12 +215,12 @@ mod tests {
     #[test]
     fn the_time_without_a_path_counts_from_the_first_one_that_left_none() {
         let mut life = new();
-        life.on_last_path_gone(1);
+        life.on_last_path_gone(at_us(1));
         assert_eq!(life.without_path_since(), None, "no path was up");
         life.confirm();
-        life.on_last_path_gone(2);
-        life.on_last_path_gone(3);
-        assert_eq!(life.without_path_since(), Some(2));
+        life.on_last_path_gone(at_us(2));
+        life.on_last_path_gone(at_us(3));
+        assert_eq!(life.without_path_since(), Some(at_us(2)));
         life.on_path_up();
         assert_eq!(life.without_path_since(), None);
     }

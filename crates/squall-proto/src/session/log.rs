@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use squall_sched::{BlockId, Decision, Micros, PathId};
+use squall_sched::{BlockId, Decision, PathId, Time};
 
 #[cfg(feature = "trace")]
 use super::trace::Trace;
@@ -10,8 +10,8 @@ use super::trace::Trace;
 /// A decision of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionLog {
-    /// When, in microseconds since the endpoint's epoch.
-    pub at: Micros,
+    /// When, counted from the endpoint's epoch.
+    pub at: Time,
     /// What, with its reason.
     pub decision: Decision,
     /// Bytes of the block, or of parity, that the path took: a path takes no more than its window has room for.
@@ -21,8 +21,8 @@ pub struct DecisionLog {
 /// Bytes of a block whose packet was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossLog {
-    /// When that was known, in microseconds since the endpoint's epoch.
-    pub at: Micros,
+    /// When that was known, counted from the endpoint's epoch.
+    pub at: Time,
     /// Of which block.
     pub block: BlockId,
     /// Which bytes.

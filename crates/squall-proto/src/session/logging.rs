@@ -1,6 +1,6 @@
 //! What is logged of a session, and taken by the application.
 
-use squall_sched::{Decision, Micros, PathId};
+use squall_sched::{Decision, PathId, Time};
 
 #[cfg(feature = "trace")]
 use super::trace::{ArrivalLog, MAX_LOG, PacketLog};
@@ -24,7 +24,7 @@ impl Session {
     }
 
     /// A decision of which the path took that many bytes.
-    pub(super) fn log_decision(&mut self, at: Micros, decision: &Decision, taken: u64) {
+    pub(super) fn log_decision(&mut self, at: Time, decision: &Decision, taken: u64) {
         if matches!(decision, Decision::Idle { .. }) {
             return;
         }
@@ -35,7 +35,7 @@ impl Session {
 
     pub(super) fn log_packet(
         &mut self,
-        at: Micros,
+        at: Time,
         path: PathId,
         #[cfg_attr(not(feature = "trace"), expect(unused, reason = "only that log has numbers"))] packet: u64,
         fate: PacketFate,

@@ -5,7 +5,7 @@
 //! after. A packet leaves the flight when it is declared lost. If it is acknowledged later, its data is no longer repaired,
 //! and if nothing else was lost with it, the controller takes its answer back (`steering/governor.rs`).
 
-use squall_sched::{Micros, PathId};
+use squall_sched::{PathId, Time};
 
 use super::{PacketFate, Session};
 use crate::{
@@ -15,20 +15,20 @@ use crate::{
 
 impl Session {
     /// When the next packet is lost, if it is not acknowledged until then.
-    pub(super) fn next_loss(&self) -> Option<Micros> {
+    pub(super) fn next_loss(&self) -> Option<Time> {
         let paths = self.conn.paths.iter().filter(|_| self.config.switches().track_reordering);
         paths.filter_map(|path| path.lost_at(self.clock.runs_since())).min()
     }
 
     /// Declares packets lost whose time is up.
-    pub(super) fn watch_losses(&mut self, at: Micros) {
+    pub(super) fn watch_losses(&mut self, at: Time) {
         for id in self.conn.paths.ids() {
             self.detect_losses(at, id);
         }
     }
 
     /// Declares packets of a path lost whose time is up.
-    pub(super) fn detect_losses(&mut self, at: Micros, id: PathId) {
+    pub(super) fn detect_losses(&mut self, at: Time, id: PathId) {
         let resumed = self.clock.runs_since();
         let path = &mut self.conn.paths[id];
         let mut lost = Vec::new();
@@ -46,7 +46,7 @@ impl Session {
     }
 
     /// Packets count as lost, by ascending number; with `is_final` noq has said so.
-    pub(super) fn lose(&mut self, at: Micros, id: PathId, packets: Vec<(u64, InFlight)>, is_final: bool) {
+    pub(super) fn lose(&mut self, at: Time, id: PathId, packets: Vec<(u64, InFlight)>, is_final: bool) {
         if packets.is_empty() {
             return;
         }
@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// A packet counts as lost.
-    fn on_loss(&mut self, at: Micros, id: PathId, packet: u64, entry: InFlight) {
+    fn on_loss(&mut self, at: Time, id: PathId, packet: u64, entry: InFlight) {
         self.log_packet(at, id, packet, PacketFate::Lost, &entry);
         let path = &mut self.conn.paths[id];
         if entry.counts() {
@@ -87,7 +87,7 @@ impl Session {
 
     /// noq has declared a packet lost, and with it whatever shows it that the path's MTU has shrunk. Only then is the size of
     /// packets judged here, too.
-    fn on_certain_loss(&mut self, at: Micros, id: PathId, entry: &InFlight) {
+    fn on_certain_loss(&mut self, at: Time, id: PathId, entry: &InFlight) {
         let has_others = self.conn.paths.iter().any(|path| path.id != id && path.life.is_in_use());
         let path = &mut self.conn.paths[id];
         let change = path.life.on_loss(at, entry.packet(), path.window, has_others);
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// The fate of a packet that is no longer in flight: it was declared lost, and arrives, or it is lost indeed.
-    pub(super) fn on_late_fate(&mut self, at: Micros, id: PathId, fate: Fate) {
+    pub(super) fn on_late_fate(&mut self, at: Time, id: PathId, fate: Fate) {
         match self.conn.paths[id].flight.take_lost(fate.packet) {
             Some(entry) if fate.acked => self.on_late(at, id, fate.packet, entry),
             Some(entry) => self.on_certain_loss(at, id, &entry),
@@ -104,7 +104,7 @@ impl Session {
     }
 
     /// A packet that was declared lost has arrived.
-    fn on_late(&mut self, at: Micros, id: PathId, packet: u64, entry: InFlight) {
+    fn on_late(&mut self, at: Time, id: PathId, packet: u64, entry: InFlight) {
         let path = &mut self.conn.paths[id];
         if !self.clock.was_suspended_after(entry.sent_at) {
             path.reordering.on_ack(at, packet, entry.sent_at, false);

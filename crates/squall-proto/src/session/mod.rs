@@ -48,8 +48,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, SchedEvent, StreamScheduler};
-use squall_units::short::at_us;
+use squall_sched::{BlockId, MAX_PATHS, PathId, SchedEvent, Span, StreamScheduler, Time};
 
 use crate::{
     Block, Channel, CloseReason, Config, Event, Missed, Outcome, SendError, SessionStats, WeightError,
@@ -142,7 +141,7 @@ impl Session {
         if !trusted {
             session.inbox.set_limits(config.limits.of_a_stranger());
         }
-        let now = session.micros(now);
+        let now = session.time(now);
         session.admit_path(0, now);
         session
     }
@@ -164,7 +163,7 @@ impl Session {
             return Err(SendError::Closed(self.reason()));
         }
         let len = block.data.len() as u64;
-        let id = self.outbox.send(self.micros(now), block)?;
+        let id = self.outbox.send(self.time(now), block)?;
         self.stats.blocks_offered += 1;
         self.stats.bytes_offered += len;
         self.schedule();
@@ -173,7 +172,7 @@ impl Session {
 
     /// Takes a block back. It ends with [`Outcome::Cancelled`], unless it had ended before.
     pub fn cancel(&mut self, now: Instant, id: BlockId) {
-        let now = self.micros(now);
+        let now = self.time(now);
         self.end_block(now, id, Ending::Cancelled("taken back by the application"));
     }
 
@@ -265,7 +264,7 @@ impl Session {
         self.inbox.set_limits(self.config.limits);
         self.inbox.set_reports_stalls(self.peer.gets_stalls());
         self.offer_credit();
-        let at = self.micros(now);
+        let at = self.time(now);
         self.conn.paths.ids().for_each(|id| self.apply_peer_alert(at, id));
     }
 
@@ -316,16 +315,16 @@ impl Session {
         self.duties.flush();
     }
 
-    fn micros(&self, at: Instant) -> Micros {
-        self.clock.micros(at)
+    fn time(&self, at: Instant) -> Time {
+        self.clock.time(at)
     }
 
-    fn instant(&self, at: Micros) -> Instant {
+    fn instant(&self, at: Time) -> Instant {
         self.clock.instant(at)
     }
 
     /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
-    fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
+    fn admit_path(&mut self, number: u32, now: Time) -> Option<PathId> {
         let (span, liveness) = (self.conn.span().clone(), self.config.switches().liveness);
         self.conn.admit(number, |id, quic| {
             let mut path = Path::new(id, quic, now);
@@ -337,13 +336,13 @@ impl Session {
         })
     }
 
-    fn end_block(&mut self, now: Micros, id: BlockId, ending: Ending) {
+    fn end_block(&mut self, now: Time, id: BlockId, ending: Ending) {
         if let Some(ended) = self.outbox.end(id, ending) {
             self.on_ended(now, &ended);
         }
     }
 
-    fn on_ended(&mut self, now: Micros, ended: &Ended) {
+    fn on_ended(&mut self, now: Time, ended: &Ended) {
         let meta = ended.meta;
         if let Some(reason) = ended.ending.cancel_reason() {
             self.queues.push(Control::Cancel(Cancel {
@@ -358,7 +357,7 @@ impl Session {
         let (counter, outcome) = match ended.ending {
             Ending::Delivered => {
                 stats.bytes_delivered += u64::from(meta.len);
-                let waited = ended.fully_sent.unwrap_or(at_us(now)) - meta.submitted;
+                let waited = ended.fully_sent.unwrap_or(now) - meta.submitted;
                 let (at, waited) = (self.clock.instant(now), waited.duration());
                 let outcome = Outcome::Delivered { at, waited, over: per_path(&ended.over) };
                 (&mut stats.blocks_delivered, outcome)
@@ -382,7 +381,7 @@ impl Session {
             return;
         }
         self.flush();
-        let now = self.micros(now);
+        let now = self.time(now);
         for ended in self.outbox.end_all() {
             self.on_ended(now, &ended);
         }
@@ -391,8 +390,8 @@ impl Session {
             arrivals.push_back(self.missed(&label, Missed::SessionClosed));
         }
         self.queues.clear();
-        let lasts = if self.conn.is_broken() { 0 } else { self.clock.timeouts.idle };
-        self.life.close(reason, now.saturating_add(lasts), arrivals);
+        let lasts = if self.conn.is_broken() { Span::ZERO } else { self.clock.timeouts.idle };
+        self.life.close(reason, now + lasts, arrivals);
     }
 
     /// Both sides are up: reports it to the application, once.
@@ -453,7 +452,7 @@ impl Session {
     /// Whether the session has been over for as long as a peer takes to notice by itself. QUIC waits for three probe timeouts,
     /// which are many minutes once a network has held a packet back for long (RFC 9000 §10.2).
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        !self.is_drained() && self.life.drop_at().is_some_and(|at| self.micros(now) >= at)
+        !self.is_drained() && self.life.drop_at().is_some_and(|at| self.time(now) >= at)
     }
 
     pub(crate) fn is_open(&self) -> bool {

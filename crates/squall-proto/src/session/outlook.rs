@@ -1,6 +1,6 @@
 //! The forecast of a session, and what was reported of it.
 
-use squall_sched::Micros;
+use squall_sched::Time;
 
 use crate::{
     Capacity,
@@ -15,7 +15,7 @@ const FADE: f64 = 0.995;
 pub(super) struct Outlook {
     /// Of the sum of its paths, or what the scheduler makes of them.
     pub(super) forecast: Forecast,
-    pub(super) look_at: Micros,
+    pub(super) look_at: Time,
     /// The part of packets that is data of blocks.
     pub(super) payload_share: f64,
     /// Bytes of data, and of the packets with them, that left lately.
@@ -31,7 +31,7 @@ pub(super) struct Outlook {
 impl Outlook {
     /// A path changed: the rate is looked at before its time.
     pub(super) fn look_again(&mut self) {
-        self.look_at = 0;
+        self.look_at = Time::EPOCH;
     }
 
     /// The peer says what it wants.

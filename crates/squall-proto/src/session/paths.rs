@@ -1,11 +1,8 @@
 //! What the transitions of a path's life bring about (`path/life.rs` has the states and the picture).
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Instant};
 
-use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, WorkKind};
+use squall_sched::{BlockId, ParityFate, PathId, SchedEvent, Span, Time, WorkKind};
 
 use super::{PacketFate, Session};
 use crate::{
@@ -14,19 +11,19 @@ use crate::{
 };
 
 /// A path that lets no data through is tried again after a round trip, within these bounds.
-const MIN_BLOCK: Micros = 5_000;
-const MAX_BLOCK: Micros = 200_000;
+const MIN_BLOCK: Span = Span::from_millis(5);
+const MAX_BLOCK: Span = Span::from_millis(200);
 
 /// A path is closed that moves more often in this time.
 const MAX_MOVES: u32 = 8;
-const MOVES_WITHIN: Micros = 10_000_000;
+const MOVES_WITHIN: Span = Span::from_secs(10);
 
 /// Code with which a session is closed whose only path noq will never validate.
 const NO_VALIDATED_PATH: u32 = 4;
 
 impl Session {
     /// QUIC has validated a path.
-    pub(super) fn on_path_up(&mut self, at: Micros, number: u32) {
+    pub(super) fn on_path_up(&mut self, at: Time, number: u32) {
         let Some(id) = self.admit_path(number, at) else {
             // More paths than the limit: the peer may have eight.
             self.conn.reject(number, self.instant(at));
@@ -35,7 +32,7 @@ impl Session {
         if self.conn.paths[id].life.is_up() || self.in_handshake() {
             return;
         }
-        let rtt = self.conn.srtt(id).map(|rtt| rtt.as_micros() as Micros);
+        let rtt = self.conn.srtt(id).map(Span::from);
         let path = &mut self.conn.paths[id];
         path.received_at = at;
         if let Some(rtt) = rtt {
@@ -55,7 +52,7 @@ impl Session {
     }
 
     /// A path is gone, and leaves its slot.
-    pub(super) fn on_path_gone(&mut self, at: Micros, number: u32) {
+    pub(super) fn on_path_gone(&mut self, at: Time, number: u32) {
         let Some(id) = self.conn.paths.find(number) else { return };
         self.radios.forget(number);
         self.take_back_all(at, id);
@@ -76,21 +73,21 @@ impl Session {
     ///
     /// A client would move a path to where its packet arrives. If somebody gives one of its packets another of its addresses, the server
     /// sends there, and the two would follow each other from packet to packet for good.
-    pub(super) fn receives_at(&self, at: Micros, local: Interface) -> bool {
+    pub(super) fn receives_at(&self, at: Time, local: Interface) -> bool {
         self.in_handshake()
             || self.conn.paths.iter().any(|path| path.quic.home == local)
             || self.side.receives_at(at, local)
     }
 
     /// Notices what has moved since the last packet or timer of noq.
-    pub(super) fn notice_moves(&mut self, at: Micros) {
+    pub(super) fn notice_moves(&mut self, at: Time) {
         for moved in self.conn.refresh_addresses() {
             self.on_rebound(at, moved);
         }
     }
 
     /// Notices what noq has moved back by itself, as the new address did not answer in time.
-    pub(super) fn notice_returns(&mut self, at: Micros) {
+    pub(super) fn notice_returns(&mut self, at: Time) {
         for moved in self.conn.refresh_addresses() {
             self.on_rebound(at, moved);
             self.conn.paths[moved].moves.is_back = true;
@@ -101,7 +98,7 @@ impl Session {
     ///
     /// noq-proto 1.4.0 goes back only to an address that was not validated either, and does not challenge it again: nothing but
     /// acknowledgements would leave there for good. A client opens another path, or another session if this was its last path.
-    pub(super) fn leave_unvalidated(&mut self, at: Micros, id: PathId) {
+    pub(super) fn leave_unvalidated(&mut self, at: Time, id: PathId) {
         if self.is_closed() || self.conn.paths.get(id).is_none_or(|path| !path.moves.is_back) {
             return;
         }
@@ -118,7 +115,7 @@ impl Session {
     ///
     /// Where packets of one path come from two addresses in turn, and validate both, noq would follow each of them for good: packets
     /// of a megabit a second, none of which is acknowledged. Such a path is closed, and a client opens another one.
-    pub(super) fn on_rebound(&mut self, at: Micros, id: PathId) {
+    pub(super) fn on_rebound(&mut self, at: Time, id: PathId) {
         self.drop_flight(at, id);
         let path = &mut self.conn.paths[id];
         if at > path.moves.since + MOVES_WITHIN {
@@ -139,7 +136,7 @@ impl Session {
     }
 
     /// noq let nothing through on the path: it is being validated again. It gets no data for a while.
-    pub(super) fn block_path(&mut self, id: PathId, at: Micros) {
+    pub(super) fn block_path(&mut self, id: PathId, at: Time) {
         let path = &mut self.conn.paths[id];
         path.life.blocked_until = at + path.rtt.smoothed.clamp(MIN_BLOCK, MAX_BLOCK);
         self.take_back_all(at, id);
@@ -153,7 +150,7 @@ impl Session {
         local: Interface,
         remote: Option<SocketAddr>,
     ) -> bool {
-        let (_span, at) = (self.conn.span().clone().entered(), self.micros(now));
+        let (_span, at) = (self.conn.span().clone().entered(), self.time(now));
         let meant = |net: NetPath| net.local == local && remote.is_none_or(|remote| net.remote == remote);
         let mut found = false;
         for id in self.conn.paths.ids() {
@@ -169,14 +166,14 @@ impl Session {
     }
 
     /// Suspects a path that is silent.
-    pub(super) fn suspect(&mut self, at: Micros, id: PathId) {
+    pub(super) fn suspect(&mut self, at: Time, id: PathId) {
         let path = &mut self.conn.paths[id];
         let change = path.life.suspect(at, path.flight.waiting_since(), path.window);
         self.carry_out(at, id, Some(change));
     }
 
     /// Carries out what a transition of a path's life brings about.
-    pub(super) fn carry_out(&mut self, at: Micros, id: PathId, change: Option<Change>) {
+    pub(super) fn carry_out(&mut self, at: Time, id: PathId, change: Option<Change>) {
         let Some(change) = change else { return };
         if matches!(change, Change::Suspected(_)) {
             self.conn.paths[id].stats.suspicions += 1;
@@ -192,14 +189,14 @@ impl Session {
         match change {
             Change::Suspected(silent) => {
                 self.repair_flight(at, id);
-                self.path_event(id, PathChange::Suspected { silent: Duration::from_micros(silent) });
+                self.path_event(id, PathChange::Suspected { silent: silent.into() });
             }
             Change::Picky(lossy) => {
                 self.conn.paths[id].stats.suspicions += 1;
-                self.path_event(id, PathChange::Suspected { silent: Duration::from_micros(lossy) });
+                self.path_event(id, PathChange::Suspected { silent: lossy.into() });
             }
             Change::Readmitted(after) => {
-                self.path_event(id, PathChange::Readmitted { after: Duration::from_micros(after) });
+                self.path_event(id, PathChange::Readmitted { after: after.into() });
             }
             // The application learns of an alert, and of a narrow path when a second full-size probe is due.
             Change::Out | Change::RadioBack | Change::Narrowed | Change::StillNarrow => {}
@@ -221,7 +218,7 @@ impl Session {
     }
 
     /// Takes over what the path's controller has worked out.
-    pub(super) fn refresh_path(&mut self, at: Micros, id: PathId) {
+    pub(super) fn refresh_path(&mut self, at: Time, id: PathId) {
         let packet = self.packet_size();
         let path = &mut self.conn.paths[id];
         let ledger = path.quic.ledger.lock();
@@ -235,7 +232,7 @@ impl Session {
     }
 
     /// The fates of the packets in flight on a path will not be known: their data is repaired where that is wanted.
-    fn drop_flight(&mut self, at: Micros, id: PathId) {
+    fn drop_flight(&mut self, at: Time, id: PathId) {
         for (packet, entry) in self.conn.paths[id].flight.drain() {
             self.log_packet(at, id, packet, PacketFate::Unknown, &entry);
             self.on_packet_lost(at, id, entry);
@@ -244,7 +241,7 @@ impl Session {
 
     /// Reliable data in flight on a suspected path is repaired at once. Unreliable data is not sent again in either case,
     /// so its fate is left to QUIC.
-    fn repair_flight(&mut self, at: Micros, id: PathId) {
+    fn repair_flight(&mut self, at: Time, id: PathId) {
         let mut chunks = Vec::new();
         let mut controls = Vec::new();
         for entry in self.conn.paths[id].flight.iter_mut().filter(|e| !e.repaired) {
@@ -267,7 +264,7 @@ impl Session {
     }
 
     /// A packet is lost, or its fate will not be known: its data is repaired where that is wanted.
-    pub(super) fn on_packet_lost(&mut self, at: Micros, id: PathId, entry: InFlight) {
+    pub(super) fn on_packet_lost(&mut self, at: Time, id: PathId, entry: InFlight) {
         for payload in entry.payload.into_iter().chain(entry.more) {
             match payload {
                 Payload::Chunk(chunk) if !entry.repaired || !self.is_reliable(chunk.block) => {
@@ -280,7 +277,7 @@ impl Session {
         self.schedule();
     }
 
-    pub(super) fn lose_chunk(&mut self, at: Micros, chunk: Chunk, path: PathId) {
+    pub(super) fn lose_chunk(&mut self, at: Time, chunk: Chunk, path: PathId) {
         if chunk.is_parity() {
             return self.on_parity(at, chunk, path, ParityFate::Lost);
         }
@@ -292,7 +289,7 @@ impl Session {
     }
 
     /// The fate of parity is known.
-    pub(super) fn on_parity(&mut self, at: Micros, chunk: Chunk, path: PathId, fate: ParityFate) {
+    pub(super) fn on_parity(&mut self, at: Time, chunk: Chunk, path: PathId, fate: ParityFate) {
         let Chunk { block, range, kind, .. } = chunk;
         if kind == WorkKind::RunParity {
             // What it was for arrives, or is reported as rebuilt.
@@ -310,7 +307,7 @@ impl Session {
     }
 
     /// Takes back what was assigned to a path and has not left.
-    pub(super) fn take_back_all(&mut self, at: Micros, id: PathId) {
+    pub(super) fn take_back_all(&mut self, at: Time, id: PathId) {
         let path = &mut self.conn.paths[id];
         path.committed_bytes = 0;
         for chunk in std::mem::take(&mut path.committed) {
@@ -320,7 +317,7 @@ impl Session {
     }
 
     /// A range assigned to a path did not leave.
-    pub(super) fn take_back(&mut self, at: Micros, chunk: Chunk, path: PathId) {
+    pub(super) fn take_back(&mut self, at: Time, chunk: Chunk, path: PathId) {
         self.schedule();
         if chunk.is_parity() {
             return self.on_parity(at, chunk, path, ParityFate::Unsent);
@@ -333,7 +330,7 @@ impl Session {
     }
 
     /// What noq dropped before it left is sent once more, unless something newer replaces it.
-    pub(super) fn take_back_dropped(&mut self, at: Micros) {
+    pub(super) fn take_back_dropped(&mut self, at: Time) {
         for payload in std::mem::take(&mut self.conn.dropped) {
             match payload {
                 Payload::Chunk(chunk) => {

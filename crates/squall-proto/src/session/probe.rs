@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{Micros, PathId};
+use squall_sched::{PathId, Span, Time};
 
 use super::Session;
 use crate::{
@@ -10,18 +10,18 @@ use crate::{
     path::{Packet, Path, Sample, one_way_delays},
 };
 
-/// Interval of probes on a path that gets nothing while data waits for others, in microseconds: with a round trip it is seen within
+/// Interval of probes on a path that gets nothing while data waits for others: with a round trip it is seen within
 /// a second that the path is good. Costs 1 kbit/s.
-const WANTED_INTERVAL: Micros = 500_000;
+const WANTED_INTERVAL: Span = Span::from_millis(500);
 
 impl Session {
     /// Sends a small probe on a path; the answer, which comes back on the same path, updates its
     /// round-trip time.
     pub fn probe(&mut self, now: Instant, path: PathId) {
-        self.queue_probe(self.micros(now), path, 0);
+        self.queue_probe(self.time(now), path, 0);
     }
 
-    pub(super) fn queue_probe(&mut self, now: Micros, path: PathId, size: u16) {
+    pub(super) fn queue_probe(&mut self, now: Time, path: PathId, size: u16) {
         let usable = |path: &Path| path.life.is_up() && !path.life.is_spent();
         if self.conn.paths.get(path).is_some_and(usable) {
             self.probes.send(now, path, size);
@@ -30,11 +30,11 @@ impl Session {
 
     /// The peer answers a probe, over the path that the probe took unless it suspects that one. An answer to a probe that
     /// was not sent proves nothing.
-    pub(super) fn on_probe_reply(&mut self, at: Micros, over: Option<PathId>, id: u64) {
+    pub(super) fn on_probe_reply(&mut self, at: Time, over: Option<PathId>, id: u64) {
         let Some(sent) = self.probes.take(id) else { return };
         let is_stale = self.conn.paths[sent.path].life.is_stale(at, sent.at);
         if over == Some(sent.path) && !self.clock.was_suspended_after(sent.at) && !is_stale {
-            self.sample_rtt(at, sent.path, (at - sent.at).max(1), Sample::Probe);
+            self.sample_rtt(at, sent.path, (at - sent.at).max(Span::TICK), Sample::Probe);
         }
         let path = &mut self.conn.paths[sent.path];
         let packet = Packet::without_data(sent.at, sent.size);
@@ -49,15 +49,15 @@ impl Session {
     /// than another one took both. Probes of such a path show nothing else: the smoothed round trip holds the queue that data makes for
     /// itself on a thin path, and for that schedulers avoid it. It begins again after the interval of keep-alives. Nor does the delay
     /// change where data once was as quick: ECF gave the empty path of 300 kbps a large part of each block.
-    pub(super) fn sample_rtt(&mut self, at: Micros, id: PathId, rtt: Micros, with: Sample) {
+    pub(super) fn sample_rtt(&mut self, at: Time, id: PathId, rtt: Span, with: Sample) {
         let path = &self.conn.paths[id];
-        let sampled_at = path.rtt.sampled_at;
+        let sampled_at = path.rtt.sampled_at.unwrap_or_default();
         let is_spared = at >= path.departed_at.max(sampled_at) + WANTED_INTERVAL;
         let is_unused = with == Sample::Probe && is_spared && !path.life.is_suspect();
         if is_unused && path.rtt.is_new_to_data(rtt) {
             let paths = self.conn.paths.iter();
             let delay = paths.clone().zip(one_way_delays(paths, at)).find(|(path, _)| path.id == id);
-            let excess = delay.map_or(0, |(_, delay)| delay.saturating_sub(rtt));
+            let excess = delay.map_or(Span::ZERO, |(_, delay)| delay - rtt);
             self.conn.paths[id].shorten_delay(at, excess);
         }
         if !is_unused || at >= sampled_at + self.clock.timeouts.keep_alive {
@@ -71,15 +71,15 @@ impl Session {
     }
 
     /// When a path is probed next for lack of samples.
-    pub(super) fn idle_probe_at(&self, path: &Path) -> Option<Micros> {
+    pub(super) fn idle_probe_at(&self, path: &Path) -> Option<Time> {
         let wanted = self.is_wanted(path).then_some(WANTED_INTERVAL);
         path.idle_probe_at(self.clock.timeouts.keep_alive, wanted)
     }
 
     /// Probes the paths whose proof of delivery is overdue, and those that were idle for long.
-    pub(super) fn probe_paths(&mut self, at: Micros) {
+    pub(super) fn probe_paths(&mut self, at: Time) {
         let silence = self.clock.timeouts.silence;
-        let is_due = |due: Option<Micros>| due.is_some_and(|due| due <= at);
+        let is_due = |due: Option<Time>| due.is_some_and(|due| due <= at);
         for id in self.conn.paths.ids() {
             let idle_probe_at = self.idle_probe_at(&self.conn.paths[id]);
             let path = &mut self.conn.paths[id];
@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// A path that is marked as backup, because of its radio, lets a PING through and no datagram.
-    fn challenge(&mut self, at: Micros, id: PathId) {
+    fn challenge(&mut self, at: Time, id: PathId) {
         if self.conn.paths[id].life.is_out() {
             self.conn.ping(id);
         } else {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::{Micros, PathId};
+use squall_sched::{PathId, Time};
 
 use crate::wire::{Item, Stamp};
 
@@ -22,7 +22,7 @@ pub(super) struct Sent {
     id: u64,
     /// The path it is meant for.
     pub(super) path: PathId,
-    pub(super) at: Micros,
+    pub(super) at: Time,
     pub(super) size: u16,
 }
 
@@ -42,7 +42,7 @@ const MAX_UNANSWERED: usize = 64;
 const MAX_WAITING: usize = 16;
 
 impl Probes {
-    pub(super) fn send(&mut self, at: Micros, path: PathId, size: u16) {
+    pub(super) fn send(&mut self, at: Time, path: PathId, size: u16) {
         if self.waiting.len() < MAX_WAITING {
             self.latest += 1;
             if self.unanswered.len() == MAX_UNANSWERED {
@@ -103,23 +103,25 @@ impl Probes {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::at_us;
+
     use super::*;
 
     #[test]
     fn each_probe_is_answered_once_and_few_are_remembered() {
         let mut probes = Probes::default();
         for i in 0..100 {
-            probes.send(i, PathId(3), 0);
+            probes.send(at_us(i), PathId(3), 0);
             assert!(probes.next().is_some());
         }
-        assert!(probes.take(100).is_some_and(|sent| (sent.path, sent.at) == (PathId(3), 99)));
+        assert!(probes.take(100).is_some_and(|sent| (sent.path, sent.at) == (PathId(3), at_us(99))));
         assert!(probes.take(100).is_none(), "answered twice");
         assert!(probes.take(12_345).is_none(), "never sent");
         assert!(probes.take(1).is_none(), "too long ago");
         assert_eq!(probes.unanswered.len(), MAX_UNANSWERED - 1);
         probes.on_departure(99, PathId(1));
         assert!(probes.take(99).is_none(), "left on another path");
-        (0..100).for_each(|id| probes.answer(PathId(3), id, Stamp::at(0)));
+        (0..100).for_each(|id| probes.answer(PathId(3), id, Stamp::at(at_us(0))));
         assert_eq!(probes.waiting.len(), MAX_WAITING);
         probes.forget(PathId(3));
         assert!(!probes.any_waiting() && probes.unanswered.is_empty());

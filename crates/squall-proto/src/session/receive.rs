@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, Time};
+use squall_sched::{BlockId, ParityFate, PathId, SchedEvent, Span, Time};
 
 use super::{PacketFate, Session};
 use crate::{
@@ -17,9 +17,8 @@ use crate::{
 /// Code with which a session is closed when the peer breaks the protocol.
 const PROTOCOL_ERROR: u32 = 1;
 
-/// A report of an arrival belongs to an acknowledgement that comes this much later at most, in
-/// microseconds: noq acknowledges a packet on its own within less.
-const MAX_REPORT_AGE: Micros = 50_000;
+/// A report of an arrival belongs to an acknowledgement that comes this much later at most: noq acknowledges a packet on its own within less.
+const MAX_REPORT_AGE: Span = Span::from_millis(50);
 
 /// While this many events wait for the scheduler, reports of stalls are dropped: one of them takes a peer few bytes.
 const MAX_WAITING_EVENTS: usize = 4096;
@@ -38,7 +37,7 @@ enum BadPeer {
 impl Session {
     /// Takes in a packet that came over `net`.
     pub(crate) fn on_packet(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, event: PacketEvent) {
-        let at = self.micros(now);
+        let at = self.time(now);
         if !self.receives_at(at, net.local) {
             return;
         }
@@ -71,7 +70,7 @@ impl Session {
     }
 
     /// The peer broke the protocol.
-    fn break_off(&mut self, at: Micros, error: &BadPeer) {
+    fn break_off(&mut self, at: Time, error: &BadPeer) {
         if self.is_closed() {
             return;
         }
@@ -81,7 +80,7 @@ impl Session {
     }
 
     /// The path a packet came over, if it is one of the session; notices when a path has moved.
-    fn arrival_path(&mut self, at: Micros, net: NetPath) -> Option<PathId> {
+    fn arrival_path(&mut self, at: Time, net: NetPath) -> Option<PathId> {
         // Also if there is a path of these addresses: another one may have moved there.
         self.notice_moves(at);
         let number = self.conn.number_of(net);
@@ -91,7 +90,7 @@ impl Session {
     }
 
     /// Runs through everything noq has learnt: what has not left, fates, then events.
-    pub(super) fn pump(&mut self, at: Micros) {
+    pub(super) fn pump(&mut self, at: Time) {
         self.take_back_dropped(at);
         self.collect_fates(at);
         while let Some(event) = self.conn.poll() {
@@ -125,7 +124,7 @@ impl Session {
         }
     }
 
-    fn on_confirmed(&mut self, at: Micros) {
+    fn on_confirmed(&mut self, at: Time) {
         if !self.life.confirm() {
             return;
         }
@@ -142,7 +141,7 @@ impl Session {
     }
 
     /// Reads the ledgers.
-    pub(super) fn collect_fates(&mut self, at: Micros) {
+    pub(super) fn collect_fates(&mut self, at: Time) {
         self.conn.drop_pending_fates();
         if self.conn.paths.iter().all(|path| path.quic.ledger.lock().fates.is_empty()) {
             return;
@@ -177,7 +176,7 @@ impl Session {
         }
     }
 
-    fn on_fates(&mut self, at: Micros, id: PathId, fates: &[Fate]) {
+    fn on_fates(&mut self, at: Time, id: PathId, fates: &[Fate]) {
         self.schedule();
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
         // What was in flight when the path fell silent, or out, says nothing of the path that is back.
@@ -202,7 +201,7 @@ impl Session {
             if is_measurable {
                 path.reordering.on_ack(at, fate.packet, entry.sent_at, Some(fate.packet) == newest);
             }
-            let known = self.micros(clock.of_session(fate.at));
+            let known = self.time(clock.of_session(fate.at));
             let path = &mut self.conn.paths[id];
             let counts = is_measurable && !path.life.is_stale(known, entry.sent_at);
             if Some(fate.packet) == newest && counts {
@@ -211,7 +210,7 @@ impl Session {
                     Some(Payload::Probe(_)) => Sample::Probe,
                     _ => Sample::Other,
                 };
-                let rtt = known.saturating_sub(entry.sent_at).max(1);
+                let rtt = (known - entry.sent_at).max(Span::TICK);
                 if path.received_at == at {
                     path.way_back.on_answer(at, rtt);
                 }
@@ -240,7 +239,7 @@ impl Session {
     /// Feedback reports the delay of the newest data that arrived on the path. It is used if that is also the newest that
     /// is acknowledged: reports and acknowledgements take different paths and overtake each other. A single packet is often
     /// reported first and acknowledged a little later.
-    fn report_arrival(&mut self, at: Micros, id: PathId, packet: u64, written: Micros, expected: Micros) {
+    fn report_arrival(&mut self, at: Time, id: PathId, packet: u64, written: Time, expected: Time) {
         let level = Level::of(self.conn.paths.iter());
         let path = &mut self.conn.paths[id];
         let reported = path.reported.filter(|reported| at - reported.at <= MAX_REPORT_AGE);
@@ -273,8 +272,8 @@ impl Session {
 
     /// noq does not report a lost MTU probe. It holds nothing of ours, so once a later packet is
     /// acknowledged and two probe timeouts have passed, it is struck off.
-    fn forget_mtu_probes(&mut self, at: Micros, id: PathId, newest: u64) {
-        let limit = 2 * self.conn.paths[id].rtt.probe_timeout();
+    fn forget_mtu_probes(&mut self, at: Time, id: PathId, newest: u64) {
+        let limit = self.conn.paths[id].rtt.probe_timeout() * 2;
         loop {
             let flight = &mut self.conn.paths[id].flight;
             let Some((packet, entry)) = flight.first() else { return };
@@ -286,7 +285,7 @@ impl Session {
         }
     }
 
-    fn on_packet_acked(&mut self, at: Micros, id: PathId, entry: InFlight) {
+    fn on_packet_acked(&mut self, at: Time, id: PathId, entry: InFlight) {
         if entry.counts() {
             let path = &mut self.conn.paths[id];
             path.loss.record(at, false);
@@ -297,7 +296,7 @@ impl Session {
         }
     }
 
-    pub(super) fn on_payload_acked(&mut self, at: Micros, id: PathId, payload: Payload) {
+    pub(super) fn on_payload_acked(&mut self, at: Time, id: PathId, payload: Payload) {
         match payload {
             Payload::Chunk(chunk) if chunk.is_parity() => {
                 self.on_parity(at, chunk, id, ParityFate::Acked);
@@ -325,7 +324,7 @@ impl Session {
     }
 
     /// Takes in a datagram; returns whether it held data.
-    fn on_datagram(&mut self, at: Micros, path: Option<PathId>, datagram: &[u8]) -> Result<bool, BadPeer> {
+    fn on_datagram(&mut self, at: Time, path: Option<PathId>, datagram: &[u8]) -> Result<bool, BadPeer> {
         let mut data = false;
         for item in Items::of(datagram) {
             match item? {
@@ -379,7 +378,7 @@ impl Session {
     /// Takes in a chunk, or a symbol of parity with the fields of its block.
     fn on_data(
         &mut self,
-        at: Micros,
+        at: Time,
         id: Option<PathId>,
         header: &Data,
         payload: &[u8],
@@ -410,7 +409,7 @@ impl Session {
     /// Takes in a symbol of parity over a run of small blocks.
     fn on_run_parity(
         &mut self,
-        at: Micros,
+        at: Time,
         id: Option<PathId>,
         run: &RunParity,
         payload: &[u8],
@@ -425,16 +424,10 @@ impl Session {
     }
 
     /// Notes for feedback that data arrived. Returns the path that it counts for, and the least time that it can have taken.
-    fn note_arrival(
-        &mut self,
-        at: Micros,
-        id: Option<PathId>,
-        sent: Stamp,
-        bytes: usize,
-    ) -> (PathId, Micros) {
+    fn note_arrival(&mut self, at: Time, id: Option<PathId>, sent: Stamp, bytes: usize) -> (PathId, Span) {
         // A path that is just closing: its bytes count all the same, for they are acknowledged.
-        let Some(id) = id else { return (PathId(0), 0) };
-        let round_trip = self.conn.paths.iter().map(|path| path.rtt.min).min().unwrap_or(0);
+        let Some(id) = id else { return (PathId(0), Span::ZERO) };
+        let round_trip = self.conn.paths.iter().map(|path| path.rtt.min).min().unwrap_or_default();
         let path = &mut self.conn.paths[id];
         path.way_back.on_arrival(at, sent);
         let overtaken_by = path.arrivals.on_data(at, sent);
@@ -444,11 +437,11 @@ impl Session {
         // The round trips of one who only answers may be those of an outage long ago.
         let half = path.rtt.min / 2;
         let by_stamps = self.conn.paths.iter().filter_map(|path| path.quickest.transit(took, path.rtt.min));
-        (id, by_stamps.fold(half, Micros::min))
+        (id, by_stamps.fold(half, Span::min))
     }
 
     /// The peer has a block that was lost on the way.
-    fn on_rebuilt(&mut self, at: Micros, block: BlockId) {
+    fn on_rebuilt(&mut self, at: Time, block: BlockId) {
         if let Some(ended) = self.outbox.on_rebuilt(block) {
             self.on_ended(at, &ended);
         }
@@ -465,7 +458,7 @@ impl Session {
         }
     }
 
-    fn on_feedback(&mut self, at: Micros, feedback: &Feedback) {
+    fn on_feedback(&mut self, at: Time, feedback: &Feedback) {
         for sample in &feedback.samples {
             if sample.departure.is_some_and(|departure| self.clock.is_from_before(at, departure)) {
                 continue;
@@ -497,9 +490,9 @@ impl Session {
     }
 
     /// An item is lost, and sent again if it is still news.
-    pub(super) fn repeat_control(&mut self, at: Micros, control: Control) {
+    pub(super) fn repeat_control(&mut self, at: Time, control: Control) {
         match control {
-            Control::Alert { path, sequence } => self.radios.on_lost(Time::from_micros(at), path, sequence),
+            Control::Alert { path, sequence } => self.radios.on_lost(at, path, sequence),
             // Leaves with the next feedback.
             Control::Stalled(stalled) => self.inbox.repeat_stalled(stalled),
             other => self.send_item(other),

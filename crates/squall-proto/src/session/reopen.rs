@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::Micros;
+use squall_sched::Time;
 
 use super::{
     Session,
@@ -16,7 +16,7 @@ impl Session {
     pub fn add_path(&mut self, now: Instant, net: NetPath) {
         let there = self.conn.paths.iter_mut().filter(|path| path.quic.net == net);
         there.for_each(|path| path.is_leaving = false);
-        let open_at = self.conn.number_of(net).is_none().then(|| self.micros(now));
+        let open_at = self.conn.number_of(net).is_none().then(|| self.time(now));
         if self.side.wanted(net).is_none()
             && let Side::Client(client) = &mut self.side
         {
@@ -41,12 +41,12 @@ impl Session {
         if let Side::Client(client) = &mut self.side {
             client.wanted.retain(|wanted| !is_meant(wanted.net));
         }
-        self.close_leaving(self.micros(now));
+        self.close_leaving(self.time(now));
     }
 
     /// Closes the paths that are not to stay. The last one that is up has to wait for another one: that may need connection ids which
     /// are in flight on this path, and noq repeats them on no path that is not up.
-    pub(super) fn close_leaving(&mut self, at: Micros) {
+    pub(super) fn close_leaving(&mut self, at: Time) {
         if !self.conn.paths.iter().any(|path| path.is_leaving) {
             return;
         }
@@ -67,13 +67,13 @@ impl Session {
     }
 
     /// When a path is to be opened next.
-    pub(super) fn open_at(&self) -> Option<Micros> {
+    pub(super) fn open_at(&self) -> Option<Time> {
         let wanted = self.side.all_wanted().iter().filter(|_| self.conn.is_multipath());
         wanted.filter_map(|wanted| wanted.open_at).min()
     }
 
     /// Opens the paths for which it is time.
-    pub(super) fn open_paths(&mut self, at: Micros) {
+    pub(super) fn open_paths(&mut self, at: Time) {
         if !self.is_open() || !self.conn.is_multipath() {
             return;
         }
@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// A server allows the client another path if it wants one, may open none, and has fewer than it may have.
-    pub(super) fn grant_paths(&mut self, at: Micros) {
+    pub(super) fn grant_paths(&mut self, at: Time) {
         let Side::Server(grants) = &mut self.side else { return };
         if !grants.is_due(at) || !self.life.is_open() {
             return;

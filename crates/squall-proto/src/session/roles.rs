@@ -3,8 +3,7 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, BlockId, Decision, Micros, PathId, PathSet, PathView, WorkKind};
-use squall_units::short::at_us;
+use squall_sched::{Assignment, Block, BlockId, Decision, PathId, PathSet, PathView, Time, WorkKind};
 
 use super::{Session, decide::Taken, views::Allowed};
 use crate::{Role, outbox::SubqueueNumber};
@@ -25,7 +24,7 @@ impl Session {
     /// The repair path on which this would arrive first, if that is before its block expires.
     fn repair_path(
         &self,
-        now: Micros,
+        now: Time,
         block: BlockId,
         range: &Range<u32>,
         kind: WorkKind,
@@ -36,10 +35,7 @@ impl Session {
         }
         let block = self.outbox.queue.get(block)?;
         let is_in_time = |view: &&PathView| {
-            block
-                .meta()
-                .deadline
-                .is_none_or(|deadline| at_us(now) + view.arrives_in(0) + view.late <= deadline)
+            block.meta().deadline.is_none_or(|deadline| now + view.arrives_in(0) + view.late <= deadline)
         };
         // A second copy on a path would share the fate of the first.
         let there = match kind {
@@ -58,7 +54,7 @@ impl Session {
     /// Gives an assignment to its path; a repair, parity or a copy to a repair path, if one brings it in time.
     pub(super) fn commit_by_role(
         &mut self,
-        now: Micros,
+        now: Time,
         assignment: &mut Assignment,
         allowed: Allowed,
     ) -> Option<Taken> {
@@ -72,7 +68,7 @@ impl Session {
     /// Repairs what the scheduler could not, for lack of room on the paths that it sees. Returns whether there was any.
     pub(super) fn repair_on_repair_paths(
         &mut self,
-        now: Micros,
+        now: Time,
         subqueue: SubqueueNumber,
         allowed: Allowed,
     ) -> bool {

@@ -1,6 +1,6 @@
 //! The two sides of a session: a client wants paths, a server grants them.
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use super::grants::PathGrants;
 use crate::{Interface, NetPath};
@@ -19,7 +19,7 @@ pub(super) struct ClientPaths {
     pub(super) most: usize,
     pub(super) wanted: Vec<Wanted>,
     /// Interfaces of closed paths, and until when packets are taken in there.
-    closed: Vec<(Interface, Micros)>,
+    closed: Vec<(Interface, Time)>,
 }
 
 /// A path that the application wants to have.
@@ -31,19 +31,19 @@ pub(super) struct Wanted {
     /// Times in a row that the peer did not allow it.
     refusals: u32,
     /// When it is to be opened; `None` while it is there.
-    pub(super) open_at: Option<Micros>,
+    pub(super) open_at: Option<Time>,
 }
 
 /// A path the peer does not allow yet is tried again after this, and ever later.
-const RETRY: Micros = 50_000;
+const RETRY: Span = Span::from_millis(50);
 /// Doublings of that at most: 1.6 s.
 const MAX_RETRY_DOUBLINGS: u32 = 5;
 /// A path that went down is opened again after this, and ever later if it does not come up.
-pub(super) const REOPEN: Micros = 1_000_000;
+pub(super) const REOPEN: Span = Span::from_secs(1);
 /// Doublings of that at most: about a minute.
 const MAX_DOUBLINGS: u32 = 6;
 /// Packets that were under way to a closed path are taken in for this long.
-const CLOSED_RECEIVES: Micros = 3_000_000;
+const CLOSED_RECEIVES: Span = Span::from_secs(3);
 
 impl Side {
     /// `most` is the usual number of paths.
@@ -70,7 +70,7 @@ impl Side {
     }
 
     /// A path of this interface has left its slot.
-    pub(super) fn on_gone(&mut self, at: Micros, home: Interface) {
+    pub(super) fn on_gone(&mut self, at: Time, home: Interface) {
         if let Self::Client(client) = self {
             client.closed.retain(|(_, until)| *until > at);
             client.closed.push((home, at + CLOSED_RECEIVES));
@@ -78,14 +78,14 @@ impl Side {
     }
 
     /// Whether packets are taken in at an interface: a client does where a path was just now, a server anywhere.
-    pub(super) fn receives_at(&self, at: Micros, local: Interface) -> bool {
+    pub(super) fn receives_at(&self, at: Time, local: Interface) -> bool {
         let Self::Client(client) = self else { return true };
         client.closed.iter().any(|(home, until)| *home == local && at < *until)
     }
 }
 
 impl Wanted {
-    pub(super) fn new(net: NetPath, open_at: Option<Micros>) -> Self {
+    pub(super) fn new(net: NetPath, open_at: Option<Time>) -> Self {
         Self { net, failures: 0, refusals: 0, open_at }
     }
 
@@ -93,24 +93,26 @@ impl Wanted {
         self.failures = 0;
     }
 
-    pub(super) fn on_down(&mut self, at: Micros) {
-        self.open_at = Some(at + (REOPEN << self.failures.min(MAX_DOUBLINGS)));
+    pub(super) fn on_down(&mut self, at: Time) {
+        self.open_at = Some(at + REOPEN * (1 << self.failures.min(MAX_DOUBLINGS)));
         self.failures += 1;
     }
 
     /// The path is there, or is not to be opened before `again_at`.
-    pub(super) fn tried(&mut self, again_at: Option<Micros>) {
+    pub(super) fn tried(&mut self, again_at: Option<Time>) {
         (self.open_at, self.refusals) = (again_at, 0);
     }
 
-    pub(super) fn refused(&mut self, at: Micros) {
-        self.open_at = Some(at + (RETRY << self.refusals.min(MAX_RETRY_DOUBLINGS)));
+    pub(super) fn refused(&mut self, at: Time) {
+        self.open_at = Some(at + RETRY * (1 << self.refusals.min(MAX_RETRY_DOUBLINGS)));
         self.refusals += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_us, us};
+
     use super::*;
 
     fn wanted() -> Wanted {
@@ -122,32 +124,33 @@ mod tests {
     fn a_path_that_goes_down_is_opened_again_ever_later() {
         let mut path = wanted();
         for doublings in [0, 1, 2, 3, 4, 5, 6, 6] {
-            path.on_down(100);
-            assert_eq!(path.open_at, Some(100 + (REOPEN << doublings)));
+            path.on_down(at_us(100));
+            assert_eq!(path.open_at, Some(at_us(100) + REOPEN * (1 << doublings)));
         }
         path.on_up();
-        path.on_down(0);
-        assert_eq!(path.open_at, Some(REOPEN));
+        path.on_down(at_us(0));
+        assert_eq!(path.open_at, Some(Time::EPOCH + REOPEN));
     }
 
     #[test]
     fn a_path_that_the_server_refuses_is_tried_again_within_two_seconds() {
         let mut path = wanted();
         for doublings in [0, 1, 2, 3, 4, 5, 5] {
-            path.refused(0);
-            assert_eq!(path.open_at, Some(RETRY << doublings));
+            path.refused(at_us(0));
+            assert_eq!(path.open_at, Some(Time::EPOCH + RETRY * (1 << doublings)));
         }
-        path.tried(Some(7));
-        path.refused(0);
-        assert_eq!(path.open_at, Some(RETRY), "another outcome came between");
+        path.tried(Some(at_us(7)));
+        path.refused(at_us(0));
+        assert_eq!(path.open_at, Some(Time::EPOCH + RETRY), "another outcome came between");
     }
 
     #[test]
     fn a_client_takes_packets_in_where_a_path_was_just_now() {
         let (mut side, [home, other]) = (Side::new(true, 8), [1, 2].map(Interface));
-        side.on_gone(100, home);
-        assert!(side.receives_at(100 + CLOSED_RECEIVES - 1, home));
-        assert!(!side.receives_at(100 + CLOSED_RECEIVES, home) && !side.receives_at(100, other));
-        assert!(Side::new(false, 8).receives_at(0, home), "a server anywhere");
+        let gone = at_us(100);
+        side.on_gone(gone, home);
+        assert!(side.receives_at(gone + CLOSED_RECEIVES - us(1), home));
+        assert!(!side.receives_at(gone + CLOSED_RECEIVES, home) && !side.receives_at(gone, other));
+        assert!(Side::new(false, 8).receives_at(at_us(0), home), "a server anywhere");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{Micros, PathId, Span, Time};
+use squall_sched::{PathId, Time};
 use squall_signal::{Alert, AlertKind, Reading};
 
 use super::Session;
@@ -21,10 +21,10 @@ impl Session {
     /// sent, feedback included, and of the peer's, which it reports by PATH_LOSS on paths with a radio.
     pub fn on_signal(&mut self, now: Instant, local: Interface, reading: &Reading) {
         let Some(config) = self.config.signal else { return };
-        let at = self.micros(now);
+        let at = self.time(now);
         let paths = self.conn.paths.iter().filter(|path| path.quic.net.local == local);
         let fates = paths.fold(Fates::default(), |sum, path| sum.and(path.losses.total()));
-        match self.radios.read(Time::from_micros(at), local, reading, fates, &config) {
+        match self.radios.read(at, local, reading, fates, &config) {
             Ok(Some(alert)) => self.on_alert(at, local, &alert),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "the readings of the radio are not used"),
@@ -38,15 +38,15 @@ impl Session {
     }
 
     /// A radio of this side reports something new.
-    fn on_alert(&mut self, at: Micros, local: Interface, alert: &Alert) {
+    fn on_alert(&mut self, at: Time, local: Interface, alert: &Alert) {
         for id in self.conn.paths.at_local(local) {
-            self.radios.announce(Time::from_micros(at), self.conn.paths[id].quic.number, alert);
+            self.radios.announce(at, self.conn.paths[id].quic.number, alert);
             self.apply_alert(at, id, alert, false);
         }
     }
 
     /// The peer's radio reports something.
-    pub(super) fn on_path_alert(&mut self, at: Micros, alert: &PathAlert) {
+    pub(super) fn on_path_alert(&mut self, at: Time, alert: &PathAlert) {
         // The report of a peer that is not trusted is kept until it is: it is not repeated.
         if self.config.signal.is_some()
             && self.radios.receive(alert)
@@ -58,10 +58,10 @@ impl Session {
     }
 
     /// A path came up: what the radios at its ends reported holds for it too.
-    pub(super) fn announce_signal(&mut self, at: Micros, id: PathId) {
+    pub(super) fn announce_signal(&mut self, at: Time, id: PathId) {
         let quic = &self.conn.paths[id].quic;
         if let Some(alert) = self.radios.alert_of(quic.net.local) {
-            self.radios.announce(Time::from_micros(at), quic.number, &alert);
+            self.radios.announce(at, quic.number, &alert);
             self.apply_alert(at, id, &alert, false);
         }
         self.apply_peer_alert(at, id);
@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// Applies what the peer's radio reported last of a path, if the peer is trusted.
-    pub(super) fn apply_peer_alert(&mut self, at: Micros, id: PathId) {
+    pub(super) fn apply_peer_alert(&mut self, at: Time, id: PathId) {
         let number = self.conn.paths[id].quic.number;
         if let Some(alert) = self.radios.received(number).filter(|_| self.peer.is_trusted()) {
             self.apply_alert(at, id, &alert, true);
@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// Lets a path's use follow from an alert.
-    fn apply_alert(&mut self, at: Micros, id: PathId, alert: &Alert, by_peer: bool) {
+    fn apply_alert(&mut self, at: Time, id: PathId, alert: &Alert, by_peer: bool) {
         let path = &mut self.conn.paths[id];
         // A path that is not up yet gets the alert when it is.
         if !path.life.is_up() {
@@ -106,12 +106,12 @@ impl Session {
     }
 
     /// When the peer is to learn what became of packets on a path where it has a radio.
-    pub(super) fn losses_due(&self) -> Option<Micros> {
+    pub(super) fn losses_due(&self) -> Option<Time> {
         self.conn.paths.iter().filter_map(|path| path.losses.due_at()).min()
     }
 
     /// Appends what became of packets on the paths of which the peer is to learn it now.
-    pub(super) fn write_losses(&mut self, at: Micros, datagram: &mut Vec<u8>) {
+    pub(super) fn write_losses(&mut self, at: Time, datagram: &mut Vec<u8>) {
         let due = |path: &&mut Path| path.losses.due_at().is_some_and(|due| due <= at);
         for path in self.conn.paths.iter_mut().filter(due) {
             let Fates { acked, lost } = path.losses.report(at);
@@ -120,8 +120,8 @@ impl Session {
     }
 
     /// Ends the alerts of silent radios, and has alerts sent that are due, on every path that is alive.
-    pub(super) fn send_alerts(&mut self, at: Micros) {
-        while let Some((local, alert)) = self.radios.silent(Time::from_micros(at)) {
+    pub(super) fn send_alerts(&mut self, at: Time) {
+        while let Some((local, alert)) = self.radios.silent(at) {
             self.on_alert(at, local, &alert);
         }
         if !self.is_open() {
@@ -129,11 +129,11 @@ impl Session {
         }
         let paths = &self.conn.paths;
         let alive = |path: &&Path| path.life.is_up() && !path.life.is_suspect();
-        let rtt = paths.iter().filter(alive).map(|path| path.rtt.smoothed).min().unwrap_or(0);
+        let rtt = paths.iter().filter(alive).map(|path| path.rtt.smoothed).min().unwrap_or_default();
         // A path that recovers is not in use before it has delivered, and may well be the quickest. And when all are silent
         // one of them may yet come back.
         let none = !paths.iter().any(|path| alive(&path));
-        while let Some(alert) = self.radios.due(Time::from_micros(at), Span::from_micros(rtt)) {
+        while let Some(alert) = self.radios.due(at, rtt) {
             let over = paths
                 .iter()
                 .filter(|path| alive(path) || path.life.is_up() && (none || path.quic.number == alert.path));

@@ -1,7 +1,5 @@
 //! Counters of a session and its paths.
 
-use std::time::Duration;
-
 use squall_sched::PathId;
 
 use super::Session;
@@ -41,10 +39,10 @@ impl Session {
                 signal_factor: path.life.factor(),
                 signal_quality: self.radios.quality(net.local),
                 budget: path.allowance.map(|allowance| allowance.data),
-                srtt: Duration::from_micros(path.rtt.smoothed),
-                min_rtt: Duration::from_micros(path.rtt.min),
-                rtt_deviation: Duration::from_micros(path.rtt.deviation),
-                one_way_delay: Duration::from_micros(owd),
+                srtt: path.rtt.smoothed.into(),
+                min_rtt: path.rtt.min.into(),
+                rtt_deviation: path.rtt.deviation.into(),
+                one_way_delay: owd.into(),
                 window: path.effective_window(),
                 capacity: path.capacity,
                 in_flight: path.in_flight(),

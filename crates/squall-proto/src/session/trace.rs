@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use squall_sched::{BlockId, Micros, PathId};
+use squall_sched::{BlockId, PathId, Time};
 
 use super::log::PacketFate;
 
 /// Something that happened to a packet of ours that asks for an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketLog {
-    /// When, in microseconds since the endpoint's epoch.
-    pub at: Micros,
+    /// When, counted from the endpoint's epoch.
+    pub at: Time,
     /// Number of the path on the wire.
     pub path: u32,
     /// Packet number on the path.
@@ -26,8 +26,8 @@ pub struct PacketLog {
 /// Bytes of a block of the peer's that arrived, and were not here before; or of its parity, before it was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalLog {
-    /// When, in microseconds since the endpoint's epoch.
-    pub at: Micros,
+    /// When, counted from the endpoint's epoch.
+    pub at: Time,
     /// The peer's id of the block.
     pub block: BlockId,
     /// Over which path.

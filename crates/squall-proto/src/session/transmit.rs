@@ -6,8 +6,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use squall_sched::{BlockId, Micros, PathId, WorkKind};
-use squall_units::short::at_us;
+use squall_sched::{BlockId, PathId, Span, Time, WorkKind};
 
 use super::{PacketFate, Session, decide::ACK_RESERVE, probes::Waiting};
 use crate::{
@@ -29,12 +28,12 @@ const FRAME_OVERHEAD: usize = 3;
 const HEADERS: u16 = 32;
 
 /// Paths whose latest packets arrived within this time of one another count as equally alive.
-const EQUALLY_ALIVE: Micros = 10_000;
+const EQUALLY_ALIVE: Span = Span::from_millis(10);
 
 /// Where packets go: the time, how many may leave at once, and the buffer that takes them.
 struct Out<'a> {
     now: Instant,
-    at: Micros,
+    at: Time,
     max: usize,
     buf: &'a mut Vec<u8>,
 }
@@ -46,7 +45,7 @@ impl Session {
     /// The next packets to send, written to `buf`, which must be empty.
     pub(crate) fn poll_transmit(&mut self, now: Instant, max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let _span = self.conn.span().clone().entered();
-        let out = &mut Out { now, at: self.micros(now), max, buf };
+        let out = &mut Out { now, at: self.time(now), max, buf };
         self.enforce_budgets(now);
         self.update_forecast(out.at);
         if !self.is_open() {
@@ -149,7 +148,7 @@ impl Session {
         Some(transmit)
     }
 
-    fn report(&mut self, at: Micros, datagram: &mut Vec<u8>) {
+    fn report(&mut self, at: Time, datagram: &mut Vec<u8>) {
         let mut feedback = self.reporter.report(at);
         feedback.credit = self.inbox.announce_credit() >> 10;
         feedback.duplicates = self.inbox.duplicate_bytes();
@@ -208,7 +207,7 @@ impl Session {
         transmit
     }
 
-    fn is_probe_due(&self, at: Micros) -> bool {
+    fn is_probe_due(&self, at: Time) -> bool {
         self.conn.paths.iter().any(|path| path.life.probe_at().is_some_and(|due| due <= at))
     }
 
@@ -295,7 +294,7 @@ impl Session {
     }
 
     /// The next control item that is still to be sent.
-    fn next_control(&mut self, at: Micros) -> Option<(Control, Vec<u8>)> {
+    fn next_control(&mut self, at: Time) -> Option<(Control, Vec<u8>)> {
         let mut datagram = Vec::with_capacity(32);
         loop {
             let control = self.queues.pop()?;
@@ -323,12 +322,12 @@ impl Session {
     }
 
     /// Whether data leaves next.
-    fn has_data_to_send(&mut self, at: Micros) -> bool {
+    fn has_data_to_send(&mut self, at: Time) -> bool {
         self.ready_path(at).is_some() || self.decide(at) && self.ready_path(at).is_some()
     }
 
     /// The announcement of an end that leaves next.
-    fn next_end(&mut self, at: Micros) -> Option<(BlockId, Vec<u8>)> {
+    fn next_end(&mut self, at: Time) -> Option<(BlockId, Vec<u8>)> {
         let id = self.queues.take_end()?;
         let mut datagram = Vec::with_capacity(32);
         Item::Data(self.end_of(at, id)?, &[]).encode(&mut datagram);
@@ -394,7 +393,7 @@ impl Session {
             path.quic.ledger.on_waiting(quic_now, waits, only == Some(path.id));
         }
         let Some(only) = only.filter(|only| self.conn.paths[*only].is_full(packet)) else { return false };
-        self.refresh_path(self.micros(now), only);
+        self.refresh_path(self.time(now), only);
         !self.conn.paths[only].is_full(packet)
     }
 
@@ -405,7 +404,7 @@ impl Session {
     }
 
     /// A path with assigned data that its pacer lets go, and how many packets.
-    fn ready_path(&mut self, at: Micros) -> Option<(PathId, usize)> {
+    fn ready_path(&mut self, at: Time) -> Option<(PathId, usize)> {
         self.charge_limiters(at);
         let packet = self.packet_size();
         self.conn.paths.iter_mut().find_map(|path| {
@@ -419,7 +418,7 @@ impl Session {
     }
 
     /// Takes in what left on paths with a rate limit.
-    fn charge_limiters(&mut self, at: Micros) {
+    fn charge_limiters(&mut self, at: Time) {
         for id in self.conn.paths.ids() {
             if self.conn.paths[id].limiter.is_none() {
                 continue;
@@ -437,7 +436,7 @@ impl Session {
 
     /// Queues up to `packets` chunks inside noq; returns how many. A chunk that does not fill its
     /// packet ends the batch. The first packet takes the announcement of an end along.
-    fn queue_batch(&mut self, id: PathId, at: Micros, packets: usize) -> usize {
+    fn queue_batch(&mut self, id: PathId, at: Time, packets: usize) -> usize {
         let size = self.conn.max_datagram();
         let mut fills = self.conn.lacks_full(id, self.instant(at));
         let mut queued = 0;
@@ -485,7 +484,7 @@ impl Session {
     }
 
     /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
-    fn next_chunk(&mut self, id: PathId, at: Micros, size: usize) -> Option<(Vec<u8>, Chunk)> {
+    fn next_chunk(&mut self, id: PathId, at: Time, size: usize) -> Option<(Vec<u8>, Chunk)> {
         let most = self.conn.max_datagram();
         loop {
             let path = &mut self.conn.paths[id];
@@ -512,7 +511,7 @@ impl Session {
             let cost = u64::from(bytes + PACKET_OVERHEAD);
             front.range.start = end;
             // The next packet follows it at the rate of the path.
-            front.expected_at += (8_000_000 * cost).checked_div(rate).unwrap_or(0);
+            front.expected_at += Span::from_micros((8_000_000 * cost).checked_div(rate).unwrap_or(0));
             if front.range.is_empty() {
                 path.committed.pop_front();
                 if chunk.kind == WorkKind::RunParity {
@@ -539,7 +538,7 @@ impl Session {
     }
 
     /// Enters what has just left at the paths it left on.
-    fn enter_departures(&mut self, at: Micros) {
+    fn enter_departures(&mut self, at: Time) {
         let usual = self.packet_size();
         let mut departures = std::mem::take(&mut self.conn.departures);
         for Sent { path: number, packet, bytes, certain, payload } in departures.drain(..) {
@@ -555,7 +554,7 @@ impl Session {
                         chunk.block,
                         chunk.range.clone(),
                         chunk.kind,
-                        at_us(at),
+                        at,
                     );
                 }
                 if meant != id {
@@ -587,7 +586,7 @@ impl Session {
     }
 
     /// A chunk left with a tail-loss probe of another path: the ledger is right, the intention was not.
-    fn correct_path(&mut self, chunk: Chunk, meant: PathId, actual: PathId, at: Micros) {
+    fn correct_path(&mut self, chunk: Chunk, meant: PathId, actual: PathId, at: Time) {
         if chunk.is_parity() {
             return;
         }
@@ -608,7 +607,7 @@ struct Written {
 }
 
 /// Writes as much of the start of a chunk as a datagram of `most` bytes takes; `None` if a symbol of parity is too long for one.
-fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize, even: bool) -> Option<Written> {
+fn write(outbox: &mut Outbox, chunk: &Chunk, at: Time, most: usize, even: bool) -> Option<Written> {
     let (block, start) = (chunk.block, chunk.range.start);
     if chunk.kind == WorkKind::RunParity {
         let (run, symbol) = outbox.run_symbol(block, start, at)?;

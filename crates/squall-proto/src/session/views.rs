@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use squall_sched::{Micros, PathId, PathSet, PathView, WorkKind};
+use squall_sched::{PathId, PathSet, PathView, Time, WorkKind};
 
 use crate::Role;
 
@@ -10,7 +10,7 @@ use crate::Role;
 #[derive(Debug, Default)]
 pub(super) struct Views {
     /// When they were made.
-    at: Micros,
+    at: Time,
     views: Vec<PathView>,
     /// Paths that are usable, whatever their role.
     usable: PathSet,
@@ -33,7 +33,7 @@ impl Allowed {
 }
 
 impl Views {
-    pub(super) fn renew(&mut self, at: Micros, paths: impl Iterator<Item = (PathView, Role)>) {
+    pub(super) fn renew(&mut self, at: Time, paths: impl Iterator<Item = (PathView, Role)>) {
         self.at = at;
         self.views.clear();
         let mut roles = Vec::new();
@@ -56,11 +56,11 @@ impl Views {
     }
 
     /// Nothing was decided, and nothing has to be: the views are as good as renewed.
-    pub(super) fn skip(&mut self, at: Micros) {
+    pub(super) fn skip(&mut self, at: Time) {
         self.at = at;
     }
 
-    pub(super) fn at(&self) -> Micros {
+    pub(super) fn at(&self) -> Time {
         self.at
     }
 
@@ -103,7 +103,7 @@ impl Views {
 
 #[cfg(test)]
 mod tests {
-    use squall_units::short::ms;
+    use squall_units::short::{at_us, ms};
 
     use super::*;
 
@@ -113,7 +113,7 @@ mod tests {
     fn views(usable: [bool; 4]) -> Views {
         let mut views = Views::default();
         let view = |id: usize| PathView { usable: usable[id], ..PathView::example(id as u8, ms(10), 5_000) };
-        views.renew(7, (0..4).map(|id| (view(id), ROLES[id])));
+        views.renew(at_us(7), (0..4).map(|id| (view(id), ROLES[id])));
         views
     }
 
@@ -137,7 +137,7 @@ mod tests {
         let mut views = Views::default();
         let empty = PathView { budget: Some(0), ..PathView::example(0, ms(10), 5_000) };
         let paths = [(empty, Role::Primary), (PathView::example(1, ms(10), 5_000), Role::Backup)];
-        views.renew(0, paths.into_iter());
+        views.renew(at_us(0), paths.into_iter());
         assert_eq!((views.by_role().all, views.usable()), (set(&[0, 1]), set(&[0, 1])));
     }
 

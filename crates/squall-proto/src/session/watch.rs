@@ -3,19 +3,19 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use squall_sched::{Micros, Time};
+use squall_sched::{Span, Time};
 
 use super::Session;
 use crate::{CloseReason, outbox::Ending, path::Path};
 
 /// How often a path that ought to be closed, and cannot be, is looked at.
-const IDLE_STEP: Micros = 1_000_000;
+const IDLE_STEP: Span = Span::from_secs(1);
 
 impl Session {
     /// Does what the time has come for. Packets that follow are taken by `poll_transmit`.
     pub(crate) fn on_time(&mut self, now: Instant) {
         let _span = self.conn.span().clone().entered();
-        let at = self.micros(now);
+        let at = self.time(now);
         // Run only when acknowledgements are out of the way, which is up to `poll_transmit`.
         if self.conn.timeout().is_some_and(|due| due <= now) {
             self.duties.on_quic_timer();
@@ -43,13 +43,13 @@ impl Session {
 
     /// When a session ends that has no path any more. The peer may go on sending over one that this side has closed, which would keep
     /// both sides from timing out.
-    fn lasts_without_path_until(&self) -> Option<Micros> {
-        self.life.without_path_since().map(|since| since.saturating_add(self.clock.timeouts.idle))
+    fn lasts_without_path_until(&self) -> Option<Time> {
+        self.life.without_path_since().map(|since| since + self.clock.timeouts.idle)
     }
 
     /// When [`Self::on_time`] or `poll_transmit` has something to do next.
     pub(crate) fn timeout(&mut self, now: Instant) -> Option<Instant> {
-        let now = self.micros(now);
+        let now = self.time(now);
         let quic = self.conn.timeout();
         if !self.is_open() {
             let last = self.life.drop_at().map(|at| self.instant(at));
@@ -59,11 +59,11 @@ impl Session {
         // What noq could not send goes before anything else of ours, and noq decides when to try again.
         let held_up = self.conn.has_queued() || !self.conn.paths.iter().any(|path| path.life.is_up());
         // No time is so late: this runs for every packet, and a plain minimum is quickest.
-        let mut next = Micros::MAX;
-        let mut consider = |at: Option<Micros>| next = next.min(at.unwrap_or(Micros::MAX));
+        let mut next = Time::MAX;
+        let mut consider = |at: Option<Time>| next = next.min(at.unwrap_or(Time::MAX));
         consider(self.outbox.next_deadline());
         consider(self.inbox.timeout());
-        consider(self.radios.timeout().map(Time::micros));
+        consider(self.radios.timeout());
         consider(self.open_at());
         consider(self.lasts_without_path_until());
         consider(self.outbox.queue.impatient_at());
@@ -85,15 +85,15 @@ impl Session {
             consider(path.life.full_probe_at());
             consider(Some(path.life.blocked_until).filter(|at| *at > now));
             if !path.committed.is_empty() && !held_up {
-                let limit = path.limiter.map_or(0, |limiter| limiter.ready_at(packet));
+                let limit = path.limiter.map_or(Time::EPOCH, |limiter| limiter.ready_at(packet));
                 consider(Some(path.pacer.ready_at(packet).max(limit)));
             }
         }
-        let own = (next != Micros::MAX).then(|| self.instant(next));
+        let own = (next != Time::MAX).then(|| self.instant(next));
         quic.into_iter().chain(own).min()
     }
 
-    fn watch_paths(&mut self, at: Micros) {
+    fn watch_paths(&mut self, at: Time) {
         self.close_idle(at);
         self.probe_paths(at);
         for id in self.conn.paths.ids() {
@@ -108,14 +108,14 @@ impl Session {
     /// Since when a path delivers nothing and may be closed. One that a client opens is tried until it comes up: whenever it was
     /// abandoned and opened again, it would take another number, of which the peer allows few, and the peer would not learn that the one
     /// before is free.
-    fn idle_since(&self, path: &Path) -> Option<Micros> {
+    fn idle_since(&self, path: &Path) -> Option<Time> {
         // Without liveness no silence is noticed but that of a packet that has no answer.
         let unanswered = || path.flight.waiting_since().filter(|_| !path.life.is_watched());
         path.life.idle_since().or_else(unanswered).filter(|_| !self.side.is_client() || path.life.is_up())
     }
 
     /// Closes a path that has delivered nothing for too long; a client opens it again later.
-    fn close_idle(&mut self, at: Micros) {
+    fn close_idle(&mut self, at: Time) {
         let idle = self.clock.timeouts.path_idle;
         let now = self.instant(at);
         for id in self.conn.paths.ids().rev() {

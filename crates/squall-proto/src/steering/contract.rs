@@ -317,7 +317,7 @@ fn the_ledger_names_the_packet_that_is_lost() {
 /// How long noq waits for a packet that others have overtaken, if it is to take it to have left by `lead` too early.
 fn waits_for(lead: Duration) -> Duration {
     let mut pair = Pair::new();
-    pair.server().paths[PathId(0)].ledger.set_lead(lead.as_micros() as u64);
+    pair.server().paths[PathId(0)].ledger.set_lead(lead.into());
     let send = |pair: &mut Pair, arrives: bool| {
         pair.network.cut[0] = !arrives;
         pair.queue(SERVER_SIDE, 1000, 1);

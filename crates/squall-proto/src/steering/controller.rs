@@ -18,7 +18,7 @@ use noq_proto::{
     RttEstimator,
     congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig},
 };
-use squall_sched::Micros;
+use squall_sched::Span;
 
 use super::{
     governor::{Declared, Governor, Lost},
@@ -81,10 +81,10 @@ pub(crate) struct Entries {
     pub(crate) pacing_rate: Option<u64>,
     /// What the path carries, as the controller inside estimates it, in bits per second.
     pub(crate) capacity: Option<u64>,
-    /// Queue of our own that stands on the path, in microseconds, if the controller inside estimates it.
-    pub(crate) queue: Option<Micros>,
-    /// Time for which it has held packets, in microseconds, as that controller estimates it.
-    pub(crate) held: Micros,
+    /// Queue of our own that stands on the path, if the controller inside estimates it.
+    pub(crate) queue: Option<Span>,
+    /// Time for which it has held packets, as that controller estimates it.
+    pub(crate) held: Span,
     /// Whether the controller inside is in slow start.
     pub(crate) slow_start: bool,
     /// Set by the session: the window is the limit, so acknowledgements may open it. Not so at the start: the handshake is
@@ -174,10 +174,10 @@ impl Ledger {
         entries.held = estimate.held;
     }
 
-    /// By how much earlier than they do noq takes packets to leave, in microseconds. Its round trips grow by that, and it waits for
+    /// By how much earlier than they do noq takes packets to leave. Its round trips grow by that, and it waits for
     /// three of them before it declares a packet lost: on a path that reorders by more, it would be before the session.
-    pub(crate) fn lead(&self) -> Micros {
-        self.lead.load(Ordering::Relaxed)
+    pub(crate) fn lead(&self) -> Span {
+        Span::from_micros(self.lead.load(Ordering::Relaxed))
     }
 
     /// When a packet left that noq takes to have left by `lead` too early.
@@ -185,14 +185,14 @@ impl Ledger {
         sent + Duration::from_micros(lead.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_lead(&self, lead: Micros) {
-        self.lead.store(lead, Ordering::Relaxed);
+    pub(crate) fn set_lead(&self, lead: Span) {
+        self.lead.store(lead.micros(), Ordering::Relaxed);
     }
 
     /// Opens the gate or closes it, for packets that noq takes to leave by `lead` too early.
-    pub(crate) fn open(&self, open: bool, lead: Micros) {
+    pub(crate) fn open(&self, open: bool, lead: Span) {
         self.open.store(open, Ordering::Relaxed);
-        self.lead_now.store(lead, Ordering::Relaxed);
+        self.lead_now.store(lead.micros(), Ordering::Relaxed);
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -263,7 +263,7 @@ impl Controller for SteeringController {
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _: bool, rtt: &RttEstimator) {
-        if self.ledger.lead() == 0 {
+        if self.ledger.lead().is_zero() {
             self.rtt = Some(*rtt);
         }
         let (sent, rtt) = (Ledger::left_at(sent, &self.ledger.lead), self.rtt.unwrap_or(*rtt));
@@ -438,7 +438,7 @@ impl ControllerFactory for Controllers {
         self.built.fetch_add(1, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
         let first = *self.first.get_or_init(|| now);
-        let age = now.saturating_duration_since(first).as_micros() as Micros;
+        let age = now.saturating_duration_since(first).into();
         let kind = self.control.kind();
         let (inner, media) = match kind {
             Kind::Cubic | Kind::CubicTolerant => {
@@ -454,7 +454,7 @@ impl ControllerFactory for Controllers {
         };
         let ledger =
             Ledger { media, tracks: self.tracks, changes: self.changes.clone(), ..Ledger::default() };
-        ledger.open(true, 0);
+        ledger.open(true, Span::ZERO);
         ledger.lock().sizes = Sizes::new(current_mtu);
         let tolerance = matches!(kind, Kind::CubicTolerant).then(|| Tolerance::new(now));
         Box::new(SteeringController::new(inner, ledger, tolerance))

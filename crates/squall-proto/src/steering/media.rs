@@ -10,7 +10,7 @@ use noq_proto::{
     RttEstimator,
     congestion::{Controller, ControllerMetrics},
 };
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use crate::{
     congestion::{Ack, Arrival, Controller as MediaController, INITIAL_PACKETS},
@@ -31,10 +31,10 @@ pub(super) struct Estimate {
     pub(super) pacing_rate: Option<u64>,
     /// What the path carries, in bits per second.
     pub(super) capacity: Option<u64>,
-    /// Queue of our own, in microseconds.
-    pub(super) queue: Option<Micros>,
-    /// Time for which the path has held packets, in microseconds.
-    pub(super) held: Micros,
+    /// Queue of our own.
+    pub(super) queue: Option<Span>,
+    /// Time for which the path has held packets.
+    pub(super) held: Span,
 }
 
 /// What clones, and the ledger of the path, share.
@@ -90,13 +90,13 @@ impl Media {
         delay: u32,
         is_step: bool,
     ) -> Estimate {
-        let (now, sent) = (self.micros(now), self.micros(sent));
+        let (now, sent) = (self.time(now), self.time(sent));
         let mut state = self.state();
         if is_step {
             state.clock.step(delay);
         }
         let delay = state.clock.micros(delay);
-        state.controller.on_arrival(now, Arrival { packet, sent, at: sent as i64 + delay });
+        state.controller.on_arrival(now, Arrival { packet, sent, at: sent.micros() as i64 + delay });
         state.estimate()
     }
 
@@ -108,12 +108,12 @@ impl Media {
     /// Data waits for the path's pacer or window, or does not. Returns what the controller makes of it.
     pub(super) fn on_waiting(&self, now: Instant, waits: bool, is_alone: bool) -> Estimate {
         let mut state = self.state();
-        state.controller.on_waiting(self.micros(now), waits, is_alone);
+        state.controller.on_waiting(self.time(now), waits, is_alone);
         state.estimate()
     }
 
-    fn micros(&self, at: Instant) -> Micros {
-        at.saturating_duration_since(self.0.epoch).as_micros() as Micros
+    fn time(&self, at: Instant) -> Time {
+        Time::EPOCH + at.saturating_duration_since(self.0.epoch).into()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -141,7 +141,7 @@ impl State {
 
 impl Controller for Media {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.state().controller.on_sent(self.micros(now), pn, bytes.into());
+        self.state().controller.on_sent(self.time(now), pn, bytes.into());
     }
 
     fn on_ack(
@@ -153,13 +153,13 @@ impl Controller for Media {
         is_app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        let (sent, smallest_rtt) = (self.micros(sent), rtt.min().as_micros() as Micros);
+        let (sent, smallest_rtt) = (self.time(sent), rtt.min().into());
         let ack = Ack { packet, sent, bytes, is_app_limited, smallest_rtt };
-        self.state().controller.on_ack(self.micros(now), &ack);
+        self.state().controller.on_ack(self.time(now), &ack);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
-        self.state().controller.on_end_acks(self.micros(now), in_flight);
+        self.state().controller.on_end_acks(self.time(now), in_flight);
     }
 
     fn on_congestion_event(
@@ -172,16 +172,16 @@ impl Controller for Media {
         pn: u64,
     ) {
         if persistent {
-            self.state().controller.on_persistent_congestion(self.micros(now));
+            self.state().controller.on_persistent_congestion(self.time(now));
         } else if ecn {
-            self.state().controller.on_mark(self.micros(now), pn);
+            self.state().controller.on_mark(self.time(now), pn);
         } else {
-            self.state().controller.on_end_losses(self.micros(now), pn);
+            self.state().controller.on_end_losses(self.time(now), pn);
         }
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        self.state().controller.on_loss(self.micros(now), pn, lost_bytes.into());
+        self.state().controller.on_loss(self.time(now), pn, lost_bytes.into());
     }
 
     fn on_spurious_congestion_event(&mut self) {

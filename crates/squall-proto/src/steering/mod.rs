@@ -552,7 +552,7 @@ impl<P, S: Entry> Connection<P, S> {
         }
         let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
         let now = self.clock.of_quic(now);
-        let left = now.checked_sub(Duration::from_micros(lead)).unwrap_or(now);
+        let left = now.checked_sub(lead.into()).unwrap_or(now);
         let transmit = self.inner.poll_transmit(left, max, buf)?;
         self.attribute();
         let local = Interface::at(transmit.src_ip).unwrap_or_else(|| self.local_of(transmit.destination));

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::Micros;
+use squall_sched::{Span, Time};
 
 use crate::congestion::Origin;
 
@@ -22,8 +22,8 @@ impl Tolerance {
     }
 
     pub(super) fn on_ack(&mut self, now: Instant, sent: Instant) {
-        let micros = |since: Instant| now.saturating_duration_since(since).as_micros() as Micros;
-        self.origin.on_ack(micros(self.epoch), micros(sent));
+        let since = |earlier: Instant| Span::from(now.saturating_duration_since(earlier));
+        self.origin.on_ack(Time::EPOCH + since(self.epoch), since(sent));
     }
 
     pub(super) fn on_packet_lost(&mut self) {
@@ -48,6 +48,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use noq_proto::congestion::{Controller as _, ControllerFactory, CubicConfig};
+    use squall_units::short::{at_ms, at_us, ms};
 
     use super::*;
     use crate::steering::controller::{Ledger, SteeringController};
@@ -57,12 +58,12 @@ mod tests {
         let now = Instant::now();
         let cubic = Arc::new(CubicConfig::default()).build(now, 1_200);
         let mut controller = SteeringController::new(cubic, Ledger::default(), Some(Tolerance::new(now)));
-        on_ack(&mut controller, 0, 30_000);
+        on_ack(&mut controller, at_us(0), ms(30));
         (controller, now)
     }
 
-    /// An acknowledgement at a time, after a round trip, both in microseconds.
-    fn on_ack(controller: &mut SteeringController, at: Micros, rtt: Micros) {
+    /// An acknowledgement at a time, after a round trip.
+    fn on_ack(controller: &mut SteeringController, at: Time, rtt: Span) {
         controller.governor().tolerance.as_mut().expect("is tolerant").origin.on_ack(at, rtt);
     }
 
@@ -90,7 +91,7 @@ mod tests {
     fn only_congestion_closes_the_window() {
         let (mut tolerant, now) = tolerant();
         assert!(!lose(&mut tolerant, now, false, false));
-        on_ack(&mut tolerant, 200_000, 60_000);
+        on_ack(&mut tolerant, at_ms(200), ms(60));
         assert!(lose(&mut tolerant, now, false, false), "packets wait");
     }
 
@@ -106,10 +107,10 @@ mod tests {
     #[test]
     fn a_tolerated_loss_that_was_none_takes_nothing_back() {
         let (mut tolerant, now) = tolerant();
-        on_ack(&mut tolerant, 200_000, 60_000);
+        on_ack(&mut tolerant, at_ms(200), ms(60));
         assert!(lose(&mut tolerant, now, false, false));
         let reduced = window(&tolerant);
-        on_ack(&mut tolerant, 400_000, 30_000);
+        on_ack(&mut tolerant, at_ms(400), ms(30));
         assert!(!lose(&mut tolerant, now + Duration::from_secs(1), false, false));
         tolerant.on_spurious_congestion_event();
         assert_eq!(window(&tolerant), reduced);

@@ -26,7 +26,7 @@ pub(crate) use repair::{MAX_REPAIR_HEADER, MAX_SYMBOL};
 pub use run_parity::{Member, RunParity};
 pub use stalled::Stalled;
 
-use squall_sched::{MAX_BLOCK, PRIORITIES};
+use squall_sched::{MAX_BLOCK, PRIORITIES, Span, Time};
 
 use crate::varint;
 
@@ -53,17 +53,17 @@ const DATA_BITS: u64 = 0x1f;
 /// Send times count in units of this many microseconds.
 pub(crate) const TICK: u64 = 4;
 const TICK_MASK: u32 = 0xff_ffff;
-/// Stamps further apart than this, in microseconds, cannot be compared.
-pub(crate) const WRAP: u64 = TICK << 23;
+/// Stamps further apart than this cannot be compared.
+pub(crate) const WRAP: Span = Span::from_micros(TICK << 23);
 
 /// A point in time modulo 2²⁴ ticks of 4 µs (67 s): enough for every delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u32);
 
 impl Stamp {
-    /// The stamp of a time in microseconds.
-    pub fn at(micros: u64) -> Self {
-        Self((micros / TICK) as u32 & TICK_MASK)
+    /// The stamp of a time.
+    pub fn at(time: Time) -> Self {
+        Self((time.micros() / TICK) as u32 & TICK_MASK)
     }
 
     /// Ticks from `earlier` to `self`, modulo 2²⁴.

@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use squall_sched::BlockId;
 use squall_signal::AlertKind;
+use squall_units::short::{at_ms, at_us};
 
 use super::*;
 use crate::{RateLimit, Role};
@@ -18,7 +19,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         total: Some(5),
         channel: 0,
         left: None,
-        sent: Stamp::at(0),
+        sent: Stamp::at(at_us(0)),
     };
     let growing = Data { total: None, ..data.clone() };
     let end = Data { offset: 5, ..data.clone() };
@@ -31,7 +32,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         total: Some(3000),
         channel: 7,
         left: Some(99_840),
-        sent: Stamp::at(1_000_000),
+        sent: Stamp::at(at_ms(1_000)),
     };
     let cancel =
         Cancel { block: 15_293, reason: CancelReason::Expired, priority: 3, channel: 7, previous: Some(1) };
@@ -42,8 +43,8 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         duplicates: 1200,
         expired: 2,
         samples: vec![
-            Sample { path: 0, delay: 3750, departure: Some(Stamp::at(1_000_000)), received: 2 },
-            Sample { path: 1, delay: 10_000, departure: Some(Stamp::at(40)), received: 3 },
+            Sample { path: 0, delay: 3750, departure: Some(Stamp::at(at_ms(1_000))), received: 2 },
+            Sample { path: 1, delay: 10_000, departure: Some(Stamp::at(at_us(40))), received: 3 },
         ],
         wanted: None,
     };
@@ -57,10 +58,10 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         let members = blocks.iter().zip([left, None]).map(|(block, left)| Member { block: *block, left });
         RunParity { members: members.collect(), sent, symbol_size, index }
     };
-    let of_one = run(None, Stamp::at(0), 14, 0, &[1]);
-    let of_two = run(Some(99_840), Stamp::at(1_000_000), 2, 7, &[15_293, 15_295]);
+    let of_one = run(None, Stamp::at(at_us(0)), 14, 0, &[1]);
+    let of_two = run(Some(99_840), Stamp::at(at_ms(1_000)), 2, 7, &[15_293, 15_295]);
     let alert = PathAlert { path: 1, kind: AlertKind::Outage, quality: 180, gap: 104, sequence: 9 };
-    let probe = Item::Probe(1, Stamp::at(1_000_000));
+    let probe = Item::Probe(1, Stamp::at(at_ms(1_000)));
     vec![
         ("30 01 00 05 00 00 000000 68656c6c6f", vec![Item::Data(data.clone(), b"hello")]),
         ("2b 7bbd 01 44b0 4bb8 07 4187 03d090 616263", vec![Item::Data(frame, b"abc")]),
@@ -76,7 +77,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
             vec![Item::Feedback(feedback_wanted)],
         ),
         ("05 04 01 03d090", vec![probe.clone()]),
-        ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
+        ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(at_ms(1_000)))]),
         (
             "07 03 01 01 04",
             vec![Item::PathInfo(PathInfo {
@@ -278,7 +279,7 @@ fn items_of_every_release_are_read() {
 fn unknown_items_and_fields_are_skipped() {
     // A reserved type, a later type of two bytes, and a PROBE with a field too many.
     let datagram = bytes("1f 02 ffff 4100 00 05 06 01 03d090 abcd 02 02 05 01");
-    let known = vec![Item::Probe(1, Stamp::at(1_000_000)), Item::Refused(5, RefuseReason::NoMemory)];
+    let known = vec![Item::Probe(1, Stamp::at(at_ms(1_000))), Item::Refused(5, RefuseReason::NoMemory)];
     assert_eq!(decode(&datagram), Ok(known));
     assert_eq!(decode(&bytes("1f 05 ffff")), Err(WireError::Truncated));
 }
@@ -348,8 +349,9 @@ fn deadlines_round_down_and_do_not_overflow() {
 
 #[test]
 fn more_samples_than_allowed_are_not_sent() {
-    let samples =
-        (0..40).map(|path| Sample { path, delay: 0, departure: Some(Stamp::at(0)), received: 1 }).collect();
+    let samples = (0..40)
+        .map(|path| Sample { path, delay: 0, departure: Some(Stamp::at(at_us(0))), received: 1 })
+        .collect();
     let datagram = encode(&[Item::Feedback(Feedback { samples, ..Feedback::default() })]);
     let items = decode(&datagram);
     assert!(matches!(items.as_deref(), Ok([Item::Feedback(f)]) if f.samples.len() == 16));
@@ -358,9 +360,9 @@ fn more_samples_than_allowed_are_not_sent() {
 #[test]
 fn stamps_wrap() {
     let wrap = TICK << 24;
-    assert_eq!(Stamp::at(wrap), Stamp::at(0));
-    assert_eq!(Stamp::at(wrap + 40).since(Stamp::at(wrap - 40)), 20);
-    assert_eq!(Stamp::at(0).since(Stamp::at(TICK)), 0xff_ffff);
+    assert_eq!(Stamp::at(at_us(wrap)), Stamp::at(at_us(0)));
+    assert_eq!(Stamp::at(at_us(wrap + 40)).since(Stamp::at(at_us(wrap - 40))), 20);
+    assert_eq!(Stamp::at(at_us(0)).since(Stamp::at(at_us(TICK))), 0xff_ffff);
 }
 
 #[test]
@@ -412,7 +414,7 @@ fn symbols_have_bounds() {
 fn runs_have_bounds() {
     let run = |blocks: &[u64], symbol_size, index| {
         let members = blocks.iter().map(|block| Member { block: *block, left: None });
-        let run = RunParity { members: members.collect(), sent: Stamp::at(0), symbol_size, index };
+        let run = RunParity { members: members.collect(), sent: Stamp::at(at_us(0)), symbol_size, index };
         decode(&encode(&[Item::RunParity(run, &vec![7; symbol_size as usize])])).is_ok()
     };
     let ids: Vec<u64> = (0..33).collect();
@@ -427,9 +429,9 @@ fn runs_have_bounds() {
 
 #[test]
 fn a_member_of_a_run_is_its_header_and_its_bytes() {
-    let data = Data { left: Some(5_120), sent: Stamp::at(99), previous: Some(1), ..small_data() };
+    let data = Data { left: Some(5_120), sent: Stamp::at(at_us(99)), previous: Some(1), ..small_data() };
     let symbol = Member::write(&data, b"hello");
-    let same = Data { left: None, sent: Stamp::at(0), ..data };
+    let same = Data { left: None, sent: Stamp::at(at_us(0)), ..data };
     assert_eq!(Member::read(&[symbol.as_slice(), &[0; 3]].concat()), Some((same, b"hello".as_slice())));
     assert_eq!(Member::read(&symbol[..symbol.len() - 1]), None, "too short for its length");
     assert_eq!(Member::read(&[0; 20]), None, "no length");
@@ -445,7 +447,7 @@ fn small_data() -> Data {
         total: Some(5),
         channel: 0,
         left: None,
-        sent: Stamp::at(0),
+        sent: Stamp::at(at_us(0)),
     }
 }
 

@@ -4,7 +4,10 @@ mod net;
 mod transfer;
 
 use squall_proto::congestion::{Group, Steady, SteadyConfig};
-use squall_units::Span;
+use squall_units::{
+    Span,
+    short::{at_ms, us},
+};
 
 use self::net::{MTU, Net, next_chance};
 
@@ -93,7 +96,7 @@ fn a_queue_too_short_for_the_target_loses_little() {
 #[test]
 fn a_stream_below_the_capacity_leaves_no_queue_and_opens_no_window() {
     // 30 frames of 12.5 kB a second are 3 Mbps.
-    let mut net = Net::new(20.0, 40).flow(steady(), 0, 100).frames(12_500, 33_333);
+    let mut net = Net::new(20.0, 40).flow(steady(), 0, 100).frames(12_500, us(33_333));
     net.run_until(3.0);
     net.measure(20.0);
     let p95 = net.flows[0].p95_ms();
@@ -106,7 +109,7 @@ fn a_stream_below_the_capacity_leaves_no_queue_and_opens_no_window() {
 #[test]
 fn the_estimate_is_the_links_rate_and_outlives_a_pause() {
     // 30 frames of 62.5 kB a second are 15 Mbps.
-    let mut net = Net::new(20.0, 40).flow(steady(), 0, 10).frames(62_500, 33_333);
+    let mut net = Net::new(20.0, 40).flow(steady(), 0, 10).frames(62_500, us(33_333));
     net.run_until(9.9);
     let before = net.flows[0].controller.capacity().expect("it is known");
     println!("{before} bps");
@@ -213,10 +216,10 @@ fn a_mark_cuts_the_window_once_a_round_trip() {
     net.run_until(8.0);
     let controller = &mut net.flows[0].controller;
     let before = controller.window();
-    controller.on_mark(8_000_000, u64::MAX - 1);
+    controller.on_mark(at_ms(8_000), u64::MAX - 1);
     let after = controller.window();
     assert!(after < before * 3 / 4, "{after} after {before}");
-    controller.on_mark(8_001_000, 0);
+    controller.on_mark(at_ms(8_001), 0);
     assert_eq!(controller.window(), after, "of a packet that left before the cut");
 }
 

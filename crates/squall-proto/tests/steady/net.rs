@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use squall_proto::congestion::{Ack, Arrival, Controller};
+use squall_units::{
+    Span, Time,
+    short::{at_ms, at_us, ms, us},
+};
 
 use crate::transfer::Transfer;
 
-pub(crate) type Micros = u64;
-
 pub(crate) const MTU: u64 = 1_250;
-const STEP: Micros = 50;
+const STEP: Span = us(50);
 /// Packets or microseconds after which a receiver reports.
-const REPORT: (usize, Micros) = (10, 10_000);
+const REPORT: (usize, Span) = (10, ms(10));
 /// Later than this after the newest, a packet is lost.
 const REORDERED: u64 = 3;
 /// Packets that leave at once at most.
@@ -21,8 +23,8 @@ const BURST: f64 = 10.0;
 const OFFSET: i64 = 77_000_000;
 
 /// The acknowledgement of a full packet, by a transfer.
-fn ack(packet: u64, sent: Micros) -> Ack {
-    Ack { packet, sent, bytes: MTU, is_app_limited: false, smallest_rtt: 0 }
+fn ack(packet: u64, sent: Time) -> Ack {
+    Ack { packet, sent, bytes: MTU, is_app_limited: false, smallest_rtt: us(0) }
 }
 
 /// The next of a fixed sequence of chances, from 0 to below 1.
@@ -33,11 +35,11 @@ pub(crate) fn next_chance(random: &mut u64) -> f64 {
 
 /// A bottleneck with a queue that drops its tail, and flows that share it with transfers.
 pub(crate) struct Net {
-    now: Micros,
+    now: Time,
     /// Bytes per microsecond.
     rate: f64,
-    /// One way, in microseconds.
-    delay: Micros,
+    /// One way.
+    delay: Span,
     /// Bytes that the queue holds.
     pub(crate) queue_limit: u64,
     /// Share of packets that the medium loses, and whether it is one of these.
@@ -59,8 +61,8 @@ enum Of {
 
 pub(crate) struct Packet {
     pub(crate) number: u64,
-    pub(crate) sent: Micros,
-    pub(crate) arrived: Micros,
+    pub(crate) sent: Time,
+    pub(crate) arrived: Time,
     pub(crate) bytes: u64,
     /// Content, of transfers.
     pub(crate) data: Vec<u8>,
@@ -69,32 +71,32 @@ pub(crate) struct Packet {
 /// A sender, its receiver, and what came of it.
 pub(crate) struct Flow {
     pub(crate) controller: Box<dyn Controller>,
-    starts: Micros,
-    ends: Micros,
+    starts: Time,
+    ends: Time,
     /// Bytes and interval of its frames; a transfer otherwise.
-    frames: Option<(u64, Micros)>,
+    frames: Option<(u64, Span)>,
     backlog: u64,
     next: u64,
-    flight: BTreeMap<u64, Micros>,
+    flight: BTreeMap<u64, Time>,
     credit: f64,
     on_the_way: VecDeque<Packet>,
     arrived: Vec<Packet>,
-    report_due: Micros,
-    reports: VecDeque<(Micros, Vec<Packet>)>,
+    report_due: Time,
+    reports: VecDeque<(Time, Vec<Packet>)>,
     srtt: f64,
     /// Since [`Net::measure`].
     delivered: u64,
     lost: u64,
-    round_trips: Vec<Micros>,
+    round_trips: Vec<u64>,
 }
 
 impl Net {
     /// A link with a queue of 1 MB.
     pub(crate) fn new(mbps: f64, round_trip_ms: u64) -> Self {
         Self {
-            now: 0,
+            now: at_us(0),
             rate: mbps / 8.0,
-            delay: round_trip_ms * 500,
+            delay: us(round_trip_ms * 500),
             queue_limit: 1_000_000,
             loss: 0.0,
             random: 1,
@@ -110,8 +112,8 @@ impl Net {
     pub(crate) fn flow(mut self, controller: impl Controller + 'static, starts: u64, ends: u64) -> Self {
         self.flows.push(Flow {
             controller: Box::new(controller),
-            starts: starts * 1_000_000,
-            ends: ends * 1_000_000,
+            starts: at_ms(starts * 1_000),
+            ends: at_ms(ends * 1_000),
             frames: None,
             backlog: 0,
             next: 0,
@@ -119,7 +121,7 @@ impl Net {
             credit: BURST,
             on_the_way: VecDeque::new(),
             arrived: Vec::new(),
-            report_due: 0,
+            report_due: at_us(0),
             reports: VecDeque::new(),
             srtt: 0.0,
             delivered: 0,
@@ -131,12 +133,12 @@ impl Net {
 
     /// Adds a transfer of noq with CUBIC between two times, in seconds.
     pub(crate) fn transfer(mut self, starts: u64, ends: u64) -> Self {
-        self.transfers.push(Transfer::new(starts * 1_000_000, ends * 1_000_000));
+        self.transfers.push(Transfer::new(at_ms(starts * 1_000), at_ms(ends * 1_000)));
         self
     }
 
     /// The last flow sends a frame of `bytes` every `interval`.
-    pub(crate) fn frames(mut self, bytes: u64, interval: Micros) -> Self {
+    pub(crate) fn frames(mut self, bytes: u64, interval: Span) -> Self {
         self.flows.last_mut().expect("a flow").frames = Some((bytes, interval));
         self
     }
@@ -147,7 +149,7 @@ impl Net {
 
     /// Runs until this time from the start.
     pub(crate) fn run_until(&mut self, seconds: f64) {
-        while (self.now as f64) < seconds * 1e6 {
+        while (self.now.micros() as f64) < seconds * 1e6 {
             self.now += STEP;
             self.serve();
             for flow in 0..self.flows.len() {
@@ -166,7 +168,7 @@ impl Net {
     /// Runs for this time, and returns the goodput of each flow, in Mbps.
     pub(crate) fn measure(&mut self, seconds: f64) -> Vec<f64> {
         self.begin_measure();
-        self.run_until(self.now as f64 / 1e6 + seconds);
+        self.run_until(self.now.since_epoch().as_secs_f64() + seconds);
         self.measured(seconds)
     }
 
@@ -191,12 +193,13 @@ impl Net {
     }
 
     fn serve(&mut self) {
-        while self.busy_until <= self.now as f64
+        while self.busy_until <= self.now.micros() as f64
             && let Some((of, mut packet)) = self.queue.pop_front()
         {
             self.queued -= packet.bytes;
-            self.busy_until = self.busy_until.max(packet.sent as f64) + packet.bytes as f64 / self.rate;
-            packet.arrived = self.busy_until as Micros + self.delay;
+            self.busy_until =
+                self.busy_until.max(packet.sent.micros() as f64) + packet.bytes as f64 / self.rate;
+            packet.arrived = at_us(self.busy_until as u64) + self.delay;
             match of {
                 Of::Flow(index) => self.flows[index].on_the_way.push_back(packet),
                 Of::Transfer(index) => self.transfers[index].on_the_way.push_back(packet),
@@ -213,7 +216,7 @@ impl Net {
         flow.offer(now);
         while self.flows[index].takes_packet(now) {
             let number = self.flows[index].leave(now);
-            let packet = Packet { number, sent: now, arrived: 0, bytes: MTU, data: Vec::new() };
+            let packet = Packet { number, sent: now, arrived: at_us(0), bytes: MTU, data: Vec::new() };
             self.enter(Of::Flow(index), packet);
         }
     }
@@ -229,15 +232,17 @@ impl Net {
 }
 
 impl Flow {
-    fn offer(&mut self, now: Micros) {
+    fn offer(&mut self, now: Time) {
         match self.frames {
             None => self.backlog = MTU,
-            Some((bytes, interval)) if (now - self.starts) % interval < STEP => self.backlog += bytes,
+            Some((bytes, interval)) if (now - self.starts).micros() % interval.micros() < STEP.micros() => {
+                self.backlog += bytes;
+            }
             Some(_) => {}
         }
     }
 
-    fn takes_packet(&mut self, now: Micros) -> bool {
+    fn takes_packet(&mut self, now: Time) -> bool {
         let has_data = self.backlog > 0;
         let fits = (self.flight.len() as u64 + 1) * MTU <= self.controller.window() && self.credit >= 1.0;
         if !has_data || !fits {
@@ -245,12 +250,12 @@ impl Flow {
             let window = self.controller.window() as f64;
             let by_window = if self.srtt > 0.0 { 1.25 * window / self.srtt } else { f64::INFINITY };
             let rate = self.controller.pacing_rate().map_or(by_window, |rate| rate as f64 / 8e6);
-            self.credit = (self.credit + rate * STEP as f64 / MTU as f64).min(BURST);
+            self.credit = (self.credit + rate * STEP.micros() as f64 / MTU as f64).min(BURST);
         }
         has_data && fits
     }
 
-    fn leave(&mut self, now: Micros) -> u64 {
+    fn leave(&mut self, now: Time) -> u64 {
         let number = self.next;
         self.next += 1;
         self.credit -= 1.0;
@@ -262,7 +267,7 @@ impl Flow {
         number
     }
 
-    fn receive(&mut self, now: Micros, delay: Micros) {
+    fn receive(&mut self, now: Time, delay: Span) {
         while self.on_the_way.front().is_some_and(|packet| packet.arrived <= now) {
             if self.arrived.is_empty() {
                 self.report_due = now + REPORT.1;
@@ -276,7 +281,7 @@ impl Flow {
         }
     }
 
-    fn acknowledge(&mut self, now: Micros) {
+    fn acknowledge(&mut self, now: Time) {
         while self.reports.front().is_some_and(|(at, _)| *at <= now) {
             let (_, packets) = self.reports.pop_front().expect("it is there");
             for packet in &packets {
@@ -285,20 +290,23 @@ impl Flow {
                 }
             }
             let newest = packets.last().expect("reports are of something");
-            let rtt = (now - newest.sent) as f64;
+            let rtt = (now - newest.sent).micros() as f64;
             self.srtt += if self.srtt == 0.0 { rtt } else { (rtt - self.srtt) / 8.0 };
-            self.round_trips.push(self.srtt as Micros);
+            self.round_trips.push(self.srtt as u64);
             self.controller.on_end_acks(now, self.flight.len() as u64 * MTU);
-            let arrival =
-                Arrival { packet: newest.number, sent: newest.sent, at: newest.arrived as i64 + OFFSET };
+            let arrival = Arrival {
+                packet: newest.number,
+                sent: newest.sent,
+                at: newest.arrived.micros() as i64 + OFFSET,
+            };
             self.controller.on_arrival(now, arrival);
             self.lose(now, |number, _| number + REORDERED <= newest.number);
         }
-        let timeout = (2.5 * self.srtt.max(150e3)) as Micros;
+        let timeout = us((2.5 * self.srtt.max(150e3)) as u64);
         self.lose(now, |_, sent| sent + timeout <= now);
     }
 
-    fn lose(&mut self, now: Micros, is_lost: impl Fn(u64, Micros) -> bool) {
+    fn lose(&mut self, now: Time, is_lost: impl Fn(u64, Time) -> bool) {
         while let Some((&number, &sent)) = self.flight.first_key_value()
             && is_lost(number, sent)
         {

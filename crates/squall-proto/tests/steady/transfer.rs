@@ -5,7 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -16,8 +16,9 @@ use noq_proto::{
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
 use rustls::crypto::ring;
+use squall_units::{Span, Time};
 
-use crate::net::{MTU, Micros, Packet};
+use crate::net::{MTU, Packet};
 
 const NAME: &str = "receiver";
 const DATAGRAM: &[u8] = &[0; 1_200];
@@ -34,8 +35,8 @@ struct End {
 
 /// A client that sends datagrams without end, and its server.
 pub(crate) struct Transfer {
-    starts: Micros,
-    ends: Micros,
+    starts: Time,
+    ends: Time,
     epoch: Instant,
     client: End,
     server: End,
@@ -43,13 +44,13 @@ pub(crate) struct Transfer {
     next: u64,
     /// Under way to the server, and to the client.
     pub(crate) on_the_way: VecDeque<Packet>,
-    back: VecDeque<(Micros, Vec<u8>)>,
+    back: VecDeque<(Time, Vec<u8>)>,
     /// Bytes that have arrived since a measurement began.
     pub(crate) delivered: u64,
 }
 
 impl Transfer {
-    pub(crate) fn new(starts: Micros, ends: Micros) -> Self {
+    pub(crate) fn new(starts: Time, ends: Time) -> Self {
         let mut transport = TransportConfig::default();
         transport
             .initial_mtu(MTU as u16)
@@ -91,8 +92,8 @@ impl Transfer {
     }
 
     /// Handles what has arrived by now, and returns the packets that leave the client.
-    pub(crate) fn step(&mut self, now: Micros, delay: Micros) -> Vec<Packet> {
-        let at = self.epoch + Duration::from_micros(now);
+    pub(crate) fn step(&mut self, now: Time, delay: Span) -> Vec<Packet> {
+        let at = self.epoch + now.since_epoch().duration();
         if (self.starts..self.ends).contains(&now) && self.client.connection.is_none() {
             let connected = self.client.endpoint.connect(at, self.config.clone(), address(), NAME);
             self.client.connection = Some(connected.expect("the request is valid"));
@@ -113,7 +114,7 @@ impl Transfer {
         let left = self.client.transmit(at).into_iter();
         left.map(|data| {
             self.next += 1;
-            Packet { number: self.next, sent: now, arrived: 0, bytes: data.len() as u64, data }
+            Packet { number: self.next, sent: now, arrived: Time::EPOCH, bytes: data.len() as u64, data }
         })
         .collect()
     }

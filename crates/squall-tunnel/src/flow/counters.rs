@@ -13,16 +13,16 @@ use squall_observe::{
     clock::lock,
     status::{Amount, LATENCY_BUCKETS, LatencyStatus, ReceivedStatus, SentStatus},
 };
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use super::reorder::{Count, Ready};
 use crate::media::Class;
 
 /// Percentiles cover the last one to two of these.
-const WINDOW: Micros = 10_000_000;
+const WINDOW: Span = Span::from_secs(10);
 
 /// Longer latencies count as this.
-const MAX_LATENCY: Micros = 60_000_000;
+const MAX_LATENCY: Span = Span::from_secs(60);
 
 /// The outcome of a block at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,14 +121,14 @@ impl FlowCounters {
     /// A frame from the other end leaves here, or the next part of it.
     pub(crate) fn leaves(&self, ready: &Ready) {
         self.received[ready.header.class as usize].add(u64::from(ready.is_first), ready.bytes());
-        if ready.waited > 0 {
+        if !ready.waited.is_zero() {
             self.waits.fetch_add(1, Relaxed);
-            self.waited_us.fetch_add(ready.waited, Relaxed);
+            self.waited_us.fetch_add(ready.waited.micros(), Relaxed);
         }
     }
 
     /// A datagram has left with this latency.
-    pub(crate) fn left(&self, now: Micros, latency: Micros) {
+    pub(crate) fn left(&self, now: Time, latency: Span) {
         lock(&self.latency).add(now, latency);
     }
 
@@ -158,7 +158,7 @@ impl FlowCounters {
         }
     }
 
-    pub(crate) fn latency(&self, now: Micros) -> LatencyStatus {
+    pub(crate) fn latency(&self, now: Time) -> LatencyStatus {
         lock(&self.latency).status(now)
     }
 }
@@ -171,47 +171,49 @@ struct Latency {
     sum_us: u64,
     /// The previous window and this one.
     recent: [Histogram<u32>; 2],
-    window_start: Micros,
+    window_start: Time,
 }
 
 impl Default for Latency {
     fn default() -> Self {
-        let empty = || Histogram::new_with_bounds(1, MAX_LATENCY, 2).expect("the bounds are in order");
+        let empty =
+            || Histogram::new_with_bounds(1, MAX_LATENCY.micros(), 2).expect("the bounds are in order");
         Self {
             buckets: [0; LATENCY_BUCKETS.len() + 1],
             count: 0,
             sum_us: 0,
             recent: [empty(), empty()],
-            window_start: 0,
+            window_start: Time::EPOCH,
         }
     }
 }
 
 impl Latency {
-    fn add(&mut self, now: Micros, latency: Micros) {
+    fn add(&mut self, now: Time, latency: Span) {
         self.rotate(now);
+        let micros = latency.micros();
         let bucket =
-            LATENCY_BUCKETS.iter().position(|bound| latency <= *bound).unwrap_or(LATENCY_BUCKETS.len());
+            LATENCY_BUCKETS.iter().position(|bound| micros <= *bound).unwrap_or(LATENCY_BUCKETS.len());
         self.buckets[bucket] += 1;
         self.count += 1;
-        self.sum_us += latency;
-        self.recent[1].saturating_record(latency.clamp(1, MAX_LATENCY));
+        self.sum_us += micros;
+        self.recent[1].saturating_record(micros.clamp(1, MAX_LATENCY.micros()));
     }
 
-    fn rotate(&mut self, now: Micros) {
-        let passed = now.saturating_sub(self.window_start);
+    fn rotate(&mut self, now: Time) {
+        let passed = now - self.window_start;
         if passed < WINDOW {
             return;
         }
         self.recent.swap(0, 1);
         self.recent[1].clear();
-        if passed >= 2 * WINDOW {
+        if passed >= WINDOW * 2 {
             self.recent[0].clear();
         }
         self.window_start = now;
     }
 
-    fn status(&mut self, now: Micros) -> LatencyStatus {
+    fn status(&mut self, now: Time) -> LatencyStatus {
         self.rotate(now);
         let mut recent = self.recent[0].clone();
         // Both have the same bounds.

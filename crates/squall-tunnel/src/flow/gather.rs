@@ -3,8 +3,7 @@
 use std::mem;
 
 use squall::Depends;
-use squall_observe::clock::micros;
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use crate::{
     config::FlowConfig,
@@ -23,13 +22,13 @@ pub(crate) struct Gatherer {
     before: Option<Class>,
     chain: Chain,
     /// When the open block ends unless another datagram arrives.
-    ends_at: Micros,
-    gap: Micros,
+    ends_at: Time,
+    gap: Span,
     /// Longest time in which a block grows: its last datagram has half of the latency left.
-    max_span: Micros,
+    max_span: Span,
     max_frame: usize,
     /// Arrival of the latest datagram: the clocks of kernel and process may differ slightly.
-    latest: Micros,
+    latest: Time,
     /// Mean size of recent blocks of each class.
     mean_len: [usize; Class::ALL.len()],
 }
@@ -49,18 +48,18 @@ struct Open {
 
 impl Gatherer {
     pub(crate) fn new(flow: &FlowConfig) -> Self {
-        let max_span = micros(flow.latency_or_default() / 2);
+        let max_span = Span::from(flow.latency_or_default() / 2);
         Self {
             cutter: Cutter::new(if flow.is_in() { flow.media } else { Media::Udp }),
             open: None,
             class: None,
             before: None,
             chain: Chain::default(),
-            ends_at: 0,
-            gap: micros(flow.gap).min(max_span),
+            ends_at: Time::EPOCH,
+            gap: max_span.min(flow.gap.into()),
             max_span,
             max_frame: flow.max_frame,
-            latest: 0,
+            latest: Time::EPOCH,
             mean_len: [0; Class::ALL.len()],
         }
     }
@@ -76,7 +75,7 @@ impl Gatherer {
     }
 
     /// Adds a datagram. Complete blocks are passed to `out`.
-    pub(crate) fn push(&mut self, now: Micros, datagram: &[u8], out: &mut impl FnMut(Frame)) {
+    pub(crate) fn push(&mut self, now: Time, datagram: &[u8], out: &mut impl FnMut(Frame)) {
         if datagram.len() >= usize::from(u16::MAX) {
             // Larger than UDP allows.
             return;
@@ -105,7 +104,7 @@ impl Gatherer {
         self.media() == Media::Ts
     }
 
-    fn add(&mut self, now: Micros, cut: Cut, datagram: &[u8], out: &mut impl FnMut(Frame)) {
+    fn add(&mut self, now: Time, cut: Cut, datagram: &[u8], out: &mut impl FnMut(Frame)) {
         let is_spare = cut == Cut::spare();
         let ends = self.open.as_ref().is_some_and(|open| {
             open.whole + datagram.len() + RECORD > self.max_frame
@@ -150,12 +149,12 @@ impl Gatherer {
     }
 
     /// When [`Self::handle_timeout`] is due.
-    pub(crate) fn poll_timeout(&self) -> Option<Micros> {
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.open.is_some().then_some(self.ends_at)
     }
 
     /// Closes the open block if it has waited for another datagram long enough.
-    pub(crate) fn handle_timeout(&mut self, now: Micros, out: &mut impl FnMut(Frame)) {
+    pub(crate) fn handle_timeout(&mut self, now: Time, out: &mut impl FnMut(Frame)) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
             self.close(out);
         }

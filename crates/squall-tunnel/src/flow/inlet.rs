@@ -9,9 +9,10 @@ use std::{
 };
 
 use squall_observe::{
-    clock::{lock, micros},
+    clock::lock,
     journal::{Journal, Kind},
 };
+use squall_units::Span;
 use tokio::time::sleep_until;
 
 use super::{
@@ -144,7 +145,7 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
         flow.counters.stale.fetch_add(1, Relaxed);
         return;
     }
-    gatherer.push(flow.clock.now().saturating_sub(micros(age)), datagram, &mut |frame| flow.dispatch(frame));
+    gatherer.push(flow.clock.now() - Span::from(age), datagram, &mut |frame| flow.dispatch(frame));
 }
 
 /// Whether a datagram belongs to the flow: at an `out` end it must come from the target, or, where that is a group, from a

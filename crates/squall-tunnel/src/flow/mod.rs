@@ -25,12 +25,12 @@ use std::{
 
 use squall::{BlockOptions, Channel, Priority};
 use squall_observe::{
-    clock::{Clock, lock, micros},
+    clock::{Clock, lock},
     journal::{Journal, Kind},
     status::{FlowStatus, StoryStatus},
     throttle::Throttle,
 };
-use squall_units::Micros;
+use squall_units::{Span, Time};
 use tokio::sync::{Notify, watch};
 
 pub use self::registry::FlowError;
@@ -146,7 +146,7 @@ impl Flow {
             counters: FlowCounters::default(),
             refusals: Throttle::new(REFUSAL_INTERVAL),
             reasons: explains.then(Arc::default),
-            last_used: AtomicU64::new(clock.now()),
+            last_used: AtomicU64::new(clock.now().micros()),
             idle: Notify::new(),
             delivered_by: AtomicU64::new(0),
         };
@@ -162,12 +162,12 @@ impl Flow {
     /// How frames from the other end leave here; `theirs` is the latency there, of which this end chooses how much it takes.
     pub(crate) fn rule(&self, theirs: Duration) -> Rule {
         let config = self.config();
-        let latency = micros(theirs.min(config.latency.unwrap_or_default().max(MAX_THEIR_LATENCY)));
+        let latency = theirs.min(config.latency.unwrap_or_default().max(MAX_THEIR_LATENCY)).into();
         Rule {
             playout: config.playout,
             ordered: config.order,
             latency,
-            delay: config.latency.map_or(latency, micros),
+            delay: config.latency.map_or(latency, Span::from),
             max_pending: config.max_pending,
         }
     }
@@ -246,22 +246,22 @@ impl Flow {
 
     /// A datagram enters or leaves.
     fn used(&self) {
-        self.last_used.store(self.clock.now(), Relaxed);
+        self.last_used.store(self.clock.now().micros(), Relaxed);
     }
 
     /// A block ended that no session had accepted.
-    fn not_taken(&self, class: Class, stamp: Micros, outcome: Outcome, bytes: usize) {
+    fn not_taken(&self, class: Class, stamp: Time, outcome: Outcome, bytes: usize) {
         self.counters.ended(class, outcome, bytes);
         if let Some(reasons) = &self.reasons {
-            let latency = micros(self.config().latency_or_default());
+            let latency = self.config().latency_or_default().into();
             reasons.not_taken((class, stamp, latency), outcome, bytes, self.clock.now());
         }
     }
 
     /// Blocks of the other end did not leave here. They had that latency.
-    pub(crate) fn absent(&self, now: Micros, session: u64, latency: Duration, absence: Absence) {
+    pub(crate) fn absent(&self, now: Time, session: u64, latency: Duration, absence: Absence) {
         if let Some(reasons) = &self.reasons {
-            reasons.absent(now, session, micros(latency), absence);
+            reasons.absent(now, session, latency.into(), absence);
         }
     }
 
@@ -289,10 +289,10 @@ impl Flow {
     }
 
     /// The options of a block for the session; `None` if its latency has passed.
-    fn options(&self, frame: &Frame, stamp: u64, channel: u16) -> Option<BlockOptions> {
+    fn options(&self, frame: &Frame, stamp: Time, channel: u16) -> Option<BlockOptions> {
         let class = frame.class;
         let config = self.config();
-        let age = Duration::from_micros(self.clock.now().saturating_sub(stamp));
+        let age = (self.clock.now() - stamp).into();
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
         let options = BlockOptions::new()
             .channel(Channel::new(channel))
@@ -361,7 +361,7 @@ impl Flow {
             sent: counters.sent(),
             received: counters.received(),
             latency: counters.latency(now),
-            idle_s: now.saturating_sub(self.last_used.load(Relaxed)) as f64 / 1e6,
+            idle_s: (now - Time::from_micros(self.last_used.load(Relaxed))).as_secs_f64(),
             shares,
             stories,
         }
@@ -391,10 +391,9 @@ mod tests {
         ] {
             let flow = out(&format!("x=udp://127.0.0.1:9,playout=steady{options}"));
             let rule = flow.rule(Duration::from_secs(theirs));
-            let seconds = |seconds| micros(Duration::from_secs(seconds));
             assert_eq!(
                 (rule.latency, rule.delay),
-                (seconds(latency), seconds(delay)),
+                (Span::from_secs(latency), Span::from_secs(delay)),
                 "{options:?}, {theirs} s"
             );
         }

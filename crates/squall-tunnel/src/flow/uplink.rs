@@ -15,8 +15,8 @@ use squall::{
     Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, Receiver, SendError, Session,
     WriteError,
 };
-use squall_observe::clock::{lock, micros};
-use squall_units::Micros;
+use squall_observe::clock::lock;
+use squall_units::{Span, Time};
 use tokio::sync::Notify;
 
 use super::{Flow, counters::Outcome, why::Recorder};
@@ -65,7 +65,7 @@ pub(crate) struct SessionSender {
     displaced: Notify,
     /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a flow that another
     /// session carries meanwhile: the other end keeps the order for as long as the channel belongs to the flow.
-    numbers: Mutex<HashMap<u16, (u64, Option<Micros>)>>,
+    numbers: Mutex<HashMap<u16, (u64, Option<Time>)>>,
     /// Records what becomes of the blocks, if that can be read.
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
@@ -137,7 +137,7 @@ impl SessionSender {
 #[derive(Debug)]
 struct Growing {
     class: Class,
-    stamp: Micros,
+    stamp: Time,
     bytes: usize,
     writer: Result<BlockWriter, Outcome>,
     recorder: Option<Arc<Recorder>>,
@@ -328,9 +328,9 @@ impl SendQueue {
     }
 
     fn sweep(&mut self, flow: &Flow) {
-        let latency = micros(flow.config().latency_or_default());
+        let latency = flow.config().latency_or_default().into();
         let now = flow.clock.now();
-        while self.waiting.front().is_some_and(|frame| frame.stamp.saturating_add(latency) <= now) {
+        while self.waiting.front().is_some_and(|frame| frame.stamp + latency <= now) {
             let Some(frame) = self.waiting.pop_front() else { return };
             self.waiting_bytes -= frame.len();
             flow.not_taken(frame.class, frame.stamp, Outcome::Unsent, frame.len());
@@ -436,10 +436,10 @@ impl Uplink {
         let options = flow.options(&frame, stamp, self.channel).ok_or(Outcome::Unsent)?;
         let mut numbers = lock(&self.sender.numbers);
         let (next, last) = numbers.entry(self.channel).or_default();
-        let since_last = last.map_or(0, |last| stamp.saturating_sub(last));
+        let since_last = last.map_or(Span::ZERO, |last| stamp - last);
         let (block, sent) = send(&options, frame.seal(flow.clock.now(), *next, since_last))?;
         if let (Some(recorder), Some(reasons)) = (&self.sender.recorder, &flow.reasons) {
-            let latency = micros(flow.config().latency_or_default());
+            let latency = flow.config().latency_or_default().into();
             recorder.begin(reasons, (class, stamp, latency), *next, block.0);
         }
         (*next, *last) = (*next + 1, Some(stamp));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use super::class::Media;
 
@@ -49,16 +49,16 @@ impl Fit {
 #[derive(Debug, Default)]
 pub(super) struct Row {
     count: u32,
-    since: Micros,
+    since: Time,
 }
 
 impl Row {
     /// A long row of few datagrams, a long row of many, and the time that makes a row of few long enough.
     const FEW: u32 = 4;
     const MANY: u32 = 64;
-    const LONG: Micros = 1_000_000;
+    const LONG: Span = Span::from_secs(1);
 
-    pub(super) fn add(&mut self, now: Micros) {
+    pub(super) fn add(&mut self, now: Time) {
         if self.count == 0 {
             self.since = now;
         }
@@ -66,13 +66,13 @@ impl Row {
     }
 
     /// Whether it is no short burst between others.
-    pub(super) fn is_long(&self, now: Micros) -> bool {
+    pub(super) fn is_long(&self, now: Time) -> bool {
         self.count >= Self::MANY || self.lasts(now)
     }
 
     /// Whether it has taken a second.
-    pub(super) fn lasts(&self, now: Micros) -> bool {
-        self.count >= Self::FEW && now.saturating_sub(self.since) >= Self::LONG
+    pub(super) fn lasts(&self, now: Time) -> bool {
+        self.count >= Self::FEW && now - self.since >= Self::LONG
     }
 }
 

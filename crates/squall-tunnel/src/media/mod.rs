@@ -26,7 +26,7 @@ mod ts;
 mod vp8;
 mod vp9;
 
-use squall_units::Micros;
+use squall_units::Time;
 
 pub use self::class::{Class, Media};
 use self::{
@@ -78,7 +78,7 @@ impl Cutter {
     }
 
     /// Reads the next datagram.
-    pub(crate) fn cut(&mut self, now: Micros, datagram: &[u8]) -> Cut {
+    pub(crate) fn cut(&mut self, now: Time, datagram: &[u8]) -> Cut {
         if self.configured == Media::Udp {
             return Cut::apart(Class::Data);
         }
@@ -106,7 +106,7 @@ impl Cutter {
         cut
     }
 
-    fn read(&mut self, now: Micros, datagram: &[u8]) -> (Cut, Fit) {
+    fn read(&mut self, now: Time, datagram: &[u8]) -> (Cut, Fit) {
         if datagram.is_empty() {
             return (Cut::aside(), Fit::Neutral);
         }
@@ -119,12 +119,12 @@ impl Cutter {
     }
 
     /// Whether another media may be detected: no short burst of it ends a detection.
-    fn is_open(&self, now: Micros) -> bool {
+    fn is_open(&self, now: Time) -> bool {
         self.configured == Media::Auto && (matches!(self.format, Format::Plain) || self.strange.is_long(now))
     }
 
     /// Another media is detected, with this datagram.
-    fn change(&mut self, now: Micros, media: Media, datagram: &[u8]) -> Cut {
+    fn change(&mut self, now: Time, media: Media, datagram: &[u8]) -> Cut {
         let ts = self.auto.take_ts();
         (self.strange, self.useless, self.auto, self.problem) = Default::default();
         if let (Media::Ts, Some((ts, cut))) = (media, ts) {
@@ -184,7 +184,7 @@ mod tests {
                         datagram[188] = 0x47;
                     }
                     now += 20_000;
-                    cutter.cut(now, &datagram);
+                    cutter.cut(Time::from_micros(now), &datagram);
                 }
             }
         }
@@ -196,15 +196,15 @@ mod tests {
             packets in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 184)), 1..20),
         ) {
             let mut cutter = Cutter::new(Media::Ts);
-            cutter.cut(0, &table(0, 0, &[0, 1, 0xe1, 0]));
-            cutter.cut(0, &table(0x100, 2, &[0xe1, 1, 0xf0, 0, kind, 0xe1, 1, 0xf0, 0]));
+            cutter.cut(Time::EPOCH, &table(0, 0, &[0, 1, 0xe1, 0]));
+            cutter.cut(Time::EPOCH, &table(0x100, 2, &[0xe1, 1, 0xf0, 0, kind, 0xe1, 1, 0xf0, 0]));
             let mut seen = 0;
             for (n, (starts, body)) in packets.iter().enumerate() {
                 let mut packet = vec![0x47, u8::from(*starts) << 6 | 1, 1, 0x10 | n as u8 & 0x0f];
                 // Some with an adaptation field, of whatever is in it.
                 packet[3] |= body[0] & 0x20;
                 packet.extend(body);
-                seen += usize::from(!cutter.cut(0, &packet).apart);
+                seen += usize::from(!cutter.cut(Time::EPOCH, &packet).apart);
             }
             // All are looked into, if they are video.
             prop_assert_eq!(seen, if kind == 0x06 { 0 } else { packets.len() });

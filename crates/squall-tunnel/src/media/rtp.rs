@@ -1,7 +1,7 @@
 //! Frames in RTP (RFC 3550): by timestamp and marker.
 
 use rtp_types::RtpPacket;
-use squall_units::Micros;
+use squall_units::Time;
 
 use super::{
     align::is_whole,
@@ -68,7 +68,7 @@ impl RtpCutter {
         self.mixed.is_some_and(|mixed| mixed.into_iter().all(is_video))
     }
 
-    pub(super) fn cut(&mut self, now: Micros, datagram: &[u8]) -> (Cut, Fit) {
+    pub(super) fn cut(&mut self, now: Time, datagram: &[u8]) -> (Cut, Fit) {
         if is_signalling(datagram) {
             return (Cut::aside(), Fit::Neutral);
         }
@@ -185,7 +185,7 @@ pub(super) mod tests {
     #[test]
     fn frames_end_with_the_marker_or_another_timestamp() {
         let mut cutter = RtpCutter::new(Media::H264);
-        let mut cut_of = |packet: &[u8]| cutter.cut(0, packet).0;
+        let mut cut_of = |packet: &[u8]| cutter.cut(Time::EPOCH, packet).0;
         let idr: &[u8] = &[0x7c, 0x85, 0];
         let b: &[u8] = &[0x01, 0x9e];
         let key = Some(Class::Key);
@@ -203,7 +203,8 @@ pub(super) mod tests {
             let mut cutter = RtpCutter::new(codec);
             let mut cuts = Vec::new();
             for (sequence, unit) in (0..12).zip(units.iter().cycle()) {
-                let cut = cutter.cut(0, &packet(96, true, sequence, u32::from(sequence / 3), unit)).0;
+                let cut =
+                    cutter.cut(Time::EPOCH, &packet(96, true, sequence, u32::from(sequence / 3), unit)).0;
                 cuts.push((cut.starts, cut.ends));
             }
             let (first, later) = cuts.split_at(3);
@@ -222,9 +223,9 @@ pub(super) mod tests {
         for sequence in [0, 2, 4, 6] {
             // An IDR picture, and others behind it, of two slices.
             let (header, class) = if sequence == 0 { (0x65, Class::Key) } else { (0x41, Class::Reference) };
-            let first = h264.cut(0, &packet(96, false, sequence, 5, &[header, 0x98])).0;
+            let first = h264.cut(Time::EPOCH, &packet(96, false, sequence, 5, &[header, 0x98])).0;
             assert_eq!(first, cut(true, false, Some(class)), "{sequence}");
-            let second = h264.cut(0, &packet(96, true, sequence + 1, 5, &[0x41, 0x42])).0;
+            let second = h264.cut(Time::EPOCH, &packet(96, true, sequence + 1, 5, &[0x41, 0x42])).0;
             assert_eq!(second, cut(false, true, Some(Class::Reference)), "{sequence}");
         }
     }
@@ -239,12 +240,19 @@ pub(super) mod tests {
         let slice: &[u8] = &[0x41, 0x9a];
         let reference = Some(Class::Reference);
         let mut cutter = RtpCutter::new(Media::H264);
-        assert_eq!(cutter.cut(0, &padding(0, 7)).0, Cut::apart(Class::Disposable), "before the first frame");
-        assert_eq!(cutter.cut(0, &packet(96, false, 1, 7, slice)).0, cut(true, false, reference));
-        assert_eq!(cutter.cut(0, &padding(2, 7)).0, Cut::aside(), "within a frame");
-        assert_eq!(cutter.cut(0, &packet(96, true, 3, 7, &[0x41, 0x42])).0, cut(false, true, reference));
-        assert_eq!(cutter.cut(0, &padding(4, 7)).0, Cut::apart(Class::Disposable));
-        assert_eq!(cutter.cut(0, &packet(96, true, 5, 8, slice)).0, cut(true, true, reference));
+        assert_eq!(
+            cutter.cut(Time::EPOCH, &padding(0, 7)).0,
+            Cut::apart(Class::Disposable),
+            "before the first frame"
+        );
+        assert_eq!(cutter.cut(Time::EPOCH, &packet(96, false, 1, 7, slice)).0, cut(true, false, reference));
+        assert_eq!(cutter.cut(Time::EPOCH, &padding(2, 7)).0, Cut::aside(), "within a frame");
+        assert_eq!(
+            cutter.cut(Time::EPOCH, &packet(96, true, 3, 7, &[0x41, 0x42])).0,
+            cut(false, true, reference)
+        );
+        assert_eq!(cutter.cut(Time::EPOCH, &padding(4, 7)).0, Cut::apart(Class::Disposable));
+        assert_eq!(cutter.cut(Time::EPOCH, &packet(96, true, 5, 8, slice)).0, cut(true, true, reference));
     }
 
     #[test]
@@ -257,16 +265,16 @@ pub(super) mod tests {
             (&[], Fit::Neutral),
             (b"hello", Fit::Strange),
         ] {
-            assert_eq!(cutter.cut(0, datagram), (Cut::aside(), fit), "{datagram:?}");
+            assert_eq!(cutter.cut(Time::EPOCH, datagram), (Cut::aside(), fit), "{datagram:?}");
         }
     }
 
     #[test]
     fn audio_is_cut_by_the_packet() {
         let mut opus = RtpCutter::new(Media::Audio);
-        assert_eq!(opus.cut(0, &packet(97, false, 1, 960, &[0xfc])).0, Cut::apart(Class::Audio));
+        assert_eq!(opus.cut(Time::EPOCH, &packet(97, false, 1, 960, &[0xfc])).0, Cut::apart(Class::Audio));
         let mut any = RtpCutter::new(Media::Rtp);
-        assert_eq!(any.cut(0, &packet(0, false, 1, 160, &[0xff])).0, Cut::apart(Class::Audio));
-        assert_eq!(any.cut(0, &packet(96, false, 1, 160, &[0xff])).0, cut(true, false, None));
+        assert_eq!(any.cut(Time::EPOCH, &packet(0, false, 1, 160, &[0xff])).0, Cut::apart(Class::Audio));
+        assert_eq!(any.cut(Time::EPOCH, &packet(96, false, 1, 160, &[0xff])).0, cut(true, false, None));
     }
 }

@@ -4,7 +4,7 @@
 //! source names its packets.
 
 use rtp_types::RtpPacket;
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use super::{class::Media, codec};
 
@@ -17,8 +17,8 @@ const MAX_SCORE: i8 = 8;
 /// Fitting packets after which a source is the video of its flow.
 const ESTABLISHED: i8 = 4;
 
-/// How long after its latest packet video is there, in microseconds: it may pause while its picture does not change.
-const LATELY: Micros = 10_000_000;
+/// How long after its latest packet video is there: it may pause while its picture does not change.
+const LATELY: Span = Span::from_secs(10);
 
 /// Packets of parity in a row, or nearly, that prove it.
 const SURE: i8 = 2;
@@ -36,10 +36,10 @@ const BASES: [usize; 4] = [0, 2, 8, 16];
 /// Units of timestamps in a second, if they are audio: from 8 kHz to 48 kHz, measured with jitter. Video has 90 kHz.
 const AUDIO_CLOCKS: std::ops::RangeInclusive<u64> = 6_000..=65_000;
 
-/// Packets, and microseconds, that a measurement of the clock takes at least: the first, and the later ones.
+/// Packets, and time, that a measurement of the clock takes at least: the first, and the later ones.
 const MIN_PACKETS: u32 = 4;
-const FIRST_SPAN: Micros = 60_000;
-const SPAN: Micros = 200_000;
+const FIRST_SPAN: Span = Span::from_millis(60);
+const SPAN: Span = Span::from_millis(200);
 
 /// What a source carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) struct Sources {
     /// The latest first.
     all: Vec<Source>,
     /// When the latest packet came.
-    now: Micros,
+    now: Time,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ struct Source {
     timestamp: u32,
     packets: u32,
     /// When its latest packet came.
-    latest: Micros,
+    latest: Time,
     /// Packets whose payload fits the codec, less those that do not.
     fits: i8,
     /// Retransmissions, less others; and the same of parity, which shows less clearly.
@@ -86,7 +86,7 @@ struct Source {
 
 impl Sources {
     /// The next packet, whose payload is not empty. Returns its source's role, and whether that source was there before.
-    pub(super) fn next(&mut self, now: Micros, media: Media, packet: &RtpPacket<'_>) -> (Role, bool) {
+    pub(super) fn next(&mut self, now: Time, media: Media, packet: &RtpPacket<'_>) -> (Role, bool) {
         self.now = now;
         let key = key(packet);
         let at = self.all.iter().position(|source| source.key == key);
@@ -105,7 +105,7 @@ impl Sources {
 
     /// Whether there has been video of the codec lately.
     pub(super) fn has_video(&self) -> bool {
-        self.all.iter().any(|one| one.fits >= ESTABLISHED && self.now.saturating_sub(one.latest) < LATELY)
+        self.all.iter().any(|one| one.fits >= ESTABLISHED && self.now - one.latest < LATELY)
     }
 
     /// The role of a source, if it is there.
@@ -126,7 +126,7 @@ impl Source {
             sequence: 0,
             timestamp: 0,
             packets: 0,
-            latest: 0,
+            latest: Time::EPOCH,
             fits: 0,
             again: 0,
             parity: 0,
@@ -135,7 +135,7 @@ impl Source {
         }
     }
 
-    fn next(&mut self, now: Micros, media: Media, packet: &RtpPacket<'_>, others: &[Self]) {
+    fn next(&mut self, now: Time, media: Media, packet: &RtpPacket<'_>, others: &[Self]) {
         let (sequence, timestamp, payload) = (packet.sequence_number(), packet.timestamp(), packet.payload());
         self.latest = now;
         if self.packets > 0 && sequence == self.sequence {
@@ -229,7 +229,7 @@ fn vote(score: &mut i8, vote: Option<bool>) {
 #[derive(Debug, Default)]
 struct Clock {
     /// When the measurement began, and the timestamp then.
-    since: Option<(Micros, u32)>,
+    since: Option<(Time, u32)>,
     packets: u32,
     /// Whether packets had the same timestamp, as those of a picture have.
     shares: bool,
@@ -239,17 +239,17 @@ struct Clock {
 }
 
 impl Clock {
-    fn next(&mut self, now: Micros, timestamp: u32, shares: bool) {
+    fn next(&mut self, now: Time, timestamp: u32, shares: bool) {
         self.packets += 1;
         self.shares |= shares;
         let &mut (since, first) = self.since.get_or_insert((now, timestamp));
-        let span = now.saturating_sub(since);
+        let span = now - since;
         let enough = if self.is_audio.is_none() { FIRST_SPAN } else { SPAN };
         if self.packets < MIN_PACKETS || span < enough {
             return;
         }
         let units = u64::from(timestamp.wrapping_sub(first));
-        let is_audio = !self.shares && AUDIO_CLOCKS.contains(&(units * 1_000_000 / span));
+        let is_audio = !self.shares && AUDIO_CLOCKS.contains(&(units * 1_000_000 / span.micros()));
         let is_new = self.is_audio.is_some_and(|before| before != is_audio);
         if is_new && !self.doubted {
             self.doubted = true;

@@ -7,11 +7,8 @@ use std::{
 };
 
 use squall::sched::BlockId;
-use squall_observe::{
-    clock::micros,
-    journal::{Kind, PeerJournal},
-};
-use squall_units::Micros;
+use squall_observe::journal::{Kind, PeerJournal};
+use squall_units::{Span, Time};
 
 use crate::{
     config::{Config, FlowConfig, MAX_FLOWS, MAX_LATENCY},
@@ -27,10 +24,10 @@ use crate::{
 };
 
 /// How long a datagram is retried if the system has no room for it: it may belong to a large key frame.
-const RETRY_FOR: Micros = 50_000;
+const RETRY_FOR: Span = Span::from_millis(50);
 
 /// Interval of the retries.
-const RETRY_INTERVAL: Micros = 1_000;
+const RETRY_INTERVAL: Span = Span::from_millis(1);
 
 /// Datagrams that leave in one turn, of all flows together, and at least of each: then other sessions have theirs.
 const TURN: usize = 256;
@@ -58,7 +55,7 @@ pub(super) struct SessionFlows {
     generation: u32,
     receivers: BTreeMap<u16, FlowReceiver>,
     /// Smallest one-way delay.
-    one_way: Micros,
+    one_way: Span,
     /// The latest offers of the peer.
     their_offers: Vec<Offer>,
     /// For what the peer brings about.
@@ -86,21 +83,21 @@ struct Output {
     /// Position of the next datagram.
     position: usize,
     /// Since when the system has had no room for it, and when it is retried.
-    retry: Option<(Micros, Micros)>,
+    retry: Option<(Time, Time)>,
 }
 
 impl Output {
     /// The next datagram, and when it leaves.
-    fn next(&self) -> Option<(Micros, Record<'_>)> {
+    fn next(&self) -> Option<(Time, Record<'_>)> {
         let record = frame::datagram(&self.ready.datagrams, self.position)?;
-        let offset = if self.ready.steady { record.offset } else { 0 };
-        let due = self.ready.due.saturating_add(offset);
+        let offset = if self.ready.steady { record.offset } else { Span::ZERO };
+        let due = self.ready.due + offset;
         Some((self.retry.map_or(due, |(_, retry_at)| retry_at.max(due)), record))
     }
 }
 
 impl FlowReceiver {
-    fn new(flow: Arc<Flow>, their_latency: Duration, enters_there: bool, one_way: Micros) -> Self {
+    fn new(flow: Arc<Flow>, their_latency: Duration, enters_there: bool, one_way: Span) -> Self {
         let mut buffer = ReorderBuffer::new(flow.rule(their_latency));
         buffer.set_one_way(one_way);
         let (is_taken, output, restored) = (false, None, Vec::new());
@@ -108,7 +105,7 @@ impl FlowReceiver {
     }
 
     /// Puts out what is due, and at most this many datagrams. Returns whether that was all.
-    fn output(&mut self, now: Micros, session: u64, most: usize) -> bool {
+    fn output(&mut self, now: Time, session: u64, most: usize) -> bool {
         let counters = &self.flow.counters;
         let mut left = most;
         while left > 0 {
@@ -129,7 +126,7 @@ impl FlowReceiver {
             let weight = 1 + datagram.len() / USUAL_DATAGRAM;
             if self.flow.write(datagram) {
                 let came_in = output.ready.came_in;
-                counters.left(now, came_in.map_or(0, |came_in| now.saturating_sub(came_in + offset)));
+                counters.left(now, came_in.map_or(Span::ZERO, |came_in| now - (came_in + offset)));
             } else {
                 let since = output.retry.map_or(now, |(since, _)| since);
                 output.retry = Some((since, now + RETRY_INTERVAL));
@@ -148,7 +145,7 @@ impl FlowReceiver {
         left > 0
     }
 
-    fn poll_timeout(&self) -> Option<Micros> {
+    fn poll_timeout(&self) -> Option<Time> {
         let output = self.output.as_ref().and_then(Output::next).map(|(due, _)| due);
         output.or_else(|| self.buffer.poll_timeout())
     }
@@ -172,7 +169,7 @@ impl SessionFlows {
             next_channel: if is_entry { 2 } else { 1 },
             generation: 0,
             receivers: BTreeMap::new(),
-            one_way: 0,
+            one_way: Span::ZERO,
             their_offers: Vec::new(),
             journal,
         }
@@ -233,7 +230,7 @@ impl SessionFlows {
             if !self.receivers.contains_key(&channel) {
                 self.open(channel, flow, latency, false);
             }
-            offers.push(Offer { channel, latency: micros(latency), name: config.name_of_peer().to_owned() });
+            offers.push(Offer { channel, latency: latency.into(), name: config.name_of_peer().to_owned() });
         }
         let mut verdicts = self.update_receivers(shared);
         verdicts.extend(self.retry_offers(shared));
@@ -379,7 +376,7 @@ impl SessionFlows {
                 false => self.journal.warn(Kind::Flow, words),
             }
         }
-        let their_latency = Duration::from_micros(offer.latency).min(MAX_LATENCY);
+        let their_latency = offer.latency.duration().min(MAX_LATENCY);
         match self.receivers.get_mut(&offer.channel) {
             Some(receiver) => {
                 receiver.their_latency = their_latency;
@@ -425,7 +422,7 @@ impl SessionFlows {
     }
 
     /// The next part of a block arrived.
-    pub(super) fn receive(&mut self, now: Micros, channel: u16, part: Part) -> Result<(), FrameError> {
+    pub(super) fn receive(&mut self, now: Time, channel: u16, part: Part) -> Result<(), FrameError> {
         // The flow may have ended here while its blocks were in transit.
         let Some(receiver) = self.receivers.get_mut(&channel) else { return Ok(()) };
         if receiver.enters_there {
@@ -474,18 +471,18 @@ impl SessionFlows {
     }
 
     /// Sets the smallest one-way delay.
-    pub(super) fn set_one_way(&mut self, one_way: Micros) {
+    pub(super) fn set_one_way(&mut self, one_way: Span) {
         self.one_way = one_way;
         self.receivers.values_mut().for_each(|receiver| receiver.buffer.set_one_way(one_way));
     }
 
     /// When [`Self::output`] is due.
-    pub(super) fn poll_timeout(&self) -> Option<Micros> {
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.receivers.values().filter_map(FlowReceiver::poll_timeout).min()
     }
 
     /// Puts out the datagrams that are due, a turn of them. Returns whether those were all.
-    pub(super) fn output(&mut self, now: Micros) -> bool {
+    pub(super) fn output(&mut self, now: Time) -> bool {
         let session = self.sender.id;
         let most = TURN_OF_FLOW.max(TURN / self.receivers.len().max(1));
         let left = self.receivers.values_mut().filter_map(|receiver| {

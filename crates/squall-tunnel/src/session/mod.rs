@@ -543,7 +543,7 @@ impl TunnelSession {
         self.watch_silence(&infos);
         let capacity = self.session.capacity();
         let paths = self.paths.sample(&self.journal, &infos, &capacity, self.agreed);
-        let one_way = paths::min_rtt_us(&infos) / 2;
+        let one_way = paths::min_rtt(&infos) / 2;
         self.flows.set_one_way(one_way);
         if let Some(recorder) = &self.recorder {
             let names = infos.iter().map(|info| (info.id, self.paths.name(info)));

@@ -14,6 +14,7 @@ use squall_observe::{
     status::{CapacityStatus, PathStatus},
     totals,
 };
+use squall_units::Span;
 
 /// Share of the sent data from which on a path is the main one. Between similar paths data changes all the time, which is
 /// not worth an event.
@@ -268,10 +269,10 @@ impl Events {
     }
 }
 
-/// The smallest round trip of all paths, in microseconds; 0 without any.
-pub(super) fn min_rtt_us(infos: &[PathInfo]) -> u64 {
-    let rtts = infos.iter().map(|info| info.stats.min_rtt.as_micros() as u64);
-    rtts.filter(|rtt| *rtt > 0).min().unwrap_or(0)
+/// The smallest round trip of all paths; zero without any.
+pub(super) fn min_rtt(infos: &[PathInfo]) -> Span {
+    let rtts = infos.iter().map(|info| Span::from(info.stats.min_rtt));
+    rtts.filter(|rtt| !rtt.is_zero()).min().unwrap_or_default()
 }
 
 /// The state of a path, for messages.

@@ -143,7 +143,7 @@ impl Shared {
             let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
             format!("no flow is named '{name}': {names}")
         })?;
-        let uptime_s = self.clock.now() as f64 / 1e6;
+        let uptime_s = self.clock.now().since_epoch().as_secs_f64();
         Ok(WhyStatus { uptime_s, flow: flow.status(), stories: flow.stories() })
     }
 
@@ -152,7 +152,7 @@ impl Shared {
         let sessions = lock(&self.sessions).clone();
         Status {
             scheduler: self.config().scheduler.clone(),
-            uptime_s: self.clock.now() as f64 / 1e6,
+            uptime_s: self.clock.now().since_epoch().as_secs_f64(),
             memory_bytes: resident_memory().unwrap_or(0),
             sessions_opened: self.opened.load(Relaxed),
             sessions_failed: self.failed.load(Relaxed),

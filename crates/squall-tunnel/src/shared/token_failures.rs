@@ -3,13 +3,13 @@
 use std::{collections::HashMap, net::IpAddr, sync::Mutex};
 
 use squall_observe::clock::lock;
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 /// Wrong tokens of a host within [`WINDOW`] before it has to wait.
 const TRIES: u32 = 10;
 
-/// Time for which a wrong token counts, in microseconds.
-const WINDOW: Micros = 60_000_000;
+/// Time for which a wrong token counts.
+const WINDOW: Span = Span::from_secs(60);
 
 /// Hosts with a count; beyond that, the host whose window is the oldest is dropped.
 const MAX_HOSTS: usize = 1024;
@@ -18,15 +18,15 @@ const MAX_HOSTS: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct TokenFailures {
     /// Start of the window of a host, and its wrong tokens since.
-    hosts: Mutex<HashMap<IpAddr, (Micros, u32)>>,
+    hosts: Mutex<HashMap<IpAddr, (Time, u32)>>,
 }
 
 impl TokenFailures {
     /// Counts a wrong token of a host. Returns whether the host may present another one now.
-    pub(crate) fn count(&self, address: IpAddr, now: Micros) -> bool {
+    pub(crate) fn count(&self, address: IpAddr, now: Time) -> bool {
         let host = squall_proto::host_network(address);
         let mut hosts = lock(&self.hosts);
-        hosts.retain(|_, (begun, _)| now.saturating_sub(*begun) < WINDOW);
+        hosts.retain(|_, (begun, _)| now - *begun < WINDOW);
         if hosts.len() >= MAX_HOSTS && !hosts.contains_key(&host) {
             let oldest = hosts.iter().min_by_key(|(_, (begun, _))| *begun).map(|(host, _)| *host);
             oldest.map(|oldest| hosts.remove(&oldest));
@@ -49,18 +49,18 @@ mod tests {
     fn wrong_tokens_are_counted_by_host_and_minute() {
         let failures = TokenFailures::default();
         for _ in 0..TRIES {
-            assert!(failures.count(host(1), 0));
+            assert!(failures.count(host(1), Time::EPOCH));
         }
-        assert!(!failures.count(host(1), WINDOW - 1));
-        assert!(failures.count(host(2), 0));
-        assert!(failures.count(host(1), WINDOW));
+        assert!(!failures.count(host(1), Time::EPOCH + WINDOW - Span::TICK));
+        assert!(failures.count(host(2), Time::EPOCH));
+        assert!(failures.count(host(1), Time::EPOCH + WINDOW));
     }
 
     #[test]
     fn memory_is_bounded() {
         let failures = TokenFailures::default();
         for last in 0..3000 {
-            failures.count(host(last), u64::from(last));
+            failures.count(host(last), Time::from_micros(last.into()));
         }
         assert_eq!(lock(&failures.hosts).len(), MAX_HOSTS);
     }

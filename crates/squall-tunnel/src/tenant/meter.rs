@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use squall_observe::clock::lock;
-use squall_units::{Micros, Rate};
+use squall_units::{Rate, Time};
 
 use super::{calendar::Date, state::Usage};
 use crate::config::TenantLimits;
@@ -58,7 +58,7 @@ pub(crate) struct Permit<'a> {
     state: MutexGuard<'a, State>,
     direction: Direction,
     bytes: u64,
-    now: Micros,
+    now: Time,
 }
 
 impl Permit<'_> {
@@ -91,7 +91,7 @@ impl Meter {
 
     /// Permission to send datagrams, if they fit the limits; if not, they count as dropped. Others of the tenant wait while it is
     /// held, as two may fit alone and not together.
-    pub(crate) fn reserve(&self, direction: Direction, bytes: usize, now: Micros) -> Option<Permit<'_>> {
+    pub(crate) fn reserve(&self, direction: Direction, bytes: usize, now: Time) -> Option<Permit<'_>> {
         let mut state = lock(&self.0);
         let bytes = bytes as u64;
         state.fits(direction, bytes, now).then(|| Permit { state, direction, bytes, now })
@@ -138,14 +138,14 @@ impl State {
 
     /// Whether datagrams fit the limits. If not, they are counted as dropped. The bytes of the period are used up once one
     /// datagram may not fit them any more.
-    fn fits(&mut self, direction: Direction, bytes: u64, now: Micros) -> bool {
+    fn fits(&mut self, direction: Direction, bytes: u64, now: Time) -> bool {
         let exceeds = |bytes| {
             self.limits.bytes.is_some_and(|most| self.usage.bytes.saturating_add(bytes) > most.bytes())
         };
         let used_up = exceeds(bytes);
         self.is_used_up |= exceeds(bytes.min(MAX_DATAGRAM));
         let too_fast = self.rate(direction).is_some()
-            && self.due_ns[direction as usize] > now.saturating_mul(1_000).saturating_add(BURST_NS);
+            && self.due_ns[direction as usize] > now.micros().saturating_mul(1_000).saturating_add(BURST_NS);
         if used_up || too_fast {
             self.counts.dropped[direction as usize] += bytes;
         }
@@ -153,13 +153,13 @@ impl State {
     }
 
     /// Counts datagrams that have passed.
-    fn count(&mut self, direction: Direction, bytes: u64, now: Micros) {
+    fn count(&mut self, direction: Direction, bytes: u64, now: Time) {
         self.counts.passed[direction as usize] += bytes;
         self.usage.add(bytes);
         if let Some(rate) = self.rate(direction) {
             let cost = bytes.saturating_mul(8_000_000_000) / rate.bps().max(1);
             let due = &mut self.due_ns[direction as usize];
-            *due = (*due).max(now.saturating_mul(1_000)).saturating_add(cost);
+            *due = (*due).max(now.micros().saturating_mul(1_000)).saturating_add(cost);
         }
     }
 
@@ -173,12 +173,15 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use squall_units::Size;
+    use squall_units::{
+        Size,
+        short::{at_ms, at_us},
+    };
 
     use super::*;
     use crate::config::Period;
 
-    fn pass(meter: &Meter, direction: Direction, bytes: usize, now: Micros) -> bool {
+    fn pass(meter: &Meter, direction: Direction, bytes: usize, now: Time) -> bool {
         meter.reserve(direction, bytes, now).map(Permit::commit).is_some()
     }
 
@@ -198,8 +201,8 @@ mod tests {
             // 16 Mbps for ten seconds, each way.
             let (mut passed, mut replies) = (0, 0);
             for n in 0..20_000_u64 {
-                passed += u64::from(pass(&meter, limited, 1_000, n * 500));
-                replies += u64::from(pass(&meter, free, 1_000, n * 500));
+                passed += u64::from(pass(&meter, limited, 1_000, at_us(n * 500)));
+                replies += u64::from(pass(&meter, free, 1_000, at_us(n * 500)));
             }
             assert_eq!(replies, 20_000, "the other direction has no limit");
             assert!((11_000..=11_002).contains(&passed), "ten seconds and a burst of one, not {passed}");
@@ -207,7 +210,7 @@ mod tests {
             assert_eq!((dropped[limited as usize], dropped[free as usize]), ((20_000 - passed) * 1_000, 0));
             // A new limit applies at once.
             meter.set_limits(TenantLimits::default());
-            assert!(pass(&meter, limited, 1_000, 10_000_000));
+            assert!(pass(&meter, limited, 1_000, at_ms(10_000)));
         }
     }
 
@@ -216,11 +219,11 @@ mod tests {
         let meter = Meter::default();
         let limits = |bps| TenantLimits { rate_in: Some(Rate::from_bps(bps)), ..TenantLimits::default() };
         meter.set_limits(limits(10_000));
-        assert!(pass(&meter, Direction::In, 60_000, 0) && !pass(&meter, Direction::In, 1, 0));
+        assert!(pass(&meter, Direction::In, 60_000, at_us(0)) && !pass(&meter, Direction::In, 1, at_us(0)));
         meter.set_limits(limits(10_000));
-        assert!(!pass(&meter, Direction::In, 1, 0), "the same rate");
+        assert!(!pass(&meter, Direction::In, 1, at_us(0)), "the same rate");
         meter.set_limits(limits(40_000_000));
-        assert!(pass(&meter, Direction::In, 1_200, 0));
+        assert!(pass(&meter, Direction::In, 1_200, at_us(0)));
     }
 
     #[test]
@@ -233,20 +236,20 @@ mod tests {
         };
         meter.set_limits(limits);
         meter.set_date(date(26));
-        assert!(pass(&meter, Direction::In, 400, 0) && !meter.take_warning());
-        assert!(pass(&meter, Direction::Out, 400, 0), "both directions count");
+        assert!(pass(&meter, Direction::In, 400, at_us(0)) && !meter.take_warning());
+        assert!(pass(&meter, Direction::Out, 400, at_us(0)), "both directions count");
         assert!(meter.take_warning() && !meter.take_warning(), "once");
-        assert!(!pass(&meter, Direction::In, 201, 0) && meter.is_used_up());
+        assert!(!pass(&meter, Direction::In, 201, at_us(0)) && meter.is_used_up());
         let usage = meter.usage();
         assert_eq!((usage.period.as_str(), usage.bytes), ("2026-11-26", 800));
         assert!(!meter.set_date(date(26)) && meter.is_used_up());
         assert!(!meter.set_date(date(25)) && meter.is_used_up(), "a clock that goes back gives nothing");
         assert!(meter.set_date(date(27)) && !meter.is_used_up());
-        assert!(pass(&meter, Direction::In, 1_000, 0) && meter.take_warning());
+        assert!(pass(&meter, Direction::In, 1_000, at_us(0)) && meter.take_warning());
         // A higher limit applies at once.
-        assert!(!pass(&meter, Direction::In, 1, 0));
+        assert!(!pass(&meter, Direction::In, 1, at_us(0)));
         meter.set_limits(TenantLimits { bytes: Some(Size::from_bytes(2_000)), ..limits });
-        assert!(!meter.is_used_up() && pass(&meter, Direction::In, 1_000, 0));
+        assert!(!meter.is_used_up() && pass(&meter, Direction::In, 1_000, at_us(0)));
     }
 
     #[test]
@@ -254,10 +257,10 @@ mod tests {
         let meter = Meter::default();
         let bytes = Some(Size::from_bytes(1_000_000));
         meter.set_limits(TenantLimits { bytes, ..TenantLimits::default() });
-        assert!(pass(&meter, Direction::Out, 700_000, 0));
-        assert!(!pass(&meter, Direction::Out, 400_000, 0) && !meter.is_used_up());
-        assert!(pass(&meter, Direction::Out, 299_000, 0));
-        assert!(!pass(&meter, Direction::Out, 400_000, 0) && meter.is_used_up());
+        assert!(pass(&meter, Direction::Out, 700_000, at_us(0)));
+        assert!(!pass(&meter, Direction::Out, 400_000, at_us(0)) && !meter.is_used_up());
+        assert!(pass(&meter, Direction::Out, 299_000, at_us(0)));
+        assert!(!pass(&meter, Direction::Out, 400_000, at_us(0)) && meter.is_used_up());
     }
 
     #[test]
@@ -266,7 +269,7 @@ mod tests {
         let meter = Meter::new(usage);
         let bytes = Some(Size::from_bytes(1_000));
         meter.set_limits(TenantLimits { bytes, ..TenantLimits::default() });
-        assert!(!pass(&meter, Direction::In, 100, 0) && meter.is_used_up());
+        assert!(!pass(&meter, Direction::In, 100, at_us(0)) && meter.is_used_up());
     }
 
     #[test]
@@ -283,7 +286,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for n in 0..200 {
-                        let permit = meter.reserve(Direction::In, 1_000, 0);
+                        let permit = meter.reserve(Direction::In, 1_000, at_us(0));
                         if let Some(permit) = permit.filter(|_| send(n % 2 == 0)) {
                             permit.commit();
                         }

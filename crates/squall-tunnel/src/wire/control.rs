@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use squall_units::Micros;
+use squall_units::Span;
 
 use crate::config::{MAX_FLOWS, MAX_NAME, MAX_REDIRECTS, MAX_TOKEN, is_host_and_port};
 
@@ -45,7 +45,7 @@ pub(crate) enum Message {
 pub(crate) struct Offer {
     /// Channel of its blocks, in both directions.
     pub(crate) channel: u16,
-    pub(crate) latency: Micros,
+    pub(crate) latency: Span,
     pub(crate) name: String,
 }
 
@@ -131,7 +131,9 @@ impl Message {
                 out.push(flows.len() as u8);
                 for flow in flows {
                     out.extend_from_slice(&flow.channel.to_be_bytes());
-                    out.extend_from_slice(&u32::try_from(flow.latency).unwrap_or(u32::MAX).to_be_bytes());
+                    out.extend_from_slice(
+                        &u32::try_from(flow.latency.micros()).unwrap_or(u32::MAX).to_be_bytes(),
+                    );
                     out.push(flow.name.len() as u8);
                     out.extend_from_slice(flow.name.as_bytes());
                 }
@@ -197,7 +199,7 @@ impl<'a> Input<'a> {
         let mut flows: Vec<Offer> = Vec::with_capacity(count);
         for _ in 0..count {
             let channel = self.channel()?;
-            let latency = Micros::from(u32::from_be_bytes(self.take()?));
+            let latency = Span::from_micros(u32::from_be_bytes(self.take()?).into());
             let length = usize::from(self.byte()?);
             let name = std::str::from_utf8(self.bytes(length)?).map_err(|_| MessageError::Name)?;
             if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
@@ -288,7 +290,7 @@ mod tests {
             (
                 Message::Flows {
                     generation: 1,
-                    flows: vec![Offer { channel: 2, latency: 300_000, name: "cam".into() }],
+                    flows: vec![Offer { channel: 2, latency: Span::from_millis(300), name: "cam".into() }],
                 },
                 "02 00000001 01 0002 000493e0 03 63616d",
             ),

@@ -11,7 +11,7 @@ use std::{mem, ops::Range};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use squall::Depends;
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use crate::{media::Class, wire::nulls};
 
@@ -22,7 +22,7 @@ pub(crate) const HEADER: usize = 21;
 pub(crate) const RECORD: usize = 4;
 
 /// Offsets of datagrams are in steps of this many microseconds, up to a second.
-const STEP: Micros = 16;
+const STEP: Span = Span::from_micros(16);
 
 /// Largest number or stamp.
 const MAX_48: u64 = (1 << 48) - 1;
@@ -37,7 +37,7 @@ pub(crate) struct Frame {
     /// What the block is useless without.
     pub(crate) depends: Depends,
     /// Arrival of the first datagram of the block.
-    pub(crate) stamp: Micros,
+    pub(crate) stamp: Time,
     pub(crate) datagrams: u32,
     /// Whether they are written without null packets.
     without_nulls: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// The beginning of a block, without datagrams.
-    pub(crate) fn new(stamp: Micros, expected: usize) -> Self {
+    pub(crate) fn new(stamp: Time, expected: usize) -> Self {
         let wire = vec![0; HEADER];
         Self {
             class: Class::Reference,
@@ -99,9 +99,9 @@ impl Frame {
     }
 
     /// Adds a datagram of less than 65,535 bytes that arrived at `now`.
-    pub(crate) fn push(&mut self, now: Micros, datagram: &[u8]) {
+    pub(crate) fn push(&mut self, now: Time, datagram: &[u8]) {
         debug_assert!(datagram.len() < usize::from(u16::MAX));
-        let offset = u16::try_from(now.saturating_sub(self.stamp) / STEP).unwrap_or(u16::MAX);
+        let offset = u16::try_from((now - self.stamp) / STEP).unwrap_or(u16::MAX);
         self.append(offset, datagram);
     }
 
@@ -158,13 +158,13 @@ impl Frame {
 
     /// The first bytes of a block that is sent at `now`: the `number`th of its flow in its session, `before` microseconds
     /// after the previous one.
-    pub(crate) fn seal(mut self, now: Micros, number: u64, before: Micros) -> Bytes {
-        let in_32 = |span: Micros| u32::try_from(span).unwrap_or(u32::MAX).to_be_bytes();
+    pub(crate) fn seal(mut self, now: Time, number: u64, before: Span) -> Bytes {
+        let in_32 = |span: Span| u32::try_from(span.micros()).unwrap_or(u32::MAX).to_be_bytes();
         self.wire[0] = self.class as u8 | if self.without_nulls { WITHOUT_NULLS } else { 0 };
         self.wire[1..7].copy_from_slice(&number.to_be_bytes()[2..]);
-        self.wire[7..13].copy_from_slice(&(self.stamp & MAX_48).to_be_bytes()[2..]);
+        self.wire[7..13].copy_from_slice(&(self.stamp.micros() & MAX_48).to_be_bytes()[2..]);
         self.wire[13..17].copy_from_slice(&in_32(before));
-        self.wire[17..21].copy_from_slice(&in_32(now.saturating_sub(self.stamp)));
+        self.wire[17..21].copy_from_slice(&in_32(now - self.stamp));
         self.wire.into()
     }
 
@@ -197,11 +197,11 @@ pub(crate) struct Header {
     without_nulls: bool,
     pub(crate) number: u64,
     /// Arrival of the first datagram, by the sender's clock.
-    pub(crate) stamp: Micros,
+    pub(crate) stamp: Time,
     /// From the stamp of the previous block to this one.
-    pub(crate) before: Micros,
+    pub(crate) before: Span,
     /// From the stamp to the departure.
-    pub(crate) held: Micros,
+    pub(crate) held: Span,
 }
 
 impl Header {
@@ -210,7 +210,8 @@ impl Header {
             |range: Range<usize>| bytes[range].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
         let class = Class::from_number(bytes[0] & !WITHOUT_NULLS).ok_or(FrameError::Class(bytes[0]))?;
         let without_nulls = bytes[0] & WITHOUT_NULLS != 0;
-        let (stamp, before, held) = (number(7..13), number(13..17), number(17..21));
+        let span = |range| Span::from_micros(number(range));
+        let (stamp, before, held) = (Time::EPOCH + span(7..13), span(13..17), span(17..21));
         Ok(Self { class, without_nulls, number: number(1..7), stamp, before, held })
     }
 
@@ -304,7 +305,7 @@ fn are_valid(mut datagrams: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     /// Arrival after the first datagram of its block.
-    pub(crate) offset: Micros,
+    pub(crate) offset: Span,
     pub(crate) datagram: &'a [u8],
     pub(crate) next: usize,
 }
@@ -312,7 +313,7 @@ pub(crate) struct Record<'a> {
 /// The datagram at this position of the bytes that [`FrameReader::read`] returned; the first is at 0.
 pub(crate) fn datagram(datagrams: &[u8], at: usize) -> Option<Record<'_>> {
     let (offset, datagram, _) = record(datagrams.get(at..)?)?;
-    Some(Record { offset: Micros::from(offset) * STEP, datagram, next: at + RECORD + datagram.len() })
+    Some(Record { offset: STEP * offset.into(), datagram, next: at + RECORD + datagram.len() })
 }
 
 /// The offset of a datagram in steps, its bytes, and what follows.
@@ -325,12 +326,13 @@ fn record(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
+    use squall_units::short::{at_ms, at_us, us};
 
     use super::*;
     use crate::wire::nulls::tests::usual;
 
     /// Complete datagrams, each with its arrival after the first one of its block.
-    pub(crate) fn listed(datagrams: &[u8]) -> Vec<(Micros, Vec<u8>)> {
+    pub(crate) fn listed(datagrams: &[u8]) -> Vec<(Span, Vec<u8>)> {
         let mut at = 0;
         let next = || {
             let record = datagram(datagrams, at)?;
@@ -341,7 +343,7 @@ pub(crate) mod tests {
     }
 
     /// The same as they entered at the other end.
-    pub(crate) fn restored(header: Header, datagrams: &[u8]) -> Vec<(Micros, Vec<u8>)> {
+    pub(crate) fn restored(header: Header, datagrams: &[u8]) -> Vec<(Span, Vec<u8>)> {
         let whole = |bytes: Vec<u8>| header.whole(&bytes, &mut Vec::new()).to_vec();
         listed(datagrams).into_iter().map(|(offset, bytes)| (offset, whole(bytes))).collect()
     }
@@ -349,22 +351,23 @@ pub(crate) mod tests {
     /// The vectors of `docs/tunnel.md`.
     #[test]
     fn a_frame_is_written_as_documented() {
-        let mut frame = Frame::new(1_000_000, 0);
+        let mut frame = Frame::new(at_ms(1_000), 0);
         frame.class = Class::Key;
-        frame.push(1_000_000, b"abc");
+        frame.push(at_ms(1_000), b"abc");
         let mut next = frame.next();
-        next.push(1_000_160, b"");
+        next.push(at_us(1_000_160), b"");
         assert_eq!((frame.len(), next.len()), (28, 4));
-        let wire = [&frame.seal(1_000_200, 258, 33_333)[..], &next.into_rest()].concat();
+        let wire = [&frame.seal(at_us(1_000_200), 258, us(33_333))[..], &next.into_rest()].concat();
         let expected = "02 000000000102 0000000f4240 00008235 000000c8 0003 0000 616263 0000 000a";
         let hex: String = wire.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, expected.replace(' ', ""));
 
-        let mut frame = Frame::new(1_000_000, 0).without_nulls(true);
-        frame.push(1_000_000, &usual());
-        frame.push(1_000_160, b"abc");
+        let mut frame = Frame::new(at_ms(1_000), 0).without_nulls(true);
+        frame.push(at_ms(1_000), &usual());
+        frame.push(at_us(1_000_160), b"abc");
         assert_eq!((frame.datagrams, frame.payload, frame.deleted), (2, 191, 188));
-        let hex: String = frame.seal(1_000_200, 0, 0).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String =
+            frame.seal(at_us(1_000_200), 0, us(0)).iter().map(|byte| format!("{byte:02x}")).collect();
         let expected = "81 000000000000 0000000f4240 00000000 000000c8 \
             0009 0000 01 0000 00bc 00 1f 10 ff 0004 000a 00 616263";
         assert_eq!(hex, expected.replace(' ', ""));
@@ -374,9 +377,9 @@ pub(crate) mod tests {
     fn faults_have_names() {
         let open =
             |bytes: &[u8], is_last| FrameReader::default().read(Bytes::copy_from_slice(bytes), is_last);
-        let mut frame = Frame::new(0, 0);
-        frame.push(0, b"abc");
-        let wire = frame.seal(0, 0, 0);
+        let mut frame = Frame::new(at_us(0), 0);
+        frame.push(at_us(0), b"abc");
+        let wire = frame.seal(at_us(0), 0, us(0));
         for (bytes, fault) in [
             (&wire[..20], FrameError::Short),
             (&wire[..21], FrameError::Empty),
@@ -395,9 +398,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_reader_keeps_less_than_a_datagram() {
-        let mut frame = Frame::new(0, 0);
-        (0..10).for_each(|_| frame.push(0, &[7; 1_000]));
-        let wire = frame.seal(0, 0, 0);
+        let mut frame = Frame::new(at_us(0), 0);
+        (0..10).for_each(|_| frame.push(at_us(0), &[7; 1_000]));
+        let wire = frame.seal(at_us(0), 0, us(0));
         let mut reader = FrameReader::default();
         let whole = reader.read(wire.slice(..HEADER + 9 * 1_004 + 1_003), false).expect("is well formed");
         assert_eq!((whole.len(), reader.rest.len()), (9 * 1_004, 1_003));
@@ -421,11 +424,12 @@ pub(crate) mod tests {
             pieces in 1..5usize,
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         ) {
+            let stamp = at_us(stamp);
             let all: Vec<_> =
                 all.into_iter().map(|(after, data, nulls)| (after, [data, usual().repeat(nulls)].concat())).collect();
             let (mut wire, mut frame) = (Vec::new(), Frame::new(stamp, 0).without_nulls(without_nulls));
             for (n, (after, datagram)) in all.iter().enumerate() {
-                frame.push(stamp + after, datagram);
+                frame.push(stamp + us(*after), datagram);
                 if n % pieces == 0 {
                     let next = frame.next();
                     wire.push(mem::replace(&mut frame, next));
@@ -435,7 +439,7 @@ pub(crate) mod tests {
             // An end that does not restore them gets all.
             let wire = wire.into_iter().map(|frame| if restores { frame } else { frame.with_nulls() });
             let write = |frame: Frame| match frame.begins {
-                true => frame.seal(stamp + 9, number, before),
+                true => frame.seal(stamp + us(9), number, us(before)),
                 false => frame.into_rest(),
             };
             let wire = Bytes::from(wire.map(write).collect::<Vec<_>>().concat());
@@ -449,8 +453,8 @@ pub(crate) mod tests {
             }
             let header = reader.header().expect("is there");
             prop_assert_eq!(header.without_nulls, without_nulls && restores);
-            prop_assert_eq!((header.number, header.stamp, header.before, header.held), (number, stamp, before, 9));
-            let sent = all.into_iter().map(|(after, datagram)| (after / STEP * STEP, datagram));
+            prop_assert_eq!((header.number, header.stamp, header.before, header.held), (number, stamp, us(before), us(9)));
+            let sent = all.into_iter().map(|(after, datagram)| (STEP * (us(after) / STEP), datagram));
             prop_assert_eq!(came, sent.collect::<Vec<_>>());
         }
 

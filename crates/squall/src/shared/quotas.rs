@@ -12,6 +12,7 @@ use std::{
 use squall_proto::{
     Endpoint, Interface, SessionId,
     quota::{Account, Quota, Record},
+    sched::Time,
 };
 use tokio::runtime::Handle;
 
@@ -54,7 +55,7 @@ struct Inner {
     file: PathBuf,
     accounts: BTreeMap<String, Account>,
     /// The start of the period and the bytes that the file has of each; nothing if it could not be written.
-    written: BTreeMap<String, (u64, u64)>,
+    written: BTreeMap<String, (Time, u64)>,
     /// A thread is writing the file.
     is_writing: bool,
     /// The file could not be written, which was reported, and is not tried again before this.
@@ -66,7 +67,7 @@ struct Content {
     file: PathBuf,
     text: String,
     /// As in [`Inner::written`].
-    has: BTreeMap<String, (u64, u64)>,
+    has: BTreeMap<String, (Time, u64)>,
 }
 
 /// The state of a quota.
@@ -172,7 +173,7 @@ impl Quotas {
                 left: quota.bytes.saturating_sub(account.used()),
                 pace: account.pace(),
                 is_held: account.is_held(),
-                ends: UNIX_EPOCH + Duration::from_micros(account.ends()),
+                ends: UNIX_EPOCH + account.ends().since_epoch().duration(),
             }
         };
         inner.accounts.iter_mut().map(state).collect()
@@ -198,7 +199,7 @@ impl Inner {
             let used = used.saturating_add(ahead.min(most_ahead(account)));
             has.insert(name.clone(), (start, used));
             // Names of interfaces have no spaces.
-            let _ = writeln!(text, "{name} start={start} used={used} earned={earned}");
+            let _ = writeln!(text, "{name} start={} used={used} earned={earned}", start.micros());
         }
         Content { file: self.file.clone(), text, has }
     }
@@ -216,7 +217,7 @@ impl Inner {
     }
 
     /// Takes note of what became of the file, and reports what is new.
-    fn note(&mut self, written: io::Result<BTreeMap<String, (u64, u64)>>) {
+    fn note(&mut self, written: io::Result<BTreeMap<String, (Time, u64)>>) {
         let file = self.file.display();
         match &written {
             Err(error) if self.failing.is_none() => {
@@ -232,7 +233,7 @@ impl Inner {
 
 impl Content {
     /// Writes the file. Returns what it has.
-    fn write(self) -> io::Result<BTreeMap<String, (u64, u64)>> {
+    fn write(self) -> io::Result<BTreeMap<String, (Time, u64)>> {
         // A power failure may bring back an older one.
         part_of(&self.file, self.text.as_bytes())?.persist(&self.file)?;
         Ok(self.has)
@@ -262,7 +263,7 @@ fn read(text: &str) -> Result<BTreeMap<String, Record>, usize> {
     let record = |line: &str| {
         let mut words = line.split_whitespace();
         let name = words.next()?.to_owned();
-        let start = words.next()?.strip_prefix("start=")?.parse().ok()?;
+        let start = Time::from_micros(words.next()?.strip_prefix("start=")?.parse().ok()?);
         let used = words.next()?.strip_prefix("used=")?.parse().ok()?;
         let earned = words.next()?.strip_prefix("earned=")?.parse().ok()?;
         words.next().is_none().then_some((name, Record { start, used, earned }))
@@ -272,10 +273,9 @@ fn read(text: &str) -> Result<BTreeMap<String, Record>, usize> {
     lines.map(|(index, line)| record(line).ok_or(index + 1)).collect()
 }
 
-/// Microseconds since the epoch; 0 before it.
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+/// The time since the Unix epoch, which it is before that.
+fn now() -> Time {
+    Time::EPOCH + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into()
 }
 
 /// The sessions that spend from quotas.
@@ -402,7 +402,8 @@ mod tests {
     /// A record of this month of which a tenth is used.
     fn write(file: &Path, used: u64) {
         let (start, _) = Period::Month(1).around(now());
-        fs::write(file, format!("wwan0 start={start} used={used} earned=5\n")).expect("is written");
+        fs::write(file, format!("wwan0 start={} used={used} earned=5\n", start.micros()))
+            .expect("is written");
     }
 
     #[test]
@@ -430,7 +431,7 @@ mod tests {
             fs::write(&file, content).expect("is written");
             let state = Quotas::open(&file, quota(10_000_000)).state();
             let (start, end) = Period::Month(1).around(now());
-            let even = 10_000_000.0 * (now() - start) as f64 / (end - start) as f64;
+            let even = 10_000_000.0 * (now() - start).micros() as f64 / (end - start).micros() as f64;
             assert!((state[0].used as f64 - even).abs() < 1_000.0, "{content:?}: {state:?}");
         }
         let _ = fs::remove_file(file);

@@ -1,6 +1,9 @@
 //! How much of a packet can be bytes of blocks.
 
-use squall_proto::wire::{Data, Stamp};
+use squall_proto::{
+    sched::Time,
+    wire::{Data, Stamp},
+};
 
 use super::serialiser::PER_BYTE;
 
@@ -65,7 +68,7 @@ fn overhead() -> u64 {
         total: Some(1),
         channel: 0,
         left: None,
-        sent: Stamp::at(0),
+        sent: Stamp::at(Time::EPOCH),
     };
     IP_AND_UDP + SHORT_HEADER + AEAD_TAG + FRAME + least.header_len(least.offset_len()) as u64
 }

@@ -334,7 +334,7 @@ impl Application {
         for arrival in world.take_arrivals(side) {
             let sent = self.blocks[other(side) as usize].get(&arrival.block);
             if let Some(sent) = sent.filter(|sent| !sent.request) {
-                let at_us = arrival.at.saturating_sub(self.start);
+                let at_us = arrival.at.micros().saturating_sub(self.start);
                 let Some(path) = self.sampler.path(side, arrival.path) else { continue };
                 self.recorder.flows[sent.flow].on_packet(arrival.block.0, at_us, path, arrival.bytes);
             }

@@ -2,7 +2,7 @@
 
 use squall_net::PathConfig;
 use squall_proto::quota::{Account, Period, Quota, Record};
-use squall_units::{Micros, Span};
+use squall_units::{Micros, Span, Time};
 
 use crate::world::World;
 
@@ -29,9 +29,9 @@ impl Meters {
         let meter = |(path, config): (usize, &PathConfig)| {
             let period = Period::Every(config.quota_period.unwrap_or(Span::from_micros(duration)));
             let quota = Quota { bytes: config.quota?.bytes(), period };
-            let full = Record { start: 0, used: 0, earned: i64::MAX };
+            let full = Record { start: Time::EPOCH, used: 0, earned: i64::MAX };
             let used = world.usage(path);
-            Some(Meter { path, account: Account::new(quota, 0, Some(full)), lease: 0, used })
+            Some(Meter { path, account: Account::new(quota, Time::EPOCH, Some(full)), lease: 0, used })
         };
         Self { meters: paths.iter().enumerate().filter_map(meter).collect(), due: 0 }
     }
@@ -49,7 +49,8 @@ impl Meters {
         self.due = now + INTERVAL;
         for meter in &mut self.meters {
             let used = world.usage(meter.path);
-            meter.lease = meter.account.settle(now, meter.lease, used.saturating_sub(meter.used));
+            meter.lease =
+                meter.account.settle(Time::from_micros(now), meter.lease, used.saturating_sub(meter.used));
             meter.used = used;
             world.set_quota(meter.path, Some(meter.account.share(meter.lease)));
         }

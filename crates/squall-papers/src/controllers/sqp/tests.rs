@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use squall_units::short::{at_ms, at_us, ms, us};
 
 use super::{super::ack, *};
 
@@ -7,50 +8,50 @@ const MTU: u64 = 1_250;
 /// A link with a queue: packets leave it one after another.
 struct Link {
     rate: f64,
-    delay: Micros,
+    delay: Span,
     free_at: f64,
 }
 
 impl Link {
     fn new(rate: f64) -> Self {
-        Self { rate, delay: 20_000, free_at: 0.0 }
+        Self { rate, delay: ms(20), free_at: 0.0 }
     }
 
-    fn pass(&mut self, now: Micros, bytes: u64) -> Micros {
-        self.free_at = self.free_at.max(now as f64) + bytes as f64 * 8e6 / self.rate;
-        self.free_at as Micros + self.delay
+    fn pass(&mut self, now: Time, bytes: u64) -> Time {
+        self.free_at = self.free_at.max(now.micros() as f64) + bytes as f64 * 8e6 / self.rate;
+        at_us(self.free_at as u64) + self.delay
     }
 }
 
 /// Frames of `bytes` each 16,667 µs, paced, for `frames` of them; acknowledged in pairs, 20 ms after
 /// their arrival. The receiver's clock is a second behind.
 fn frames(sqp: &mut Sqp, link: &mut Link, bytes: u64, frames: Range) {
-    let mut acks: Vec<(Micros, u64, Micros)> = Vec::new();
+    let mut acks: Vec<(Time, u64, Time)> = Vec::new();
     let mut packet = frames.start * 1_000;
-    let mut now = 0;
+    let mut now = at_us(0);
     for frame in frames {
-        now = now.max(frame * 16_667);
+        now = now.max(at_us(frame * 16_667));
         for _ in 0..bytes / MTU {
             deliver(sqp, &mut acks, now);
             sqp.on_sent(now, packet, MTU);
             acks.push((link.pass(now, MTU), packet, now));
             packet += 1;
-            now += sqp.pacing_rate().map_or(1_000, |rate| MTU * 8_000_000 / rate);
+            now += us(sqp.pacing_rate().map_or(1_000, |rate| MTU * 8_000_000 / rate));
         }
     }
 }
 
 type Range = std::ops::Range<u64>;
 
-fn deliver(sqp: &mut Sqp, acks: &mut Vec<(Micros, u64, Micros)>, now: Micros) {
-    while acks.len() > 1 && acks[1].0 + 20_000 <= now {
+fn deliver(sqp: &mut Sqp, acks: &mut Vec<(Time, u64, Time)>, now: Time) {
+    while acks.len() > 1 && acks[1].0 + ms(20) <= now {
         for (_, packet, sent) in &acks[..2] {
             sqp.on_ack(now, &ack(*packet, *sent, MTU));
         }
         let (at, packet, sent) = acks[1];
         acks.drain(..2);
         sqp.on_end_acks(now, acks.len() as u64 * MTU);
-        sqp.on_arrival(now, Arrival { packet, sent, at: at as i64 - 1_000_000 });
+        sqp.on_arrival(now, Arrival { packet, sent, at: at.micros() as i64 - 1_000_000 });
     }
 }
 
@@ -83,8 +84,8 @@ fn the_update_is_the_formula_and_stops_at_the_sample() {
 fn before_the_first_answer_ten_packets_may_leave() {
     let mut sqp = Sqp::new(SqpConfig::default(), MTU);
     assert_eq!((sqp.window(), sqp.pacing_rate()), (12_500, None));
-    sqp.on_sent(0, 0, MTU);
-    sqp.on_ack(50_000, &ack(0, 0, MTU));
+    sqp.on_sent(at_us(0), 0, MTU);
+    sqp.on_ack(at_ms(50), &ack(0, at_us(0), MTU));
     // 12,500 bytes in 50 ms are 2 Mbps, and 0.9 of it over 50 + 16.667 ms are 15,000 bytes.
     assert_eq!(sqp.estimate(), Some(2e6));
     assert_eq!((sqp.window(), sqp.pacing_rate()), (15_000, Some(4_000_000)));
@@ -124,9 +125,9 @@ fn single_packets_do_not_raise_the_estimate() {
 #[test]
 fn persistent_congestion_halves_it() {
     let mut sqp = Sqp::new(SqpConfig::default(), MTU);
-    sqp.on_sent(0, 0, MTU);
-    sqp.on_ack(50_000, &ack(0, 0, MTU));
-    sqp.on_persistent_congestion(60_000);
+    sqp.on_sent(at_us(0), 0, MTU);
+    sqp.on_ack(at_ms(50), &ack(0, at_us(0), MTU));
+    sqp.on_persistent_congestion(at_ms(60));
     assert_eq!(sqp.estimate(), Some(1e6));
 }
 
@@ -145,10 +146,10 @@ proptest! {
     #[test]
     fn whatever_happens_the_window_keeps_its_bounds(events in prop::collection::vec((0u8..5, 0u64..50_000, any::<i32>(), 1u64..1_500), 1..300)) {
         let mut sqp = Sqp::new(SqpConfig::default(), MTU);
-        let (mut now, mut next, mut acked) = (0, 0, 0);
+        let (mut now, mut next, mut acked) = (at_us(0), 0, 0);
         let mut sent = Vec::new();
         for (kind, step, clock, bytes) in events {
-            now += step;
+            now += us(step);
             match kind {
                 0 | 1 => {
                     sqp.on_sent(now, next, bytes);

@@ -76,20 +76,19 @@ impl Delays {
 
     /// The peer has reported an arrival; a packet `takes` this time at the present rate.
     pub(super) fn on_arrival(&mut self, now: Time, arrival: Arrival, smoothed_rtt: Delay, takes: Delay) {
-        let (delay, micros) = (arrival.delay(), now.micros());
+        let delay = arrival.delay();
         let ahead = self.bursts.on_arrival(arrival.packet, self.queue(), takes);
         self.latest = delay;
-        self.smallest.add(micros, delay, MEMORY.micros());
-        self.largest.add(micros, delay, MEMORY.micros());
-        self.recent.add(micros, delay, smoothed_rtt.span().max(SHORTEST_ROUND).micros());
+        self.smallest.add(now, delay, MEMORY);
+        self.largest.add(now, delay, MEMORY);
+        self.recent.add(now, delay, smoothed_rtt.span().max(SHORTEST_ROUND));
         if let Some(ahead) = ahead {
             let own = self.queue() - takes * ahead as f64;
             self.own.add(now, self.smallest() + own.span().micros() as i64, self.smallest());
         }
         self.own.forget_old(now);
         // Acknowledgements come over the quickest path: when that falls silent, the round trips of all others grow.
-        let sent = Time::from_micros(arrival.sent);
-        let empty = (Delay::from(now - sent) - self.queue()).max(Delay::ZERO);
+        let empty = (Delay::from(now - arrival.sent) - self.queue()).max(Delay::ZERO);
         self.back.get_or_insert(empty).approach(empty, WEIGHT);
     }
 
@@ -160,7 +159,7 @@ mod tests {
         for (packet, delay) in (0..).zip(delays) {
             let sent = packet * gap;
             all.on_sent(Time::from_micros(sent), packet);
-            let arrival = Arrival { packet, sent, at: sent as i64 + delay };
+            let arrival = Arrival { packet, sent: Time::from_micros(sent), at: sent as i64 + delay };
             let now = Time::from_micros(sent + delay as u64 + 20_000);
             all.on_arrival(now, arrival, Delay::new(60e3), Delay::new(500.0));
         }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn arrival(packet: u64, at: i64) -> Arrival {
-        Arrival { packet, sent: 0, at }
+        Arrival { packet, sent: Time::EPOCH, at }
     }
 
     /// 100 kB wait from 1.1 to 1.4 s on a path of 1 MB/s. When they have arrived that took `took` microseconds.

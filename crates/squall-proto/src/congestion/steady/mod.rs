@@ -84,7 +84,6 @@ mod rate;
 mod target;
 mod units;
 
-use squall_sched::Micros;
 use squall_units::{Span, Time};
 
 pub use self::group::Group;
@@ -317,8 +316,7 @@ impl Steady {
 }
 
 impl Controller for Steady {
-    fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
-        let now = Time::from_micros(now);
+    fn on_sent(&mut self, now: Time, packet: u64, bytes: u64) {
         let pacing = self.pacing_rate().map_or(UNPACED, |rate| ByteRate::new(rate as f64 / 8.0));
         self.rate.on_sent(now, packet, pacing.time_for(bytes as f64));
         self.delays.on_sent(now, packet);
@@ -326,8 +324,7 @@ impl Controller for Steady {
         self.flight.on_sent(packet, bytes);
     }
 
-    fn on_waiting(&mut self, now: Micros, waits: bool, is_alone: bool) {
-        let now = Time::from_micros(now);
+    fn on_waiting(&mut self, now: Time, waits: bool, is_alone: bool) {
         if waits {
             self.flight.on_waiting(now);
         }
@@ -337,9 +334,8 @@ impl Controller for Steady {
         self.rate.on_waiting(now, waits);
     }
 
-    fn on_ack(&mut self, now: Micros, ack: &Ack) {
-        let Ack { packet, bytes, .. } = *ack;
-        let (now, sent) = (Time::from_micros(now), Time::from_micros(ack.sent));
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        let Ack { packet, sent, bytes, .. } = *ack;
         self.delays.on_ack(packet, now - sent, self.flight.smoothed_rtt());
         self.rate.on_ack(bytes);
         self.policer.on_ack(packet, sent, bytes);
@@ -351,8 +347,7 @@ impl Controller for Steady {
         self.losses.on_packet(self.delays.met_queue());
     }
 
-    fn on_end_acks(&mut self, now: Micros, _in_flight: u64) {
-        let now = Time::from_micros(now);
+    fn on_end_acks(&mut self, now: Time, _in_flight: u64) {
         let Some(acked) = self.flight.on_end_acks(now) else { return };
         let bounds = self.phase.is_beside() || self.loss_bound.window() < self.delay_bound();
         if bounds && self.flight.is_limited(now) {
@@ -360,15 +355,15 @@ impl Controller for Steady {
         }
     }
 
-    fn on_arrival(&mut self, now: Micros, arrival: Arrival) {
-        let (now, smoothed_rtt) = (Time::from_micros(now), self.flight.smoothed_rtt());
+    fn on_arrival(&mut self, now: Time, arrival: Arrival) {
+        let smoothed_rtt = self.flight.smoothed_rtt();
         self.rate.on_arrival(arrival, self.delays.jitter());
         self.measure_capacity(now);
         let takes = self.rate.get().map_or(Delay::MAX, |rate| rate.time_for(self.mtu as f64));
         self.delays.on_arrival(now, arrival, smoothed_rtt, takes);
         self.holds.on_arrival(now, arrival, self.flight.next(), self.flight.in_flight());
         self.delays.set_shared(self.member.is_shared() && self.loss_bound.is_finite());
-        self.member.add(Time::from_micros(arrival.sent), arrival.delay());
+        self.member.add(arrival.sent, arrival.delay());
         if self.flight.ends_round(arrival.packet) {
             self.end_round(now);
         }
@@ -381,8 +376,8 @@ impl Controller for Steady {
         }
     }
 
-    fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64) {
-        let (now, met_queue) = (Time::from_micros(now), self.delays.met_queue());
+    fn on_loss(&mut self, now: Time, packet: u64, bytes: u64) {
+        let met_queue = self.delays.met_queue();
         self.losses.on_loss(packet, met_queue);
         self.policer.on_loss(now, packet, bytes, met_queue, self.flight.smoothed_rtt());
         if self.losses.is_congestion(met_queue) {
@@ -395,15 +390,15 @@ impl Controller for Steady {
         self.flight.remove(bytes);
     }
 
-    fn on_mark(&mut self, now: Micros, packet: u64) {
-        self.answer(Time::from_micros(now), packet);
+    fn on_mark(&mut self, now: Time, packet: u64) {
+        self.answer(now, packet);
     }
 
     fn on_spurious_loss(&mut self) {
         self.loss_bound.undo();
     }
 
-    fn on_persistent_congestion(&mut self, _now: Micros) {
+    fn on_persistent_congestion(&mut self, _now: Time) {
         self.rate.halve();
     }
 
@@ -429,12 +424,12 @@ impl Controller for Steady {
         is_known.then(|| self.capacity.min(self.policer.ceiling()).bits_per_second())
     }
 
-    fn queue(&self) -> Option<Micros> {
-        Some(self.delays.standing().span().micros())
+    fn queue(&self) -> Option<Span> {
+        Some(self.delays.standing().span())
     }
 
-    fn held(&self) -> Micros {
-        self.holds.length().span().micros()
+    fn held(&self) -> Span {
+        self.holds.length().span()
     }
 
     fn pacing_rate(&self) -> Option<u64> {

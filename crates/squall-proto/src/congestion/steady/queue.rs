@@ -60,7 +60,7 @@ impl QueueHistory {
         }
         self.overdue = now - self.stands_since - BURST;
         if queue.is_within_target() {
-            self.calm.add(now.micros(), in_flight as i64, MEMORY.micros());
+            self.calm.add(now, in_flight as i64, MEMORY);
         }
         let rounds = (self.empty_rounds + 1).min(DOUBLINGS);
         self.empty_rounds = if is_limited && is_empty { rounds } else { 0 };

@@ -92,7 +92,7 @@ impl Idle {
         let idle = self.from.map_or(Span::ZERO, |from| now - from);
         if !self.waits && idle > SILENCE {
             let is_silence = Delay::from(idle) > arriving;
-            if is_silence { &mut self.silences } else { &mut self.pauses }.add(packet, idle.micros());
+            if is_silence { &mut self.silences } else { &mut self.pauses }.add(packet, idle);
         }
         self.from = Some(now + paced.span());
     }
@@ -107,7 +107,7 @@ impl Idle {
     /// Takes the silences and the pauses before a packet.
     fn take_until(&mut self, packet: u64) -> (Delay, Delay) {
         let [silence, pause] = [&mut self.silences, &mut self.pauses].map(|times| times.take_until(packet));
-        (Span::from_micros(silence).into(), Span::from_micros(pause).into())
+        (silence.into(), pause.into())
     }
 }
 
@@ -172,7 +172,7 @@ impl ArrivalRate {
         let (silence, pause) = self.idle.take_until(arrival.packet);
         let bytes = std::mem::take(&mut self.acked);
         let Some(last) = self.last.replace(arrival) else { return };
-        let left = Delay::new(arrival.sent.saturating_sub(last.sent) as f64);
+        let left = Delay::from(arrival.sent - last.sent);
         let arrived = Delay::new((arrival.at - last.at) as f64);
         let time = arrived - silence;
         if time > OUTAGE || bytes == 0.0 {
@@ -191,7 +191,7 @@ impl ArrivalRate {
         if shows {
             (self.hidden, self.is_lifted) = (None, false);
         } else {
-            self.hide(Time::from_micros(arrival.sent), bytes);
+            self.hide(arrival.sent, bytes);
         }
         let is_slower = !shows && self.paused.add(left, arrived, jitter);
         if shows || !self.is_lifted && is_slower && (silence == Delay::ZERO || !is_faster) {
@@ -243,7 +243,7 @@ mod tests {
                 self.rate.on_waiting(Time::from_micros(at), waits);
                 self.rate.on_ack(MTU);
                 self.rate.on_arrival(
-                    Arrival { packet: self.next, sent: at, at: at as i64 - 5_000_000 },
+                    Arrival { packet: self.next, sent: Time::from_micros(at), at: at as i64 - 5_000_000 },
                     Delay::ZERO,
                 );
                 self.next += 1;
@@ -322,7 +322,10 @@ mod tests {
                 flow.rate.on_waiting(Time::from_micros(sent), false);
                 flow.rate.on_ack(MTU);
                 let at = (sent + gap) as i64 - 5_000_000;
-                flow.rate.on_arrival(Arrival { packet: flow.next, sent, at }, Delay::new(15e3));
+                flow.rate.on_arrival(
+                    Arrival { packet: flow.next, sent: Time::from_micros(sent), at },
+                    Delay::new(15e3),
+                );
                 flow.next += 1;
             }
         }
@@ -342,7 +345,7 @@ mod tests {
         let mut flow = Flow::new();
         flow.packets(40, 0, 1_000, true);
         let before = flow.rate();
-        flow.rate.on_arrival(Arrival { packet: 3, sent: 3_000, at: 0 }, Delay::ZERO);
+        flow.rate.on_arrival(Arrival { packet: 3, sent: Time::from_micros(3_000), at: 0 }, Delay::ZERO);
         assert_eq!(flow.rate(), before);
     }
 

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use squall_units::short::{at_ms, at_us, ms, us};
 
 use super::*;
 
@@ -12,9 +13,9 @@ fn steady() -> Steady {
 fn a_mark_before_the_rate_is_known_leaves_a_bound() {
     let mut steady = steady();
     for packet in 0..10 {
-        steady.on_sent(1_000 * packet, packet, MTU);
+        steady.on_sent(at_ms(packet), packet, MTU);
     }
-    steady.on_mark(40_000, 0);
+    steady.on_mark(at_ms(40), 0);
     assert!(steady.window() < 100_000, "{}", steady.window());
 }
 
@@ -22,7 +23,7 @@ fn a_mark_before_the_rate_is_known_leaves_a_bound() {
 fn what_was_lost_in_an_outage_is_not_in_flight() {
     let mut steady = steady();
     for packet in 0..10 {
-        steady.on_sent(1_000 * packet, packet, MTU);
+        steady.on_sent(at_ms(packet), packet, MTU);
     }
     (0..10).for_each(|_| steady.on_forgiven(MTU));
     assert_eq!(steady.flight.in_flight(), 0);
@@ -41,7 +42,7 @@ enum Call {
     Mtu(u64),
 }
 
-fn calls() -> impl Strategy<Value = Vec<(Micros, Call)>> {
+fn calls() -> impl Strategy<Value = Vec<(u64, Call)>> {
     let call = prop_oneof![
         8 => (1u64..2_000).prop_map(Call::Sent),
         2 => any::<(bool, bool)>().prop_map(|(waits, is_alone)| Call::Waiting(waits, is_alone)),
@@ -62,9 +63,9 @@ proptest! {
     #[test]
     fn whatever_is_reported_the_window_stays_within_its_bounds(calls in calls()) {
         let mut steady = steady();
-        let (mut now, mut next, mut mtu) = (0, 0, MTU);
+        let (mut now, mut next, mut mtu) = (at_us(0), 0, MTU);
         for (step, call) in calls {
-            now += step;
+            now += us(step);
             match call {
                 Call::Sent(bytes) => {
                     steady.on_sent(now, next, bytes);
@@ -72,12 +73,12 @@ proptest! {
                 }
                 Call::Waiting(waits, is_alone) => steady.on_waiting(now, waits, is_alone),
                 Call::Acked(packet) => {
-                    let sent = now.saturating_sub(50_000);
-                    steady.on_ack(now, &Ack { packet, sent, bytes: MTU, is_app_limited: false, smallest_rtt: 0 });
+                    let sent = now - ms(50);
+                    steady.on_ack(now, &Ack { packet, sent, bytes: MTU, is_app_limited: false, smallest_rtt: us(0) });
                     steady.on_end_acks(now, MTU);
                 }
                 Call::Arrived(packet, at) => {
-                    steady.on_arrival(now, Arrival { packet, sent: now.saturating_sub(50_000), at });
+                    steady.on_arrival(now, Arrival { packet, sent: now - ms(50), at });
                 }
                 Call::Lost(packet) => steady.on_loss(now, packet, MTU),
                 Call::Marked(packet) => steady.on_mark(now, packet),

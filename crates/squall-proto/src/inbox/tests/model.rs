@@ -16,7 +16,7 @@ struct ModelBlock {
     known: bool,
     /// Whether its end was announced before any of its bytes.
     begun: bool,
-    deadline: Option<Micros>,
+    deadline: Option<Time>,
     ended: Option<Fate>,
     reported: bool,
 }
@@ -34,13 +34,13 @@ impl Model {
         Self { blocks: blocks.collect() }
     }
 
-    fn chunk(&mut self, now: Micros, id: usize, start: u32, end: u32) -> u64 {
+    fn chunk(&mut self, now: Time, id: usize, start: u32, end: u32) -> u64 {
         let block = &mut self.blocks[id];
         if block.ended.is_some() {
             return (end - start).into();
         }
         if !block.is_begun() {
-            block.deadline = block.header.left.map(|left| now + left);
+            block.deadline = block.header.left.map(|left| now + us(left));
         }
         let bytes = &mut block.have[start as usize..end as usize];
         let duplicates = bytes.iter().filter(|there| **there).count();
@@ -50,11 +50,11 @@ impl Model {
     }
 
     /// The length is announced.
-    fn end(&mut self, now: Micros, id: usize) {
+    fn end(&mut self, now: Time, id: usize) {
         let block = &mut self.blocks[id];
         if block.ended.is_none() {
             if !block.is_begun() {
-                block.deadline = block.header.left.map(|left| now + left);
+                block.deadline = block.header.left.map(|left| now + us(left));
             }
             block.known = true;
             block.begun = true;
@@ -123,7 +123,7 @@ enum Step {
     Chunk(prop::sample::Index, prop::sample::Index, prop::sample::Index),
     End(prop::sample::Index),
     Cancel(prop::sample::Index),
-    Wait(Micros),
+    Wait(u64),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -178,7 +178,7 @@ proptest! {
                     prop_assert_eq!(case.cancel(id as u64, model.blocks[id].header.previous), Ok(()));
                 }
                 Step::Wait(time) => {
-                    case.now += time;
+                    case.now += us(time);
                     model.end_if(Expired, |_, block| block.deadline.is_some_and(|at| at <= case.now));
                     case.inbox.on_time(case.now);
                 }

@@ -15,7 +15,7 @@ impl Case {
 
     fn symbol(&mut self, header: &Data, size: u32, index: u32, symbol: &[u8]) -> Result<(), InboxError> {
         let repair = Repair { block: header.clone(), symbol_size: size, index };
-        self.inbox.on_repair(self.now, PATH, 0, &repair, symbol)
+        self.inbox.on_repair(self.now, PATH, us(0), &repair, symbol)
     }
 }
 

@@ -23,15 +23,19 @@ impl Small {
         data.iter_mut().for_each(|symbol| symbol.resize(size, 0));
         let symbols = parity::encode(&data.concat(), size as u32).expect("has parity");
         let members = headers.iter().map(|header| Member { block: header.block, left: header.left });
-        let run =
-            RunParity { members: members.collect(), sent: Stamp::at(0), symbol_size: size as u32, index: 0 };
+        let run = RunParity {
+            members: members.collect(),
+            sent: Stamp::at(at_us(0)),
+            symbol_size: size as u32,
+            index: 0,
+        };
         Self { headers, run, symbols }
     }
 
     fn parity(&self, case: &mut Case, index: u32) -> Result<(), InboxError> {
         let symbol = self.symbols.chunks(self.run.symbol_size as usize).nth(index as usize);
         let run = RunParity { index, ..self.run.clone() };
-        case.inbox.on_run_parity(case.now, PATH, 0, &run, symbol.expect("exists"))
+        case.inbox.on_run_parity(case.now, PATH, us(0), &run, symbol.expect("exists"))
     }
 }
 
@@ -115,7 +119,8 @@ fn what_has_ended_is_not_rebuilt() {
 fn what_is_no_block_ends_the_session() {
     let mut case = warm();
     let run = RunParity { symbol_size: 20, ..Small::new(vec![block(1, 9)]).run };
-    let parity = |case: &mut Case, symbol: &[u8]| case.inbox.on_run_parity(0, PATH, 0, &run, symbol);
+    let parity =
+        |case: &mut Case, symbol: &[u8]| case.inbox.on_run_parity(at_us(0), PATH, us(0), &run, symbol);
     assert_eq!(parity(&mut case, &[0; 20]), Err(InboxError::Contradiction(1)));
     let mut other = Member::write(&block(2, 9), &[7; 9]);
     other.resize(20, 0);
@@ -187,8 +192,8 @@ proptest! {
         }
         let members: Vec<_> = ids.into_iter().map(|block| Member { block, left: None }).collect();
         for (index, symbol) in (0..).zip(&symbols) {
-            let run = RunParity { members: members.clone(), sent: Stamp::at(0), symbol_size: 30, index };
-            match case.inbox.on_run_parity(0, PATH, 0, &run, symbol) {
+            let run = RunParity { members: members.clone(), sent: Stamp::at(at_us(0)), symbol_size: 30, index };
+            match case.inbox.on_run_parity(at_us(0), PATH, us(0), &run, symbol) {
                 Ok(()) | Err(InboxError::Contradiction(_)) => {}
                 Err(error) => prop_assert!(false, "{}", error),
             }

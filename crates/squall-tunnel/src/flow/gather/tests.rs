@@ -3,6 +3,7 @@ mod inputs;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use squall_units::short::{at_ms, at_us, ms};
 
 use super::*;
 use crate::{
@@ -37,7 +38,7 @@ fn a_frame_leaves_with_its_last_packet() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();
     for (at, datagrams, class) in
-        [(0, frame(0, 5, 100, IDR), Class::Key), (40_000, frame(5, 2, 200, B), Class::Disposable)]
+        [(at_us(0), frame(0, 5, 100, IDR), Class::Key), (at_ms(40), frame(5, 2, 200, B), Class::Disposable)]
     {
         let last = datagrams.len() - 1;
         for (n, datagram) in datagrams.iter().enumerate() {
@@ -54,7 +55,7 @@ fn a_frame_leaves_with_its_last_packet() {
 /// What the blocks of these datagrams need, each datagram on its own.
 fn needs(gatherer: &mut Gatherer, datagrams: &[Vec<u8>]) -> Vec<Depends> {
     let mut out = Vec::new();
-    datagrams.iter().for_each(|datagram| gatherer.push(0, datagram, &mut |frame| out.push(frame)));
+    datagrams.iter().for_each(|datagram| gatherer.push(at_us(0), datagram, &mut |frame| out.push(frame)));
     gatherer.close(&mut |frame| out.push(frame));
     out.iter().map(|frame| frame.depends).collect()
 }
@@ -112,15 +113,15 @@ fn a_frame_without_its_last_packet_leaves_when_nothing_more_comes() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();
     for datagram in &frame(0, 3, 100, P)[..2] {
-        gatherer.push(1000, datagram, &mut |frame| out.push(frame));
+        gatherer.push(at_ms(1), datagram, &mut |frame| out.push(frame));
     }
-    assert_eq!(gatherer.poll_timeout(), Some(21_000));
-    gatherer.handle_timeout(20_999, &mut |frame| out.push(frame));
+    assert_eq!(gatherer.poll_timeout(), Some(at_ms(21)));
+    gatherer.handle_timeout(at_us(20_999), &mut |frame| out.push(frame));
     assert!(out.is_empty());
-    gatherer.handle_timeout(21_000, &mut |frame| out.push(frame));
+    gatherer.handle_timeout(at_ms(21), &mut |frame| out.push(frame));
     assert_eq!((out.len(), out[0].datagrams), (1, 2));
     // What comes of it after all is of the same class.
-    gatherer.push(29_000, &frame(0, 3, 100, P)[2], &mut |frame| out.push(frame));
+    gatherer.push(at_ms(29), &frame(0, 3, 100, P)[2], &mut |frame| out.push(frame));
     assert_eq!(out[1].class, Class::Reference);
 }
 
@@ -134,7 +135,7 @@ fn a_frame_that_is_too_large_is_carried_in_parts_of_one_class() {
         datagram
     };
     for n in 0..100 {
-        gatherer.push(0, &large(n), &mut |frame| out.push(frame));
+        gatherer.push(at_us(0), &large(n), &mut |frame| out.push(frame));
     }
     assert_eq!(out.len(), 3);
     assert!(out.iter().all(|frame| frame.class == Class::Key && frame.len() <= 65_536 + HEADER));
@@ -148,10 +149,10 @@ fn the_rest_of_a_frame_is_a_part_of_it_whatever_the_codec() {
     for n in 0..100 {
         let mut datagram = packet(n == 99, n, 100, &[0]);
         datagram.resize(1400, 0);
-        gatherer.push(0, &datagram, &mut |frame| out.push(frame));
+        gatherer.push(at_us(0), &datagram, &mut |frame| out.push(frame));
         if n == 60 {
             // A pause of the sender.
-            gatherer.handle_timeout(20_000, &mut |frame| out.push(frame));
+            gatherer.handle_timeout(at_ms(20), &mut |frame| out.push(frame));
         }
     }
     // 46 packets fill a frame: 46, 15 until the pause, and 39.
@@ -164,12 +165,12 @@ fn reports_keep_their_place() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();
     let report = [0x80, 200, 0, 0];
-    gatherer.push(0, &report, &mut |frame| out.push(frame));
+    gatherer.push(at_us(0), &report, &mut |frame| out.push(frame));
     assert_eq!((out.len(), out[0].class), (1, Class::Data), "nothing is open");
     let video = frame(0, 2, 100, B);
-    gatherer.push(0, &video[0], &mut |frame| out.push(frame));
-    gatherer.push(0, &report, &mut |frame| out.push(frame));
-    gatherer.push(0, &video[1], &mut |frame| out.push(frame));
+    gatherer.push(at_us(0), &video[0], &mut |frame| out.push(frame));
+    gatherer.push(at_us(0), &report, &mut |frame| out.push(frame));
+    gatherer.push(at_us(0), &video[1], &mut |frame| out.push(frame));
     assert_eq!((out.len(), out[1].class, out[1].datagrams), (2, Class::Disposable, 3));
 }
 
@@ -178,7 +179,7 @@ fn what_is_there_of_a_frame_leaves_before_the_rest() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();
     for (n, datagram) in frame(0, 5, 100, IDR).iter().enumerate() {
-        gatherer.push(1_000 * n as u64, datagram, &mut |frame| out.push(frame));
+        gatherer.push(at_ms(n as u64), datagram, &mut |frame| out.push(frame));
         if n == 1 || n == 2 {
             gatherer.flush(&mut |frame| out.push(frame));
         }
@@ -186,7 +187,7 @@ fn what_is_there_of_a_frame_leaves_before_the_rest() {
     let shape = |frame: &Frame| (frame.begins, frame.ends, frame.datagrams);
     let shapes: Vec<_> = out.iter().map(shape).collect();
     assert_eq!(shapes, [(true, false, 2), (false, false, 1), (false, true, 2)]);
-    assert!(out.iter().all(|frame| (frame.class, frame.stamp) == (Class::Key, 0)));
+    assert!(out.iter().all(|frame| (frame.class, frame.stamp) == (Class::Key, at_us(0))));
     gatherer.flush(&mut |_| panic!("nothing is left"));
 }
 
@@ -197,7 +198,7 @@ fn a_frame_that_has_begun_to_leave_goes_on_in_another_block_if_it_needs_more_car
     // The second packet has another layer of the same picture, as the format allows.
     for (sequence, header, marker) in [(0, B, false), (1, B, false), (2, P, false), (3, B, true)] {
         let datagram = packet(marker, sequence, 100, &[header, 0, 0]);
-        gatherer.push(0, &datagram, &mut |frame| out.push(frame));
+        gatherer.push(at_us(0), &datagram, &mut |frame| out.push(frame));
         gatherer.flush(&mut |frame| out.push(frame));
     }
     let shape = |frame: &Frame| (frame.class, frame.begins, frame.ends, frame.datagrams);
@@ -219,11 +220,11 @@ fn a_frame_that_takes_half_of_the_latency_goes_on_in_another_block() {
     let mut gatherer = Gatherer::new(&FlowConfig { latency, ..flow(Media::H264) });
     let mut out = Vec::new();
     for (n, datagram) in frame(0, 13, 100, IDR).iter().enumerate() {
-        gatherer.push(n as u64 * 10_000, datagram, &mut |frame| out.push(frame));
+        gatherer.push(at_ms(n as u64 * 10), datagram, &mut |frame| out.push(frame));
         gatherer.flush(&mut |frame| out.push(frame));
     }
     let begun = out.iter().filter(|frame| frame.begins).map(|frame| (frame.stamp, frame.class));
-    assert_eq!(begun.collect::<Vec<_>>(), [0, 50_000, 100_000].map(|stamp| (stamp, Class::Key)));
+    assert_eq!(begun.collect::<Vec<_>>(), [0, 50, 100].map(|stamp| (at_ms(stamp), Class::Key)));
     assert_eq!(out.iter().map(|frame| frame.datagrams).sum::<u32>(), 13);
 }
 
@@ -233,7 +234,7 @@ fn a_block_says_how_long_those_of_its_class_are() {
     let mut out = Vec::new();
     for (n, (packets, header)) in [(50, IDR), (5, P), (50, IDR), (5, P)].into_iter().enumerate() {
         for datagram in frame(0, packets, n as u32, header) {
-            gatherer.push(0, &datagram, &mut |frame| out.push(frame));
+            gatherer.push(at_us(0), &datagram, &mut |frame| out.push(frame));
             gatherer.flush(&mut |frame| out.push(frame));
         }
     }
@@ -292,7 +293,7 @@ fn null_packets_end_no_frame_and_are_not_sent() {
         let mut gatherer = Gatherer::new(&flow(Media::Ts));
         let mut out = Vec::new();
         for datagram in datagrams {
-            gatherer.push(0, datagram, &mut |frame| out.push(frame));
+            gatherer.push(at_us(0), datagram, &mut |frame| out.push(frame));
             if flushes {
                 gatherer.flush(&mut |frame| out.push(frame));
             }
@@ -337,7 +338,7 @@ proptest! {
         media in prop::sample::select(Media::ALL),
     ) {
         let mut gatherer = Gatherer::new(&flow(media.1));
-        let (mut came, mut now) = (Vec::new(), 0);
+        let (mut came, mut now) = (Vec::new(), at_us(0));
         let (mut reader, mut open) = (FrameReader::default(), false);
         let mut take = |frame: Frame| {
             assert_eq!(frame.begins, !open, "a block begins where the one before has ended");
@@ -345,7 +346,7 @@ proptest! {
                 reader = FrameReader::default();
             }
             open = !frame.ends;
-            let wire = if frame.begins { frame.seal(0, 0, 0) } else { frame.into_rest() };
+            let wire = if frame.begins { frame.seal(at_us(0), 0, ms(0)) } else { frame.into_rest() };
             let datagrams = reader.read(wire, !open).expect("is well formed");
             came.extend(reader.header().map(|header| restored(header, &datagrams)).unwrap_or_default());
         };
@@ -358,7 +359,7 @@ proptest! {
             if flushes {
                 gatherer.flush(&mut take);
             }
-            now += 1000;
+            now += ms(1);
             gatherer.handle_timeout(now, &mut take);
             sent.push(datagram);
         }

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::{Bytes, BytesMut};
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use super::offset::ClockOffset;
 use crate::{
@@ -50,9 +50,9 @@ pub(crate) struct Rule {
     /// Whether they leave in order.
     pub(crate) ordered: bool,
     /// Latency of the flow at the other end.
-    pub(crate) latency: Micros,
+    pub(crate) latency: Span,
     /// From arrival at the other end to departure, with [`Playout::Steady`].
-    pub(crate) delay: Micros,
+    pub(crate) delay: Span,
     /// Most frames that wait for a missing one.
     pub(crate) max_pending: usize,
 }
@@ -66,13 +66,13 @@ pub(crate) struct Ready {
     /// Whether they are the first of the frame.
     pub(crate) is_first: bool,
     /// Departure of the first datagram of the frame.
-    pub(crate) due: Micros,
+    pub(crate) due: Time,
     /// Whether they keep the distances of their arrival at the other end.
     pub(crate) steady: bool,
     /// How long the frame waited for earlier ones; reported once.
-    pub(crate) waited: Micros,
+    pub(crate) waited: Span,
     /// Arrival of the first datagram of the frame at the other end, in local time.
-    pub(crate) came_in: Option<Micros>,
+    pub(crate) came_in: Option<Time>,
 }
 
 impl Ready {
@@ -106,7 +106,7 @@ pub(crate) struct Absence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
     /// These bytes arrived when later frames had left. The frame entered at the other end at this local time.
-    Late { bytes: usize, came_in: Option<Micros> },
+    Late { bytes: usize, came_in: Option<Time> },
     /// The session reported that it will not arrive.
     Reported,
     /// It did not arrive before its deadline.
@@ -126,11 +126,11 @@ pub(crate) struct ReorderBuffer {
     /// Number of the next frame, if the order is kept.
     next: u64,
     /// Stamp of that frame, if it has begun to leave and has not ended.
-    begun: Option<Micros>,
+    begun: Option<Time>,
     /// One more than the highest number that left.
     beyond: u64,
     /// Block and stamp of the last frame that left.
-    last: Option<(u64, Micros)>,
+    last: Option<(u64, Time)>,
     /// Later blocks that will not arrive.
     missed: BTreeSet<u64>,
     count: Count,
@@ -165,7 +165,7 @@ struct Held {
     is_first: bool,
     /// Whether the frame ends with them.
     ends: bool,
-    arrived: Micros,
+    arrived: Time,
     /// Whether an earlier frame was missing then.
     blocked: bool,
 }
@@ -200,7 +200,7 @@ impl ReorderBuffer {
     }
 
     /// Sets the smallest one-way delay.
-    pub(crate) fn set_one_way(&mut self, one_way: Micros) {
+    pub(crate) fn set_one_way(&mut self, one_way: Span) {
         self.offset.set_one_way(one_way);
     }
 
@@ -224,7 +224,7 @@ impl ReorderBuffer {
     ///
     /// # Errors
     /// If it is malformed. The other end breaks the protocol then.
-    pub(crate) fn receive(&mut self, now: Micros, part: Part) -> Result<(), FrameError> {
+    pub(crate) fn receive(&mut self, now: Time, part: Part) -> Result<(), FrameError> {
         let Part { block_id, offset, data, is_last } = part;
         let mut open = match self.open.remove(&block_id) {
             Some(open) => open,
@@ -236,7 +236,7 @@ impl ReorderBuffer {
         let datagrams = open.reader.read(data, is_last)?;
         if let Some(header) = open.reader.header() {
             if !had_header {
-                self.offset.observe(now, header.stamp.saturating_add(header.held));
+                self.offset.observe(now, header.stamp + header.held);
             }
             open.stage = self.take(now, block_id, header, datagrams, is_last, open.stage);
         }
@@ -249,7 +249,7 @@ impl ReorderBuffer {
     /// Adds datagrams of a frame. Returns its next stage.
     fn take(
         &mut self,
-        now: Micros,
+        now: Time,
         block_id: u64,
         header: Header,
         datagrams: Bytes,
@@ -343,13 +343,13 @@ impl ReorderBuffer {
     }
 
     /// When [`Self::poll`] is due; `None` if nothing is held.
-    pub(crate) fn poll_timeout(&self) -> Option<Micros> {
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let (_, held) = self.held.first_key_value()?;
         Some(self.due(held))
     }
 
     /// The next frame that may leave.
-    pub(crate) fn poll(&mut self, now: Micros) -> Option<Ready> {
+    pub(crate) fn poll(&mut self, now: Time) -> Option<Ready> {
         if self.poll_timeout()? > now {
             return None;
         }
@@ -377,40 +377,38 @@ impl ReorderBuffer {
             is_first,
             due,
             steady: self.rule.playout == Playout::Steady,
-            waited: if blocked && is_first { now.saturating_sub(arrived) } else { 0 },
+            waited: if blocked && is_first { now - arrived } else { Span::ZERO },
             came_in: self.offset.local(header.stamp),
         })
     }
 
     /// When the first held frame may leave: its own time, or the deadline of an earlier, missing one.
-    fn due(&self, held: &Held) -> Micros {
+    fn due(&self, held: &Held) -> Time {
         if self.bytes > MAX_BYTES || self.held.len() > MAX_HELD {
-            return 0;
+            return Time::EPOCH;
         }
         let own = match self.rule.playout {
             Playout::Soon => held.arrived,
-            Playout::Steady => self.entered(held, held.header.stamp).saturating_add(self.rule.delay),
+            Playout::Steady => self.entered(held, held.header.stamp) + self.rule.delay,
         };
         own.max(self.waits_until(held))
     }
 
     /// Until when it waits for earlier, missing frames.
-    fn waits_until(&self, held: &Held) -> Micros {
+    fn waits_until(&self, held: &Held) -> Time {
         let missing = held.header.number.saturating_sub(self.next);
         let full = self.held.len() > self.rule.max_pending;
         if missing == 0 || !self.rule.ordered || self.closed || full || self.are_known_missed(missing, held) {
-            return 0;
+            return Time::EPOCH;
         }
         // Arrival of the last missing frame at the other end; that of the first one is interpolated.
-        let last_missing = held.header.stamp.saturating_sub(held.header.before);
+        let last_missing = held.header.stamp - held.header.before;
         let first_missing = match (self.begun, self.last) {
             (Some(begun), _) => begun,
-            (None, Some((_, before))) if missing > 1 => {
-                before + last_missing.saturating_sub(before) / missing
-            }
+            (None, Some((_, before))) if missing > 1 => before + (last_missing - before) / missing,
             _ => last_missing,
         };
-        self.entered(held, first_missing).saturating_add(self.rule.latency)
+        self.entered(held, first_missing) + self.rule.latency
     }
 
     /// Whether the session has reported that none of the missing frames will arrive.
@@ -420,7 +418,7 @@ impl ReorderBuffer {
 
     /// When this frame, or one before it, entered at the other end, in local time: before it arrived here, whatever the
     /// peer writes. The estimate of the offset may have changed since then.
-    fn entered(&self, held: &Held, stamp: Micros) -> Micros {
-        self.offset.local(stamp).unwrap_or(0).min(held.arrived)
+    fn entered(&self, held: &Held, stamp: Time) -> Time {
+        self.offset.local(stamp).unwrap_or_default().min(held.arrived)
     }
 }

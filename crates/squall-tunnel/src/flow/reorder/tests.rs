@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
+use squall_units::short::{at_ms, at_us, ms, us};
 
 use super::*;
 use crate::{
@@ -10,10 +11,10 @@ use crate::{
     wire::frame::{Frame, tests::listed},
 };
 
-const LATENCY: Micros = 300_000;
+const LATENCY: Span = ms(300);
 /// The receiver's clock is ahead by this.
-const AHEAD: Micros = 5_000_000;
-const FRAME: Micros = 33_000;
+const AHEAD: Time = at_ms(5_000);
+const FRAME: Span = ms(33);
 
 fn rule(playout: Playout) -> Rule {
     Rule { playout, ordered: true, latency: LATENCY, delay: LATENCY, max_pending: 1024 }
@@ -25,13 +26,13 @@ fn block(number: u64) -> Bytes {
 
 /// A block of that many datagrams of ten bytes: its number, and which one of it.
 fn block_of(number: u64, datagrams: u16) -> Bytes {
-    let stamp = number * FRAME;
+    let stamp = Time::EPOCH + FRAME * number;
     let mut frame = Frame::new(stamp, 0);
     frame.class = Class::Reference;
     for n in 0..datagrams {
         frame.push(stamp, &[&number.to_be_bytes()[..], &n.to_be_bytes()].concat());
     }
-    frame.seal(stamp, number, if number == 0 { 0 } else { FRAME })
+    frame.seal(stamp, number, if number == 0 { ms(0) } else { FRAME })
 }
 
 /// A datagram of [`block_of`] on the wire.
@@ -43,53 +44,53 @@ fn part(number: u64, block: &Bytes, range: Range<usize>) -> Part {
     Part { block_id: number * 2, offset: range.start as u32, data: block.slice(range), is_last }
 }
 
-fn take(buffer: &mut ReorderBuffer, now: Micros, part: Part) {
+fn take(buffer: &mut ReorderBuffer, now: Time, part: Part) {
     buffer.receive(now, part).expect("is a frame");
 }
 
-fn take_whole(buffer: &mut ReorderBuffer, now: Micros, number: u64, block: &Bytes) {
+fn take_whole(buffer: &mut ReorderBuffer, now: Time, number: u64, block: &Bytes) {
     take(buffer, now, part(number, block, 0..block.len()));
 }
 
 /// A frame of a peer that lies: with this stamp, and sent at once.
-fn lie(number: u64, stamp: Micros) -> Bytes {
+fn lie(number: u64, stamp: Time) -> Bytes {
     let mut frame = Frame::new(stamp, 0);
     frame.push(stamp, b"x");
-    frame.seal(stamp, number, 0)
+    frame.seal(stamp, number, ms(0))
 }
 
 /// The frame of the far future is held while the estimate of the offset that it gave is forgotten.
 #[test]
 fn no_stamp_of_a_peer_holds_a_frame_for_longer_than_the_latency() {
-    const MINUTE: Micros = 60_000_000;
-    const FUTURE: Micros = 1 << 47;
+    const MINUTE: Span = ms(60_000);
+    const FUTURE: Time = at_us(1 << 47);
     for playout in [Playout::Steady, Playout::Soon] {
         let rule = Rule { latency: MINUTE, delay: MINUTE, ..rule(playout) };
         let mut buffer = ReorderBuffer::new(rule);
-        let mut at = MINUTE;
-        take_whole(&mut buffer, at, 9, &lie(9, 0));
-        at += 29_000_000;
+        let mut at = Time::EPOCH + MINUTE;
+        take_whole(&mut buffer, at, 9, &lie(9, at_us(0)));
+        at += ms(29_000);
         take_whole(&mut buffer, at, 2, &lie(2, FUTURE));
         for number in [5, 6] {
-            at += 30_000_000;
-            take_whole(&mut buffer, at, number, &lie(number, 0));
+            at += ms(30_000);
+            take_whole(&mut buffer, at, number, &lie(number, at_us(0)));
         }
         let due = buffer.poll_timeout().expect("frames are held");
-        assert!(due <= at + MINUTE, "the first leaves {} s later", (due - at) / 1_000_000);
+        assert!(due <= at + MINUTE, "the first leaves {} later", due - at);
         buffer.close();
         let due = buffer.poll_timeout().expect("frames are held");
-        assert!(due <= at + MINUTE, "the first leaves {} s after the end", (due - at) / 1_000_000);
+        assert!(due <= at + MINUTE, "the first leaves {} after the end", due - at);
     }
 }
 
 /// Arrives after so long, by the receiver's clock.
-fn arrive(buffer: &mut ReorderBuffer, number: u64, after: Micros) -> Micros {
-    let now = AHEAD + number * FRAME + after;
+fn arrive(buffer: &mut ReorderBuffer, number: u64, after: Span) -> Time {
+    let now = AHEAD + FRAME * number + after;
     take_whole(buffer, now, number, &block(number));
     now
 }
 
-fn numbers(buffer: &mut ReorderBuffer, now: Micros) -> Vec<u64> {
+fn numbers(buffer: &mut ReorderBuffer, now: Time) -> Vec<u64> {
     std::iter::from_fn(|| buffer.poll(now)).map(|ready| ready.header.number).collect()
 }
 
@@ -97,7 +98,7 @@ fn numbers(buffer: &mut ReorderBuffer, now: Micros) -> Vec<u64> {
 fn what_comes_in_order_leaves_at_once() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
     for number in 0..5 {
-        let now = arrive(&mut buffer, number, 20_000);
+        let now = arrive(&mut buffer, number, ms(20));
         assert_eq!(numbers(&mut buffer, now), [number]);
     }
     assert_eq!(buffer.poll_timeout(), None);
@@ -106,16 +107,16 @@ fn what_comes_in_order_leaves_at_once() {
 #[test]
 fn what_is_missing_is_waited_for_until_its_deadline() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
-    arrive(&mut buffer, 0, 0);
-    let now = arrive(&mut buffer, 2, 0);
+    arrive(&mut buffer, 0, ms(0));
+    let now = arrive(&mut buffer, 2, ms(0));
     assert_eq!(numbers(&mut buffer, now), [0]);
     // Number 1 came in at 33 ms and is worthless 300 ms later.
     let deadline = AHEAD + FRAME + LATENCY;
     assert_eq!(buffer.poll_timeout(), Some(deadline));
-    assert!(numbers(&mut buffer, deadline - 1).is_empty());
+    assert!(numbers(&mut buffer, deadline - us(1)).is_empty());
     assert_eq!(numbers(&mut buffer, deadline), [2]);
-    take_whole(&mut buffer, deadline + 1, 1, &block(1));
-    assert!(numbers(&mut buffer, deadline + 1).is_empty(), "it is too late");
+    take_whole(&mut buffer, deadline + us(1), 1, &block(1));
+    assert!(numbers(&mut buffer, deadline + us(1)).is_empty(), "it is too late");
     assert_eq!(buffer.take_count(), Count { late: 1, missing: 1 });
     let absences = buffer.take_absences();
     assert!(
@@ -130,8 +131,8 @@ fn what_is_missing_is_waited_for_until_its_deadline() {
 #[test]
 fn what_is_known_not_to_come_is_not_waited_for() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
-    arrive(&mut buffer, 0, 0);
-    let now = arrive(&mut buffer, 3, 0);
+    arrive(&mut buffer, 0, ms(0));
+    let now = arrive(&mut buffer, 3, ms(0));
     assert_eq!(numbers(&mut buffer, now), [0]);
     buffer.missed(2);
     assert!(numbers(&mut buffer, now).is_empty(), "one of two may come");
@@ -142,26 +143,26 @@ fn what_is_known_not_to_come_is_not_waited_for() {
 #[test]
 fn a_late_one_that_is_waited_for_releases_the_others() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
-    arrive(&mut buffer, 0, 0);
-    arrive(&mut buffer, 2, 0);
-    arrive(&mut buffer, 3, 0);
-    let now = arrive(&mut buffer, 1, 150_000);
+    arrive(&mut buffer, 0, ms(0));
+    arrive(&mut buffer, 2, ms(0));
+    arrive(&mut buffer, 3, ms(0));
+    let now = arrive(&mut buffer, 1, ms(150));
     let ready: Vec<_> = std::iter::from_fn(|| buffer.poll(now)).collect();
     assert_eq!(ready.iter().map(|one| one.header.number).collect::<Vec<_>>(), [0, 1, 2, 3]);
-    assert_eq!(ready[1].came_in, Some(now - 150_000));
-    assert_eq!(ready[2].waited, 150_000 - FRAME);
+    assert_eq!(ready[1].came_in, Some(now - ms(150)));
+    assert_eq!(ready[2].waited, ms(150) - FRAME);
 }
 
 #[test]
 fn steady_playout_has_one_delay() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Steady));
-    buffer.set_one_way(10_000);
-    for (number, after) in [(0, 10_000), (1, 90_000), (2, 60_000), (3, 11_000)] {
-        arrive(&mut buffer, number, after);
+    buffer.set_one_way(ms(10));
+    for (number, after) in [(0, 10), (1, 90), (2, 60), (3, 11)] {
+        arrive(&mut buffer, number, ms(after));
     }
     for number in 0..4 {
         // The quickest way takes 10 ms, which the clocks cannot separate from their offset.
-        let due = AHEAD + number * FRAME + LATENCY;
+        let due = AHEAD + FRAME * number + LATENCY;
         assert_eq!(buffer.poll_timeout(), Some(due));
         assert_eq!(numbers(&mut buffer, due), [number]);
     }
@@ -170,7 +171,7 @@ fn steady_playout_has_one_delay() {
 #[test]
 fn a_closed_order_waits_for_nothing() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
-    let now = arrive(&mut buffer, 4, 0);
+    let now = arrive(&mut buffer, 4, ms(0));
     assert!(numbers(&mut buffer, now).is_empty());
     buffer.close();
     assert_eq!(numbers(&mut buffer, now), [4]);
@@ -180,11 +181,11 @@ fn a_closed_order_waits_for_nothing() {
 fn an_order_that_begins_late_waits_for_nothing_before_it() {
     let mut buffer = ReorderBuffer::new(Rule { ordered: false, ..rule(Playout::Soon) });
     for number in [0, 2, 1] {
-        let now = arrive(&mut buffer, number, 0);
+        let now = arrive(&mut buffer, number, ms(0));
         assert_eq!(numbers(&mut buffer, now), [number]);
     }
     buffer.set_rule(rule(Playout::Soon));
-    let now = arrive(&mut buffer, 3, 0);
+    let now = arrive(&mut buffer, 3, ms(0));
     assert_eq!(numbers(&mut buffer, now), [3]);
     assert_eq!(buffer.take_count(), Count::default());
 }
@@ -192,9 +193,9 @@ fn an_order_that_begins_late_waits_for_nothing_before_it() {
 #[test]
 fn what_waits_is_bounded() {
     let mut buffer = ReorderBuffer::new(Rule { max_pending: 10, ..rule(Playout::Soon) });
-    let mut now = 0;
+    let mut now = at_us(0);
     for number in 1..=11 {
-        now = arrive(&mut buffer, number, 0);
+        now = arrive(&mut buffer, number, ms(0));
     }
     assert_eq!(numbers(&mut buffer, now), (1..=11).collect::<Vec<_>>());
     assert_eq!(buffer.take_count().missing, 1);
@@ -204,9 +205,9 @@ fn what_waits_is_bounded() {
 fn bytes_that_wait_for_their_time_are_bounded() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Steady));
     let large = |number: u64| {
-        let mut frame = Frame::new(0, 0);
-        (0..100).for_each(|_| frame.push(0, &[0; 60_000]));
-        frame.seal(0, number, 0)
+        let mut frame = Frame::new(at_us(0), 0);
+        (0..100).for_each(|_| frame.push(at_us(0), &[0; 60_000]));
+        frame.seal(at_us(0), number, ms(0))
     };
     for number in 0..3 {
         take_whole(&mut buffer, AHEAD, number, &large(number));
@@ -215,10 +216,10 @@ fn bytes_that_wait_for_their_time_are_bounded() {
 }
 
 /// Which datagrams leave now: of which frame, and which one of it.
-fn left(buffer: &mut ReorderBuffer, now: Micros) -> Vec<(u64, u16)> {
+fn left(buffer: &mut ReorderBuffer, now: Time) -> Vec<(u64, u16)> {
     let ready = std::iter::from_fn(|| buffer.poll(now));
     let datagrams = ready.flat_map(|ready| listed(&ready.datagrams));
-    let read = |(_, datagram): (Micros, Vec<u8>)| {
+    let read = |(_, datagram): (Span, Vec<u8>)| {
         let (number, n) = datagram.split_first_chunk().expect("has ten bytes");
         (u64::from_be_bytes(*number), u16::from_be_bytes([n[0], n[1]]))
     };
@@ -234,15 +235,15 @@ fn what_is_there_of_a_frame_leaves_and_the_next_one_waits_for_its_end() {
     let block = block_of(0, 3);
     take(&mut buffer, AHEAD, part(0, &block, 0..HEADER + 5));
     assert_eq!((buffer.poll_timeout(), left(&mut buffer, AHEAD)), (None, vec![]));
-    take(&mut buffer, AHEAD + 1_000, part(0, &block, HEADER + 5..THREE[1] + 1));
-    assert_eq!(left(&mut buffer, AHEAD + 1_000), [(0, 0), (0, 1)]);
-    let now = arrive(&mut buffer, 1, 0);
+    take(&mut buffer, AHEAD + ms(1), part(0, &block, HEADER + 5..THREE[1] + 1));
+    assert_eq!(left(&mut buffer, AHEAD + ms(1)), [(0, 0), (0, 1)]);
+    let now = arrive(&mut buffer, 1, ms(0));
     assert_eq!((left(&mut buffer, now), buffer.poll_timeout()), (vec![], Some(AHEAD + LATENCY)));
-    take(&mut buffer, now + 5, part(0, &block, THREE[1] + 1..THREE[2]));
-    let ready: Vec<_> = std::iter::from_fn(|| buffer.poll(now + 5)).collect();
+    take(&mut buffer, now + us(5), part(0, &block, THREE[1] + 1..THREE[2]));
+    let ready: Vec<_> = std::iter::from_fn(|| buffer.poll(now + us(5))).collect();
     let shape = |ready: &Ready| (ready.header.number, ready.is_first, ready.bytes(), ready.waited);
     let shapes: Vec<_> = ready.iter().map(shape).collect();
-    assert_eq!(shapes, [(0, false, DATAGRAM, 0), (1, true, HEADER + DATAGRAM, 5)]);
+    assert_eq!(shapes, [(0, false, DATAGRAM, us(0)), (1, true, HEADER + DATAGRAM, us(5))]);
     assert_eq!(buffer.take_count(), Count::default());
 }
 
@@ -252,7 +253,7 @@ fn an_end_without_datagrams_releases_the_next() {
     let block = block_of(0, 1);
     let whole = part(0, &block, 0..block.len());
     take(&mut buffer, AHEAD, Part { is_last: false, ..whole });
-    let now = arrive(&mut buffer, 1, 0);
+    let now = arrive(&mut buffer, 1, ms(0));
     assert_eq!(left(&mut buffer, now), [(0, 0)]);
     take(&mut buffer, now, Part { offset: block.len() as u32, ..part(0, &block, block.len()..block.len()) });
     assert_eq!(left(&mut buffer, now), [(1, 0)]);
@@ -264,14 +265,14 @@ fn the_rest_of_a_frame_is_waited_for_until_its_deadline_or_until_it_is_known_not
         let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
         let block = block_of(0, 3);
         take(&mut buffer, AHEAD, part(0, &block, 0..THREE[0]));
-        arrive(&mut buffer, 1, 0);
-        let mut now = arrive(&mut buffer, 2, 0);
+        arrive(&mut buffer, 1, ms(0));
+        let mut now = arrive(&mut buffer, 2, ms(0));
         assert_eq!(left(&mut buffer, now), [(0, 0)]);
         if reported {
             buffer.missed(0);
         } else {
             now = AHEAD + LATENCY;
-            assert!(left(&mut buffer, now - 1).is_empty());
+            assert!(left(&mut buffer, now - us(1)).is_empty());
         }
         assert_eq!(left(&mut buffer, now), [(1, 0), (2, 0)]);
         if !reported {
@@ -310,7 +311,7 @@ fn steady_playout_is_the_same_however_a_frame_comes() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Steady));
     let block = block_of(0, 3);
     for (n, range) in [0..THREE[0], THREE[0]..THREE[1], THREE[1]..THREE[2]].into_iter().enumerate() {
-        take(&mut buffer, AHEAD + n as u64 * 10_000, part(0, &block, range));
+        take(&mut buffer, AHEAD + ms(n as u64 * 10), part(0, &block, range));
     }
     assert_eq!(buffer.poll_timeout(), Some(AHEAD + LATENCY));
     let ready = buffer.poll(AHEAD + LATENCY).expect("is due");
@@ -320,20 +321,20 @@ fn steady_playout_is_the_same_however_a_frame_comes() {
 /// A picture whose packets take 133 ms to come in, over a way of 20 ms: none of them waits for the others.
 #[test]
 fn a_datagram_leaves_before_the_last_of_its_picture_has_come_in() {
-    const WAY: Micros = 20_000;
-    const PACE: Micros = 1_316;
+    const WAY: Span = ms(20);
+    const PACE: Span = us(1_316);
     let end = End::In("127.0.0.1:1".parse().expect("is an address"));
     let flow = FlowConfig { media: Media::Rtp, ..FlowConfig::new("f", end) };
     let (mut gatherer, mut buffer) = (Gatherer::new(&flow), ReorderBuffer::new(rule(Playout::Soon)));
     let mut offset = 0;
     for n in 0..101_u16 {
-        let now = Micros::from(n) * PACE;
+        let now = Time::EPOCH + PACE * n.into();
         // RTP: one timestamp, and a marker at the end.
         let head = [0x80, 96 | u8::from(n == 100) << 7];
         let datagram = [&head[..], &n.to_be_bytes(), &[0; 8], &[7; 1_200]].concat();
         let mut send = |frame: Frame| {
             let is_last = frame.ends;
-            let data = if frame.begins { frame.seal(now, 0, 0) } else { frame.into_rest() };
+            let data = if frame.begins { frame.seal(now, 0, ms(0)) } else { frame.into_rest() };
             let length = data.len() as u32;
             take(&mut buffer, now + WAY, Part { block_id: 0, offset, data, is_last });
             offset += length;
@@ -342,7 +343,7 @@ fn a_datagram_leaves_before_the_last_of_its_picture_has_come_in() {
         gatherer.push(now, &datagram, &mut send);
         gatherer.flush(&mut send);
         let ready = buffer.poll(now + WAY).expect("leaves when it has come");
-        assert_eq!(listed(&ready.datagrams), [(now / 16 * 16, datagram)]);
+        assert_eq!(listed(&ready.datagrams), [(us(now.micros() / 16 * 16), datagram)]);
         assert!(buffer.poll(now + WAY).is_none());
     }
     assert_eq!((buffer.next, buffer.open.len()), (1, 0), "the picture has ended");
@@ -356,12 +357,12 @@ proptest! {
         reported in any::<bool>(),
     ) {
         let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
-        let mut events: Vec<(Micros, u64, bool)> = Vec::new();
+        let mut events: Vec<(Time, u64, bool)> = Vec::new();
         for (number, delay) in delays.iter().enumerate() {
-            let sent = AHEAD + number as u64 * FRAME;
+            let sent = AHEAD + FRAME * number as u64;
             match delay {
-                Some(delay) => events.push((sent + delay, number as u64, true)),
-                None if reported => events.push((sent + 100_000, number as u64, false)),
+                Some(delay) => events.push((sent + us(*delay), number as u64, true)),
+                None if reported => events.push((sent + ms(100), number as u64, false)),
                 None => {}
             }
         }
@@ -377,10 +378,10 @@ proptest! {
                 buffer.missed(number * 2);
             }
             left.extend(numbers(&mut buffer, now));
-            let latest = now.saturating_add(LATENCY);
+            let latest = now + LATENCY;
             prop_assert!(buffer.poll_timeout().is_none_or(|at| at <= latest));
         }
-        left.extend(numbers(&mut buffer, Micros::MAX / 2));
+        left.extend(numbers(&mut buffer, at_us(u64::MAX / 2)));
         prop_assert!(left.windows(2).all(|pair| pair[0] < pair[1]), "{left:?}");
         let late = buffer.take_count().late as usize;
         prop_assert_eq!(left.len() + late, delays.iter().flatten().count());
@@ -397,14 +398,14 @@ proptest! {
         ordered in any::<bool>(),
     ) {
         let mut buffer = ReorderBuffer::new(Rule { ordered, ..rule(Playout::Soon) });
-        let mut events: Vec<(Micros, u64, Option<Range<usize>>)> = Vec::new();
+        let mut events: Vec<(Time, u64, Option<Range<usize>>)> = Vec::new();
         for (number, (datagrams, cuts, breaks_off)) in blocks.iter().enumerate() {
             let len = block_of(number as u64, *datagrams).len();
-            let (mut at, mut now) = (0, AHEAD + number as u64 * FRAME);
+            let (mut at, mut now) = (0, AHEAD + FRAME * number as u64);
             let mut cuts: Vec<_> = cuts.iter().map(|(cut, after)| (cut.index(len), *after)).collect();
             cuts.sort_unstable();
             for (cut, after) in cuts {
-                now += after;
+                now += us(after);
                 events.push((now, number as u64, Some(at..cut)));
                 at = cut;
             }
@@ -424,10 +425,10 @@ proptest! {
                 None => buffer.missed(number * 2),
             }
             all.extend(left(&mut buffer, now));
-            let latest = now.saturating_add(LATENCY);
+            let latest = now + LATENCY;
             prop_assert!(buffer.poll_timeout().is_none_or(|at| at <= latest));
         }
-        all.extend(left(&mut buffer, Micros::MAX / 2));
+        all.extend(left(&mut buffer, at_us(u64::MAX / 2)));
         prop_assert!(buffer.open.is_empty() && buffer.held.is_empty() && buffer.bytes == 0);
         prop_assert!(!ordered || all.is_sorted(), "{:?}", all);
         let late = buffer.take_count().late;

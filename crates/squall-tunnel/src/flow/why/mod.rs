@@ -22,7 +22,7 @@ use squall_observe::{
     clock::{Clock, lock},
     status::{ShareStatus, StoryStatus},
 };
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use self::{
     shares::Shares,
@@ -48,22 +48,22 @@ impl Reasons {
     /// A block ended before a session took it.
     pub(crate) fn not_taken(
         &self,
-        (class, stamp, latency): (Class, Micros, Micros),
+        (class, stamp, latency): (Class, Time, Span),
         outcome: Outcome,
         bytes: usize,
-        now: Micros,
+        now: Time,
     ) {
         let story = Story::new(class, stamp, latency, 0, None);
         lock(&self.0).stories.end(story, outcome.name(), bytes as u64, now);
     }
 
     /// Blocks of the other end did not leave here.
-    pub(crate) fn absent(&self, now: Micros, session: u64, latency: Micros, absence: Absence) {
+    pub(crate) fn absent(&self, now: Time, session: u64, latency: Span, absence: Absence) {
         lock(&self.0).stories.absent(now, session, latency, absence);
     }
 
     /// Bytes by path and reason, and the number of stories so far.
-    pub(crate) fn shares(&self, now: Micros) -> (Vec<ShareStatus>, u64) {
+    pub(crate) fn shares(&self, now: Time) -> (Vec<ShareStatus>, u64) {
         let known = &mut *lock(&self.0);
         (known.shares.status(now), known.stories.count())
     }
@@ -93,7 +93,7 @@ struct State {
     /// Names of the paths, by id.
     names: HashMap<PathId, Arc<str>>,
     /// Half of the smallest round trip: how long an acknowledgement is on its way at least.
-    one_way: Micros,
+    one_way: Span,
     /// The session is over: there are no further decisions.
     is_closed: bool,
 }
@@ -102,7 +102,7 @@ struct State {
 struct Ended {
     block: u64,
     outcome: Outcome,
-    at: Micros,
+    at: Time,
     bytes: usize,
 }
 
@@ -115,7 +115,7 @@ impl Recorder {
     pub(crate) fn begin(
         &self,
         reasons: &Arc<Reasons>,
-        (class, stamp, latency): (Class, Micros, Micros),
+        (class, stamp, latency): (Class, Time, Span),
         number: u64,
         block: u64,
     ) {
@@ -143,7 +143,7 @@ impl Recorder {
         &self,
         session: &squall::Session,
         names: impl Iterator<Item = (PathId, String)>,
-        one_way: Micros,
+        one_way: Span,
     ) {
         // Blocks that have ended by now have all their decisions in what is taken next.
         let ended = mem::take(&mut lock(&self.state).ended);
@@ -156,7 +156,7 @@ impl Recorder {
             }
         }
         if let Some(squall::Reasons { epoch, decisions, losses }) = taken {
-            state.add(self.clock.at(epoch), decisions, losses);
+            state.add(self.clock.at(epoch).since_epoch(), decisions, losses);
         } else {
             state.is_closed = true;
         }
@@ -173,7 +173,7 @@ impl Recorder {
 
 impl State {
     /// Adds decisions and losses, whose times count from `epoch`.
-    fn add(&mut self, epoch: Micros, decisions: Vec<DecisionLog>, losses: Vec<LossLog>) {
+    fn add(&mut self, epoch: Span, decisions: Vec<DecisionLog>, losses: Vec<LossLog>) {
         let mut losses = losses.into_iter().peekable();
         let early = mem::take(&mut self.early).into_iter().map(|entry| (entry, true));
         for (entry, is_second) in early.chain(decisions.into_iter().map(|entry| (entry, false))) {
@@ -192,7 +192,7 @@ impl State {
     }
 
     /// Whether the block is known.
-    fn add_decision(&mut self, epoch: Micros, entry: &DecisionLog) -> bool {
+    fn add_decision(&mut self, epoch: Span, entry: &DecisionLog) -> bool {
         let (block, what, path, reason, expected) = match &entry.decision {
             Decision::Send(one) => {
                 (one.block, what(one.kind), Some(one.path), one.reason, one.forecast.map(|one| one.arrives))
@@ -202,29 +202,29 @@ impl State {
         };
         let path = path.map(|path| self.name(path));
         let Some((reasons, story)) = self.open.get_mut(&block.0) else { return false };
-        let at = epoch + entry.at;
+        let at = entry.at + epoch;
         if let Some(path) = path.as_ref().filter(|_| entry.taken > 0) {
             lock(&reasons.0).shares.add(at, path, what.name(), reason, entry.taken);
         }
         if entry.taken > 0 || path.is_none() {
-            let expected = expected.map(|at| epoch + at.micros());
+            let expected = expected.map(|at| at + epoch);
             story.add(Step { at, until: at, what, path, bytes: entry.taken, reason, expected });
         }
         true
     }
 
-    fn add_loss(&mut self, epoch: Micros, loss: &LossLog) {
+    fn add_loss(&mut self, epoch: Span, loss: &LossLog) {
         let path = Some(self.name(loss.path));
         let Some((_, story)) = self.open.get_mut(&loss.block.0) else { return };
         let what = if loss.fate == PacketFate::Lost { What::Lost } else { What::Unknown };
-        let (at, bytes) = (epoch + loss.at, u64::from(loss.range.end.saturating_sub(loss.range.start)));
+        let (at, bytes) = (loss.at + epoch, u64::from(loss.range.end.saturating_sub(loss.range.start)));
         story.add(Step { at, until: at, what, path, bytes, reason: "", expected: None });
     }
 
     /// Keeps the story of a block unless it was delivered quickly.
     fn finish(&mut self, Ended { block, outcome, at, bytes }: Ended) {
         let Some((reasons, story)) = self.open.remove(&block) else { return };
-        let took = at.saturating_sub(story.stamp).saturating_sub(self.one_way);
+        let took = at - story.stamp - self.one_way;
         let outcome = match outcome {
             Outcome::Delivered if took > story.latency => "late",
             Outcome::Delivered if took > story.latency / 2 => "slow",

@@ -3,10 +3,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use squall_observe::status::ShareStatus;
-use squall_units::Micros;
+use squall_units::{self as units, Time};
 
 /// Bytes are counted over spans of this length.
-const SPAN: Micros = 10_000_000;
+const SPAN: units::Span = units::Span::from_secs(10);
 
 /// Spans that are kept: five minutes.
 const SPANS: usize = 30;
@@ -56,13 +56,13 @@ impl Shares {
     /// A path took bytes for a reason.
     pub(super) fn add(
         &mut self,
-        now: Micros,
+        now: Time,
         path: &Arc<str>,
         kind: &'static str,
         reason: &'static str,
         bytes: u64,
     ) {
-        let number = now / SPAN;
+        let number = now.since_epoch() / SPAN;
         if self.spans.back().is_none_or(|last| last.number < number) {
             self.spans.push_back(Span { number, rows: Vec::new() });
             self.forget(number);
@@ -84,8 +84,8 @@ impl Shares {
     }
 
     /// The sums over the kept spans, largest first.
-    pub(super) fn status(&mut self, now: Micros) -> Vec<ShareStatus> {
-        self.forget(now / SPAN);
+    pub(super) fn status(&mut self, now: Time) -> Vec<ShareStatus> {
+        self.forget(now.since_epoch() / SPAN);
         let mut sums = Vec::new();
         for row in self.spans.iter().flat_map(|span| &span.rows) {
             add(&mut sums, row.clone());
@@ -103,27 +103,29 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::at_ms;
+
     use super::*;
 
     #[test]
     fn bytes_are_summed_over_five_minutes() {
         let (mut shares, path) = (Shares::default(), "wlan0".into());
         for second in 0..600 {
-            shares.add(second * 1_000_000, &path, "fresh", "lowest RTT", 100);
+            shares.add(at_ms(second * 1_000), &path, "fresh", "lowest RTT", 100);
         }
-        let status = shares.status(599_000_000);
+        let status = shares.status(at_ms(599_000));
         assert_eq!(status.len(), 1);
         assert_eq!((status[0].path.as_str(), status[0].bytes), ("wlan0", 30_000));
-        assert!(shares.status(1_000_000_000).is_empty(), "nothing was sent for five minutes");
+        assert!(shares.status(at_ms(1_000_000)).is_empty(), "nothing was sent for five minutes");
     }
 
     #[test]
     fn a_peer_with_many_addresses_fills_no_memory() {
         let mut shares = Shares::default();
         for port in 0..10_000 {
-            shares.add(port * 100_000, &format!("192.0.2.1:{port}").into(), "fresh", "lowest RTT", 1);
+            shares.add(at_ms(port * 100), &format!("192.0.2.1:{port}").into(), "fresh", "lowest RTT", 1);
         }
         assert!(shares.spans.len() <= SPANS && shares.spans.iter().all(|span| span.rows.len() <= MAX_ROWS));
-        assert!(shares.status(999_900_000).len() <= MAX_ROWS);
+        assert!(shares.status(at_ms(999_900)).len() <= MAX_ROWS);
     }
 }

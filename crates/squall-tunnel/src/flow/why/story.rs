@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use squall_observe::status::{StepStatus, StoryStatus};
-use squall_units::Micros;
+use squall_units::{Span, Time};
 
 use crate::{
     flow::reorder::{Absence, Absent},
@@ -20,7 +20,7 @@ const KEPT: usize = 64;
 const KEPT_PER_SPAN: u32 = 16;
 
 /// See [`KEPT_PER_SPAN`].
-const SPAN: Micros = 5_000_000;
+const SPAN: Span = Span::from_secs(5);
 
 /// What happened in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,13 @@ impl What {
 
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    pub(super) at: Micros,
-    pub(super) until: Micros,
+    pub(super) at: Time,
+    pub(super) until: Time,
     pub(super) what: What,
     pub(super) path: Option<Arc<str>>,
     pub(super) bytes: u64,
     pub(super) reason: &'static str,
-    pub(super) expected: Option<Micros>,
+    pub(super) expected: Option<Time>,
 }
 
 /// The story of a block that has not ended.
@@ -67,9 +67,9 @@ pub(super) struct Step {
 pub(super) struct Story {
     pub(super) class: Class,
     /// When its first datagram entered.
-    pub(super) stamp: Micros,
+    pub(super) stamp: Time,
     /// Its latency.
-    pub(super) latency: Micros,
+    pub(super) latency: Span,
     pub(super) session: u64,
     pub(super) block: Option<u64>,
     steps: Vec<Step>,
@@ -77,13 +77,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    pub(super) fn new(
-        class: Class,
-        stamp: Micros,
-        latency: Micros,
-        session: u64,
-        block: Option<u64>,
-    ) -> Self {
+    pub(super) fn new(class: Class, stamp: Time, latency: Span, session: u64, block: Option<u64>) -> Self {
         Self { class, stamp, latency, session, block, steps: Vec::new(), omitted: 0 }
     }
 
@@ -119,7 +113,7 @@ impl Story {
     }
 
     /// The cause of its outcome, in one sentence.
-    fn cause(&self, outcome: &str, bytes: u64, took: Micros) -> String {
+    fn cause(&self, outcome: &str, bytes: u64, took: Span) -> String {
         match outcome {
             "unsent" => return "its latency passed before a session took it".to_owned(),
             "overflow" => {
@@ -141,9 +135,9 @@ impl Story {
         };
         // What comes after the deadline is not its cause.
         let time = took.min(self.latency);
-        let waited = first.at.saturating_sub(self.stamp);
+        let waited = first.at - self.stamp;
         let last = self.steps.iter().filter(|step| step.what == What::Fresh).map(|step| step.until).max();
-        let drained = last.map_or(0, |last| last.saturating_sub(self.stamp));
+        let drained = last.map_or(Span::ZERO, |last| last - self.stamp);
         if lost > 0 {
             let again = self.steps.iter().find(|step| matches!(step.what, What::Repair | What::Copy));
             let again = again.map_or("was not sent again in time".to_owned(), |step| {
@@ -171,10 +165,10 @@ impl Story {
     }
 
     /// The story as it is kept.
-    fn end(self, outcome: &str, bytes: u64, at: Micros) -> StoryStatus {
-        let took_us = at.saturating_sub(self.stamp);
-        let cause = self.cause(outcome, bytes, took_us);
-        let since = |at: Micros| at.saturating_sub(self.stamp);
+    fn end(self, outcome: &str, bytes: u64, at: Time) -> StoryStatus {
+        let took = at - self.stamp;
+        let cause = self.cause(outcome, bytes, took);
+        let since = |at: Time| (at - self.stamp).micros();
         let steps = self.steps.iter().map(|step| StepStatus {
             at_us: since(step.at),
             until_us: since(step.until),
@@ -186,23 +180,23 @@ impl Story {
         });
         StoryStatus {
             number: 0,
-            at_s: self.stamp as f64 / 1e6,
+            at_s: self.stamp.since_epoch().as_secs_f64(),
             session: self.session,
             block: self.block,
             class: self.class.name().to_owned(),
             bytes,
-            latency_ms: self.latency / 1000,
+            latency_ms: self.latency / Span::from_millis(1),
             outcome: outcome.to_owned(),
             cause,
-            took_us,
+            took_us: took.micros(),
             steps: steps.collect(),
             omitted: self.omitted,
         }
     }
 }
 
-fn millis(us: Micros) -> String {
-    format!("{:.1} ms", us as f64 / 1e3)
+fn millis(span: Span) -> String {
+    format!("{:.1} ms", span.micros() as f64 / 1e3)
 }
 
 fn size(bytes: u64) -> String {
@@ -220,21 +214,21 @@ pub(super) struct Stories {
 
 impl Stories {
     /// A block ended late, slowly or not delivered.
-    pub(super) fn end(&mut self, story: Story, outcome: &str, bytes: u64, at: Micros) {
+    pub(super) fn end(&mut self, story: Story, outcome: &str, bytes: u64, at: Time) {
         if let Some(number) = self.next(at) {
             self.keep(StoryStatus { number, ..story.end(outcome, bytes, at) });
         }
     }
 
     /// Blocks of the other end did not leave here.
-    pub(super) fn absent(&mut self, now: Micros, session: u64, latency: Micros, absence: Absence) {
+    pub(super) fn absent(&mut self, now: Time, session: u64, latency: Span, absence: Absence) {
         let Some(number) = self.next(now) else { return };
         let Absence { number: first, count, class, why } = absence;
         let them = if count == 1 { "it".to_owned() } else { format!("{count} blocks from this one on") };
         let (outcome, bytes, at, cause) = match why {
             Absent::Late { bytes, came_in } => {
                 let at = came_in.unwrap_or(now);
-                let took = millis(now.saturating_sub(at));
+                let took = millis(now - at);
                 ("late", bytes, at, format!("it arrived {took} after it entered, and later blocks had left"))
             }
             Absent::Reported if class.is_some() => {
@@ -245,24 +239,25 @@ impl Stories {
         };
         self.keep(StoryStatus {
             number,
-            at_s: at as f64 / 1e6,
+            at_s: at.since_epoch().as_secs_f64(),
             session,
             block: Some(first),
             class: class.map_or("", Class::name).to_owned(),
             bytes: bytes as u64,
-            latency_ms: latency / 1000,
+            latency_ms: latency / Span::from_millis(1),
             outcome: outcome.to_owned(),
             cause,
-            took_us: now.saturating_sub(at),
+            took_us: (now - at).micros(),
             ..StoryStatus::default()
         });
     }
 
     /// The number of the next story; `None` if it is not kept.
-    fn next(&mut self, at: Micros) -> Option<u64> {
+    fn next(&mut self, at: Time) -> Option<u64> {
         self.count += 1;
-        if at / SPAN != self.span {
-            (self.span, self.in_span) = (at / SPAN, 0);
+        let span = at.since_epoch() / SPAN;
+        if span != self.span {
+            (self.span, self.in_span) = (span, 0);
         }
         self.in_span += 1;
         (self.in_span <= KEPT_PER_SPAN).then_some(self.count)
@@ -288,26 +283,28 @@ impl Stories {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::short::{at_ms, at_us, ms};
+
     use super::*;
 
-    fn step(at: Micros, what: What, path: &str, bytes: u64) -> Step {
+    fn step(at: Time, what: What, path: &str, bytes: u64) -> Step {
         let path = Some(path.into());
         Step { at, until: at, what, path, bytes, reason: "lowest RTT", expected: None }
     }
 
     fn story() -> Story {
-        Story::new(Class::Key, 1_000, 300_000, 1, Some(7))
+        Story::new(Class::Key, at_ms(1), ms(300), 1, Some(7))
     }
 
     #[test]
     fn like_steps_are_one_until_something_else_happens() {
         let mut story = story();
         for at in 0..1_000 {
-            story.add(step(2_000 + at, What::Fresh, ["wlan0", "usb0"][at as usize % 2], 1_000));
+            story.add(step(at_us(2_000 + at), What::Fresh, ["wlan0", "usb0"][at as usize % 2], 1_000));
         }
-        story.add(step(90_000, What::Lost, "wlan0", 2_000));
-        story.add(step(91_000, What::Fresh, "wlan0", 1_000));
-        let ended = story.end("expired", 1_001_000, 301_000);
+        story.add(step(at_ms(90), What::Lost, "wlan0", 2_000));
+        story.add(step(at_ms(91), What::Fresh, "wlan0", 1_000));
+        let ended = story.end("expired", 1_001_000, at_ms(301));
         let steps: Vec<_> = ended.steps.iter().map(|step| (&*step.what, &*step.path, step.bytes)).collect();
         let expected = [
             ("fresh", "wlan0", 500_000),
@@ -325,43 +322,43 @@ mod tests {
         let cause = |steps: &[Step], outcome: &str| {
             let mut story = story();
             steps.iter().for_each(|step| story.add(step.clone()));
-            story.end(outcome, 5_000, 301_000).cause
+            story.end(outcome, 5_000, at_ms(301)).cause
         };
         assert_eq!(cause(&[], "expired"), "no path took any of it in 300.0 ms");
         assert_eq!(cause(&[], "unsent"), "its latency passed before a session took it");
         let sent = |at| step(at, What::Fresh, "wlan0", 5_000);
-        assert_eq!(cause(&[sent(251_000)], "slow"), "no path took any of it for 250.0 ms");
-        assert!(cause(&[sent(2_000)], "expired").starts_with("all of it left within 1.0 ms, but wlan0"));
+        assert_eq!(cause(&[sent(at_ms(251))], "slow"), "no path took any of it for 250.0 ms");
+        assert!(cause(&[sent(at_ms(2))], "expired").starts_with("all of it left within 1.0 ms, but wlan0"));
         let expected = "all of it left within 1.0 ms; wlan0 confirmed it only after 300.0 ms";
-        assert_eq!(cause(&[sent(2_000)], "slow"), expected);
+        assert_eq!(cause(&[sent(at_ms(2))], "slow"), expected);
         // An end after the deadline does not hide the wait before it.
         let mut late = story();
-        late.add(sent(200_000));
-        let late = late.end("late", 5_000, 601_000).cause;
+        late.add(sent(at_ms(200)));
+        let late = late.end("late", 5_000, at_ms(601)).cause;
         assert_eq!(late, "no path took any of it for 199.0 ms");
-        let partly = step(2_000, What::Fresh, "wlan0", 3_000);
+        let partly = step(at_ms(2), What::Fresh, "wlan0", 3_000);
         assert!(cause(&[partly], "expired").starts_with("the paths took only 3000 B of 5000 B"));
         let steps = [
-            sent(2_000),
-            step(60_000, What::Lost, "wlan0", 1_000),
-            step(61_000, What::Repair, "usb0", 1_000),
+            sent(at_ms(2)),
+            step(at_ms(60), What::Lost, "wlan0", 1_000),
+            step(at_ms(61), What::Repair, "usb0", 1_000),
         ];
         let expected = "1000 B lost on wlan0; it was sent again 60.0 ms after the block entered";
         assert_eq!(cause(&steps, "slow"), expected);
-        let cancel = Step { path: None, reason: "no residual time", ..step(3_000, What::Cancel, "", 0) };
+        let cancel = Step { path: None, reason: "no residual time", ..step(at_ms(3), What::Cancel, "", 0) };
         assert_eq!(cause(&[cancel], "cancelled"), "cancelled: no residual time");
     }
 
     #[test]
     fn a_receiver_has_the_stories_of_what_did_not_leave() {
         let mut stories = Stories::default();
-        let late = Absent::Late { bytes: 900, came_in: Some(100_000) };
+        let late = Absent::Late { bytes: 900, came_in: Some(at_ms(100)) };
         let absences = [
             Absence { number: 7, count: 1, class: Some(Class::Key), why: late },
             Absence { number: 8, count: 3, class: None, why: Absent::TimedOut },
         ];
         for absence in absences {
-            stories.absent(450_000, 1, 300_000, absence);
+            stories.absent(at_ms(450), 1, ms(300), absence);
         }
         let kept = stories.status();
         let shown: Vec<_> =
@@ -374,20 +371,20 @@ mod tests {
     #[test]
     fn stories_are_bounded_and_an_outage_does_not_displace_all() {
         let mut stories = Stories::default();
-        stories.end(story(), "expired", 1, 1_000_000);
+        stories.end(story(), "expired", 1, at_ms(1_000));
         for at in 0..10_000 {
-            stories.end(story(), "expired", 1, 20_000_000 + at * 100);
+            stories.end(story(), "expired", 1, at_us(20_000_000 + at * 100));
         }
         let kept = stories.status();
         assert_eq!((kept.len(), kept[0].number, stories.count()), (17, 1, 10_001));
         for at in 0..100_000 {
-            stories.end(story(), "expired", 1, 30_000_000 + at * 100_000);
+            stories.end(story(), "expired", 1, at_us(30_000_000 + at * 100_000));
         }
         assert_eq!(stories.status().len(), KEPT);
         let mut long = story();
         for at in 0..1_000 {
             let what = if at % 2 == 0 { What::Fresh } else { What::Lost };
-            long.add(step(at, what, "wlan0", 1));
+            long.add(step(at_us(at), what, "wlan0", 1));
         }
         assert!(long.steps.len() == MAX_STEPS && long.omitted > 400);
     }

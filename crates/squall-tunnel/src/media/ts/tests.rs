@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use squall_units::{Span, Time};
 
 use super::{super::samples::*, *};
 use crate::{
@@ -112,11 +113,11 @@ fn blocks(media: Media, datagrams: &[Vec<u8>]) -> (BTreeMap<Class, usize>, Vec<V
     let mut take = |frame: Frame| {
         *counts.entry(frame.class).or_default() += 1;
         let mut reader = FrameReader::default();
-        let datagrams = reader.read(frame.seal(0, 0, 0), true).expect("is well formed");
+        let datagrams = reader.read(frame.seal(Time::EPOCH, 0, Span::ZERO), true).expect("is well formed");
         came.extend(restored(reader.header().expect("was read"), &datagrams));
     };
     for datagram in datagrams {
-        gatherer.push(0, datagram, &mut take);
+        gatherer.push(Time::EPOCH, datagram, &mut take);
     }
     gatherer.close(&mut take);
     (counts, came.into_iter().map(|(_, datagram)| datagram).collect())
@@ -328,8 +329,10 @@ fn video_goes_on_with_another_pid_codec_or_map() {
     // Without video, only sound is left.
     let radio = mux(&film(), |_| [one(), map_of(&[(AUDIO, SOUND, b"")])].concat());
     let mut cutter = Cutter::new(Media::Ts);
-    let cuts: Vec<_> =
-        datagrams(&[usual(), radio].concat(), 1_316).iter().map(|part| cutter.cut(0, part)).collect();
+    let cuts: Vec<_> = datagrams(&[usual(), radio].concat(), 1_316)
+        .iter()
+        .map(|part| cutter.cut(Time::EPOCH, part))
+        .collect();
     assert!(cuts[cuts.len() - 60..].iter().all(|cut| cut.apart && cut.class != Some(Class::Key)));
 }
 

@@ -1,15 +1,17 @@
 //! What is sent into a flow, as encoders, browsers and keepalives do, and what becomes of it.
 
+use squall_units::short::at_us;
+
 use super::{super::*, flow};
 
 /// Datagrams with the time of their arrival.
-type Input = Vec<(Micros, Vec<u8>)>;
+type Input = Vec<(u64, Vec<u8>)>;
 
 /// A frame lasts as long.
-const FRAME: Micros = 40_000;
+const FRAME: u64 = 40_000;
 
 /// These one after the other, each at this time.
-fn at(parts: &[(Micros, Input)]) -> Input {
+fn at(parts: &[(u64, Input)]) -> Input {
     let shifted =
         parts.iter().flat_map(|(from, input)| input.iter().map(move |(at, data)| (from + at, data.clone())));
     let mut all: Input = shifted.collect();
@@ -38,7 +40,7 @@ fn video(ssrc: u8, frames: usize) -> Input {
         let timestamp = 3_000_000_000u32.wrapping_add(n as u32 * 3_600);
         for (k, payload) in payloads.iter().enumerate() {
             let marker = k + 1 == payloads.len();
-            all.push((n as Micros * FRAME, rtp(96, ssrc, sequence, timestamp, marker, payload)));
+            all.push((n as u64 * FRAME, rtp(96, ssrc, sequence, timestamp, marker, payload)));
             sequence += 1;
         }
     }
@@ -49,14 +51,14 @@ fn video(ssrc: u8, frames: usize) -> Input {
 fn small_video(frames: usize) -> Input {
     let packet =
         |n: usize| rtp(96, 7, n, n as u32 * 3_600, true, &[&[0x41, n as u8][..], &[0x33; 200]].concat());
-    (0..frames).map(|n| (n as Micros * FRAME, packet(n))).collect()
+    (0..frames).map(|n| (n as u64 * FRAME, packet(n))).collect()
 }
 
 /// Packets of sound of 20 ms: Opus with the given first byte.
 fn opus(packets: usize, toc: u8) -> Input {
     let packet =
         |n: usize| rtp(111, 3, n, n as u32 * 960, n == 0, &[[toc, n as u8, 7, 9], [0x5a; 4]].concat());
-    (0..packets).map(|n| (n as Micros * 20_000, packet(n))).collect()
+    (0..packets).map(|n| (n as u64 * 20_000, packet(n))).collect()
 }
 
 /// AAC (RFC 3640) of 44.1 kHz, whose timestamps were rounded to milliseconds before.
@@ -76,7 +78,7 @@ fn encrypted(input: Input) -> Input {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (seed >> 24) as u8
     };
-    let cipher = |(at, mut packet): (Micros, Vec<u8>)| {
+    let cipher = |(at, mut packet): (u64, Vec<u8>)| {
         packet[12..].iter_mut().for_each(|byte| *byte = random());
         (at, packet)
     };
@@ -109,7 +111,7 @@ fn padding(frames: usize) -> Input {
         let mut packet = rtp(96, 7, 30_000 + n, 3_000_000_000 + (n as u32 / 2) * 3_600, false, &[]);
         packet[0] |= 0x20;
         packet.extend([0; 99].iter().chain(&[100]));
-        (n as Micros / 2 * FRAME + 1_000, packet)
+        (n as u64 / 2 * FRAME + 1_000, packet)
     };
     (0..2 * frames).map(packet).collect()
 }
@@ -150,7 +152,7 @@ fn ts(frames: usize, names_video: bool) -> Input {
             &[0, 0, 1, 0x41, 1, 1, 1]
         };
         let pes = [&[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0], unit].concat();
-        let time = n as Micros * FRAME;
+        let time = n as u64 * FRAME;
         let sound =
             [tables.clone(), packet(0x102, true, &[0, 0, 1, 0xc0, 0, 0, 0x80, 0, 0, 0xff, 0xf1])].concat();
         all.push((time, sound));
@@ -164,8 +166,8 @@ fn ts(frames: usize, names_video: bool) -> Input {
 }
 
 /// The datagram that many times.
-fn each(datagram: &[u8], times: usize, every: Micros) -> Input {
-    (0..times).map(|n| (n as Micros * every, datagram.to_vec())).collect()
+fn each(datagram: &[u8], times: usize, every: u64) -> Input {
+    (0..times).map(|n| (n as u64 * every, datagram.to_vec())).collect()
 }
 
 fn stun(times: usize) -> Input {
@@ -192,15 +194,16 @@ fn pass(media: Media, input: &Input) -> (&'static str, [usize; 5], Option<String
         datagrams += frame.datagrams as usize;
     };
     for (at, datagram) in input {
-        gatherer.handle_timeout(*at, &mut out);
-        gatherer.push(*at, datagram, &mut out);
+        let at = at_us(*at);
+        gatherer.handle_timeout(at, &mut out);
+        gatherer.push(at, datagram, &mut out);
     }
     gatherer.close(&mut out);
     assert_eq!(datagrams, input.len());
     (gatherer.media().name(), counts, gatherer.problem().map(|problem| problem.to_string()))
 }
 
-const SECOND: Micros = 1_000_000;
+const SECOND: u64 = 1_000_000;
 
 #[test]
 fn classes_follow_the_input() {
@@ -361,7 +364,7 @@ fn the_video_of_each_codec_is_found_beside_sound() {
             for k in 0..4 {
                 let head = heads[usize::from(n % 25 != 0) * 2 + usize::from(k != 0)];
                 let payload = [head, &[0x5a; 900]].concat();
-                video.push((n as Micros * FRAME, rtp(96, 7, 4 * n + k, n as u32 * 3_600, k == 3, &payload)));
+                video.push((n as u64 * FRAME, rtp(96, 7, 4 * n + k, n as u32 * 3_600, k == 3, &payload)));
             }
         }
         for sound in [opus(200, 0xfc), opus(200, 0x78), aac(172)] {
