@@ -336,17 +336,30 @@ impl Endpoint {
         None
     }
 
-    /// The next event of a session, whether it is still there or failed to come about.
+    /// The next event of any session, for drivers that take all of them at once.
+    pub fn poll(&mut self) -> Option<(SessionId, Event)> {
+        loop {
+            let id = self.poll_ready()?;
+            if let Some(event) = self.poll_event(id) {
+                // There may be more.
+                self.ready.insert(id.0);
+                return Some((id, event));
+            }
+        }
+    }
+
+    /// The next event of a session, whether it is still there or failed to come about; [`Event::Closed`] is the last.
     pub fn poll_event(&mut self, id: SessionId) -> Option<Event> {
         self.poll_with(id, Session::poll_event)
     }
 
-    /// As [`Self::poll_event`], without the peer's blocks: see [`Session::poll_notice`].
+    /// As [`Self::poll_event`], without [`Event::Received`], [`Event::Part`] and [`Event::Missed`]. Those wait for
+    /// [`Self::poll_arrival`], even after [`Event::Closed`], and hold the peer back meanwhile.
     pub fn poll_notice(&mut self, id: SessionId) -> Option<Event> {
         self.poll_with(id, Session::poll_notice)
     }
 
-    /// The next block of the peer's: see [`Session::poll_arrival`].
+    /// The next of the peer's blocks on wanted channels: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
     pub fn poll_arrival(&mut self, id: SessionId, wanted: impl Fn(Channel) -> bool) -> Option<Event> {
         self.poll_with(id, |session| session.poll_arrival(&wanted))
     }

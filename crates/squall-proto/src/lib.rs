@@ -7,7 +7,7 @@
 //! 2. Whenever the time of [`Endpoint::poll_timeout`] has come: [`Endpoint::handle_timeout`].
 //! 3. After either, and after every call on a [`Session`]: [`Endpoint::poll_transmit`] until it
 //!    answers `None`, each transmit being sent from the local interface it names.
-//! 4. Then [`Endpoint::poll_ready`] until `None`, taking [`Session::poll_event`] of each session named.
+//! 4. Then [`Endpoint::poll`] until `None`.
 //! 5. Then wait for the next datagram, until [`Endpoint::poll_timeout`].
 //!
 //! `now` never goes backwards between calls.
@@ -69,14 +69,18 @@ pub use newcomers::AdmissionStats;
 pub use race::Target;
 pub use rustls::{self, pki_types};
 #[cfg(feature = "trace")]
-pub use session::{ArrivalLog, PacketLog};
-pub use session::{DecisionLog, LossLog, PacketFate, Reasons, Session};
+pub use session::trace::{ArrivalLog, PacketLog};
+pub use session::{
+    Session,
+    log::{DecisionLog, LossLog, PacketFate, Reasons},
+};
 pub use squall_sched as sched;
 pub use squall_signal as signal;
 pub use squall_units::Role;
 pub use stats::{PathStats, PredictionStats, SessionStats};
 pub use steering::{
-    ALPN, ClientTls, Ecn, Fingerprint, FingerprintError, ServerTls, TlsError, Transmit, fingerprint_of,
+    Ecn, Transmit,
+    tls::{ALPN, ClientTls, Fingerprint, FingerprintError, ServerTls, TlsError, fingerprint_of},
 };
 pub use wire::{CancelReason, MAX_CHANNELS, RefuseReason};
 pub use worker::{LONG_ID_AT, MAX_WORKERS, SHORT_ID_AT, destination_id, worker_of};

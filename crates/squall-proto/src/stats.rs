@@ -90,15 +90,15 @@ pub struct PredictionStats {
     pub bounded: u64,
     /// Of these, arrivals within the bounds; 9 of 10 should be.
     pub within: u64,
-    /// All arrivals by their error, arrival less predicted arrival, between the [edges](Self::EDGES).
-    pub errors: [u64; PredictionStats::EDGES.len() + 1],
+    /// All arrivals by their error, arrival less predicted arrival, between edges at ± 2, 5, 10, 20 and 50 ms. An error that
+    /// is equal to an edge counts below it.
+    pub errors: [u64; EDGES.len() + 1],
 }
 
-impl PredictionStats {
-    /// What separates the counts of errors, in microseconds. An error that is equal to an edge counts below it.
-    pub const EDGES: [i64; 10] =
-        [-50_000, -20_000, -10_000, -5_000, -2_000, 2_000, 5_000, 10_000, 20_000, 50_000];
+/// Edges between the counts of [`PredictionStats::errors`], in microseconds.
+const EDGES: [i64; 10] = [-50_000, -20_000, -10_000, -5_000, -2_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
+impl PredictionStats {
     /// Whether nothing arrived of which the arrival was predicted.
     pub fn is_empty(&self) -> bool {
         self.errors.iter().all(|count| *count == 0)
@@ -106,7 +106,7 @@ impl PredictionStats {
 
     /// An arrival, with the bounds that there were for it.
     pub(crate) fn count(&mut self, error: i64, bounds: Option<(i64, i64)>) {
-        self.errors[Self::EDGES.partition_point(|edge| *edge < error)] += 1;
+        self.errors[EDGES.partition_point(|edge| *edge < error)] += 1;
         if let Some((low, high)) = bounds {
             self.bounded += 1;
             self.within += u64::from((low..=high).contains(&error));

@@ -1,6 +1,6 @@
 //! A cap on the bytes of metered paths, for every scheduler.
 //!
-//! [`Capped`] changes no decision: it answers [`Profile::metered_cap`], and the session, which alone sees
+//! `Capped` changes no decision: it answers [`Profile::metered_cap`], and the session, which alone sees
 //! every packet, enforces it and shows the scheduler what is left as [`PathView::budget`](crate::PathView).
 
 use std::{fmt, str::FromStr};
@@ -10,7 +10,7 @@ use squall_units::{Size, UnitError};
 use crate::{Context, Decision, Profile, SchedEvent, Scheduler};
 
 /// A scheduler with a bound on the bytes of each metered path.
-pub struct Capped {
+pub(crate) struct Capped {
     inner: Box<dyn Scheduler>,
     cap: u64,
 }
@@ -18,7 +18,7 @@ pub struct Capped {
 impl Capped {
     /// Puts a cap on `inner`, in bytes of UDP payload for each metered path and session. If it has one of
     /// its own, the smaller holds.
-    pub fn new(inner: Box<dyn Scheduler>, cap: u64) -> Self {
+    pub(crate) fn new(inner: Box<dyn Scheduler>, cap: u64) -> Self {
         Self { inner, cap }
     }
 }

@@ -49,7 +49,8 @@ mod usual;
 mod work;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
-pub use budget::{Cap, Capped};
+pub use budget::Cap;
+pub(crate) use budget::Capped;
 pub use duplicate::Duplicates;
 pub use parity::{MAX_DATA_SYMBOLS, Parity, ParityFate, parity_symbols};
 pub use path::{PathId, PathState, PathView};

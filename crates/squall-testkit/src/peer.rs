@@ -116,16 +116,14 @@ impl Peer {
 
     fn take_events(&mut self) {
         let mut taken = 0;
-        while let Some(id) = self.endpoint.poll_ready() {
-            while let Some(event) = self.endpoint.poll_event(id) {
-                taken += 1;
-                assert!(taken <= MOST_EVENTS, "events without end, at last {event:?}");
-                self.id.get_or_insert(id);
-                if event == Event::Connected {
-                    self.endpoint.session(id).expect("is up").report_outcomes(true);
-                }
-                self.events.push_back((id, event));
+        while let Some((id, event)) = self.endpoint.poll() {
+            taken += 1;
+            assert!(taken <= MOST_EVENTS, "events without end, at last {event:?}");
+            self.id.get_or_insert(id);
+            if event == Event::Connected {
+                self.endpoint.session(id).expect("is up").report_outcomes(true);
             }
+            self.events.push_back((id, event));
         }
     }
 }

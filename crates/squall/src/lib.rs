@@ -40,15 +40,30 @@ mod shared;
 
 use std::sync::Arc;
 
-pub use endpoint::{Connect, Endpoint, EndpointConfig, Trust, WorkerStats, connect};
+pub use endpoint::{
+    Endpoint, WorkerStats,
+    config::EndpointConfig,
+    connect,
+    request::{Connect, Trust},
+};
 pub use error::{ConnectError, EndpointError, IdentityError, ListenError, NotConnector, UnknownInterface};
 pub use identity::{Identity, load_certificates};
-pub use net::{Interfaces, Network, UnusedInterface};
-pub use session::{
-    Arrival, Arrivals, BlockWriter, FinishError, Growth, InterfaceHandle, MissedBlock, Receiver, Session,
-    follow_radios,
+pub use net::{
+    interfaces::{Interfaces, UnusedInterface},
+    network::Network,
 };
-pub use shared::{BlockHandle, PathChange, PathEvent, PathInfo, QuotaState, Quotas};
+pub use session::{
+    FinishError, Session,
+    arrival::{Arrival, Arrivals, Growth, MissedBlock, Receiver},
+    follow::follow_radios,
+    interface::InterfaceHandle,
+    writer::BlockWriter,
+};
+pub use shared::{
+    handle::BlockHandle,
+    path::{PathChange, PathEvent, PathInfo},
+    quotas::{QuotaState, Quotas},
+};
 pub use squall_proto::{
     AcceptFilter, AdmissionStats, Block, BlockOptions, CancelReason, Capacity, Channel, CloseReason, Config,
     CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, LossLog, MAX_WORKERS,

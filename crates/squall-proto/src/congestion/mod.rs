@@ -19,7 +19,7 @@ mod minimum;
 mod origin;
 mod registry;
 mod silences;
-pub mod steady;
+mod steady;
 
 use std::fmt;
 

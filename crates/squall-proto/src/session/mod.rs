@@ -19,7 +19,7 @@ mod grow;
 mod hints;
 mod labels;
 mod lifecycle;
-mod log;
+pub(crate) mod log;
 mod logging;
 mod loss;
 mod notices;
@@ -36,7 +36,7 @@ mod side;
 mod signal;
 mod stats;
 #[cfg(feature = "trace")]
-mod trace;
+pub(crate) mod trace;
 mod transmit;
 mod views;
 mod watch;
@@ -68,7 +68,7 @@ use duties::Duties;
 use labels::Labels;
 use lifecycle::Lifecycle;
 use log::Logs;
-pub use log::{DecisionLog, LossLog, PacketFate, Reasons};
+use log::PacketFate;
 use notices::Notices;
 use outlook::Outlook;
 use peer::{Hello, Peer};
@@ -76,7 +76,7 @@ use probes::Probes;
 use queues::SendQueues;
 use side::Side;
 #[cfg(feature = "trace")]
-pub use trace::{ArrivalLog, PacketLog};
+use trace::ArrivalLog;
 use views::Views;
 
 /// A session with one peer.
@@ -191,8 +191,8 @@ impl Session {
         Ok(())
     }
 
-    /// The next thing that happened; [`Event::Closed`] is the last.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    /// See [`Endpoint::poll_event`](crate::Endpoint::poll_event).
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.notices
             .pop()
             .or_else(|| self.poll_writable())
@@ -201,15 +201,12 @@ impl Session {
             .or_else(|| self.life.take_end())
     }
 
-    /// The next thing that happened other than [`Event::Received`], [`Event::Part`] and [`Event::Missed`]. Those wait for
-    /// [`Self::poll_arrival`], even after [`Event::Closed`], and hold the peer back meanwhile.
-    pub fn poll_notice(&mut self) -> Option<Event> {
+    pub(crate) fn poll_notice(&mut self) -> Option<Event> {
         let notice = self.notices.pop().or_else(|| self.poll_writable()).or_else(|| self.poll_capacity());
         notice.or_else(|| self.life.take_end())
     }
 
-    /// The next of the peer's blocks on wanted channels: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
-    pub fn poll_arrival(&mut self, wanted: impl Fn(Channel) -> bool) -> Option<Event> {
+    pub(crate) fn poll_arrival(&mut self, wanted: impl Fn(Channel) -> bool) -> Option<Event> {
         let left = self.life.take_arrival(|event| event.channel().is_some_and(&wanted));
         left.or_else(|| {
             let is_live = self.life.is_live();

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use squall_sched::PathId;
 use squall_testkit::world::{End, Packet, SERVER, Wire, World};
 
-use super::{ClientTls, Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, Server, ServerTls};
+use super::{
+    Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, Server,
+    tls::{ClientTls, ServerTls},
+};
 use crate::{Config, Interface, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS, worker::Worker};
 
 const DELAY: Duration = Duration::from_millis(10);

@@ -14,12 +14,12 @@ use noq_proto::{
 use ring::{hmac, rand::SystemRandom};
 
 use super::{
-    ClientTls, Clock, Connection, Ecn, Entry, ServerTls, Transmit,
+    Clock, Connection, Ecn, Entry, Transmit,
     controller::Controllers,
     ids::{ServerIds, WorkerIds},
     mtu,
 };
-use crate::{Config, ConnectError, NetPath, newcomers::Admission, worker::Worker};
+use crate::{ClientTls, Config, ConnectError, NetPath, ServerTls, newcomers::Admission, worker::Worker};
 
 /// What all workers of a server share: its certificate, and the keys that are derived from it or drawn for it. A token that
 /// one of them has issued is known to all, and used once.

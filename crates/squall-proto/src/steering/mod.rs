@@ -19,7 +19,7 @@ mod mtu;
 mod paths;
 mod places;
 mod queue;
-mod tls;
+pub(crate) mod tls;
 mod tolerant;
 #[cfg(any(test, feature = "unprotected"))]
 mod unprotected;
@@ -47,7 +47,6 @@ pub(crate) use listener::{BACKSTOP_ROUND_TRIPS, Incoming, Listener, Server};
 pub use noq_proto::EcnCodepoint as Ecn;
 pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as Handle};
 pub(crate) use paths::{Entry, Paths, QuicPath};
-pub use tls::{ALPN, ClientTls, Fingerprint, FingerprintError, ServerTls, TlsError, fingerprint_of};
 
 use crate::{CloseReason, Interface, NetPath, TransportError};
 

@@ -2,8 +2,8 @@
 
 pub mod minrtt;
 pub mod redundant;
-pub mod round_robin;
-pub mod single_path;
+mod round_robin;
+mod single_path;
 pub mod squall;
 
 use crate::Registry;

@@ -18,9 +18,8 @@ pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     Ok(Box::new(RoundRobin::default()))
 }
 
-/// One packet a path, in turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RoundRobin {
+struct RoundRobin {
     last: Option<PathId>,
 }
 

@@ -22,11 +22,9 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
     Ok(Box::new(SinglePath { path: PathId(path) }))
 }
 
-/// Everything on one path.
 #[derive(Clone, Copy, Debug)]
-pub struct SinglePath {
-    /// Which path.
-    pub path: PathId,
+struct SinglePath {
+    path: PathId,
 }
 
 impl Scheduler for SinglePath {

@@ -1,10 +1,10 @@
 //! Listening and connecting.
 
-mod config;
-mod connect;
+pub(crate) mod config;
 mod driver;
 mod path_manager;
 mod places;
+pub(crate) mod request;
 mod timer;
 
 use std::{
@@ -19,10 +19,11 @@ use std::{
 use squall_proto::{AdmissionStats, ClientTls, Config, ServerTls, TlsError};
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-pub use config::EndpointConfig;
-pub use connect::{Connect, Trust};
-
-use self::driver::{Driver, Place};
+use self::{
+    config::EndpointConfig,
+    driver::{Driver, Place},
+    request::{Connect, Trust},
+};
 use crate::{
     ConnectError, EndpointError, ListenError, Session,
     error::{self, Attempted},

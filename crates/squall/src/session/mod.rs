@@ -1,10 +1,10 @@
 //! A session: blocks out, blocks in.
 
-mod arrival;
-mod follow;
-mod interface;
+pub(crate) mod arrival;
+pub(crate) mod follow;
+pub(crate) mod interface;
 mod reference;
-mod writer;
+pub(crate) mod writer;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -20,12 +20,12 @@ use squall_proto::{
 };
 use tokio::sync::watch;
 
-pub use arrival::{Arrival, Arrivals, Growth, MissedBlock, Receiver};
-pub use follow::follow_radios;
-pub use interface::InterfaceHandle;
-pub use writer::BlockWriter;
-
-use self::reference::SessionRef;
+use self::{
+    arrival::{Arrival, Arrivals, Receiver},
+    interface::InterfaceHandle,
+    reference::SessionRef,
+    writer::BlockWriter,
+};
 use crate::{
     BlockHandle, Interfaces, NotConnector, PathEvent, PathInfo, UnknownInterface, UnusedInterface,
     shared::{Shared, core::Core},

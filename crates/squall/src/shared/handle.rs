@@ -46,15 +46,6 @@ impl BlockHandle {
     pub fn id(&self) -> BlockId {
         self.id
     }
-
-    /// The outcome, if the block has ended; `None` once it was given.
-    pub fn try_outcome(&mut self) -> Option<Outcome> {
-        match self.outcome.try_recv() {
-            Ok(outcome) => Some(outcome),
-            Err(oneshot::error::TryRecvError::Empty) => None,
-            Err(oneshot::error::TryRecvError::Closed) => Some(Outcome::SessionClosed),
-        }
-    }
 }
 
 impl Future for BlockHandle {

@@ -2,18 +2,14 @@
 
 pub(crate) mod core;
 pub(crate) mod group;
-mod handle;
+pub(crate) mod handle;
 pub(crate) mod order;
-mod path;
+pub(crate) mod path;
 pub(crate) mod quotas;
 mod radios;
 pub(crate) mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-pub use handle::BlockHandle;
-pub use path::{PathChange, PathEvent, PathInfo};
-pub use quotas::{QuotaState, Quotas};
 
 use self::{core::Core, group::Group};
 

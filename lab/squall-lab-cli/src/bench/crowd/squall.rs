@@ -118,11 +118,9 @@ end!(Sink, SERVER);
 /// Takes all events; returns the bytes of blocks that have arrived.
 fn drain(endpoint: &mut Endpoint) -> u64 {
     let mut bytes = 0;
-    while let Some(id) = endpoint.poll_ready() {
-        while let Some(event) = endpoint.poll_event(id) {
-            if let Event::Received(block) = event {
-                bytes += block.data.len() as u64;
-            }
+    while let Some((_, event)) = endpoint.poll() {
+        if let Event::Received(block) = event {
+            bytes += block.data.len() as u64;
         }
     }
     bytes
