@@ -19,9 +19,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub use role::Role;
 pub use time::Time;
 
-/// A point in time or a span of it, in microseconds. The caller chooses the epoch: the start of a run or of a session.
-pub type Micros = u64;
-
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {

@@ -10,7 +10,7 @@ use squall_proto::{
     Block, BlockOptions, Channel, Config, Event, Priority,
     sched::{BlockId, PathState},
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use crate::world::{Side, World, WorldError};
 

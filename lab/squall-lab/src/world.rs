@@ -18,7 +18,7 @@ use squall_proto::{
     pki_types::{CertificateDer, PrivateKeyDer},
     signal::Reading,
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 /// Bytes of IPv4 and UDP headers around a UDP payload.
 pub const UDP_OVERHEAD: usize = 28;

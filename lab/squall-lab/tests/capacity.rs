@@ -10,7 +10,7 @@ use squall_proto::{
     sched::PathId,
     signal::{Reading, Time},
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use squall_lab::{Batch, RunResult, Scenario, world::Side};
 use squall_net::Direction;
 use squall_proto::{Block, BlockOptions, Config, CongestionControl, PathChange, sched::PathId};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use stage::Stage;
 

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::prelude::*;
 use squall_lab::world::Side;
 use squall_proto::{Block, BlockOptions, CongestionControl, Event, PathChange, sched::BlockId};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use stage::{Stage, TWO_PATHS, plain};
 

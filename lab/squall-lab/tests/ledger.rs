@@ -11,7 +11,7 @@ use squall_proto::{
     Block, BlockOptions, CongestionControl, Outcome, PacketFate, PacketLog, PathStats, Reasons,
     sched::{Decision, PathId, WorkKind},
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use stage::{Stage, plain};
 

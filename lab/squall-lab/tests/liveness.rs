@@ -16,7 +16,7 @@ use std::{
 use squall_lab::world::{Side, World};
 use squall_net::PathConfig;
 use squall_proto::{Block, BlockOptions, Config, Event, PathChange, sched::PathId};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 const PATHS: [(&str, Micros); 3] = [
     ("name='wifi'\nrate='25mbps'\ndelay='15ms'\nqueue='150kB'", 15_000),

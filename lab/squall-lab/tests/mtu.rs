@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use squall_lab::world::Side;
 use squall_proto::{Block, BlockOptions, Config, PacketFate, PacketLog, PathChange, sched::PathId};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

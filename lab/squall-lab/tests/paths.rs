@@ -12,7 +12,8 @@ use squall_proto::{
     quota::{Account, Period, Quota, Record},
     sched::Sharing,
 };
-use squall_units::{Micros, Span, Time};
+use squall_trace::Micros;
+use squall_units::{Span, Time};
 
 use stage::{Stage, TWO_PATHS};
 

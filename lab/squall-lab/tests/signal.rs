@@ -11,7 +11,7 @@ use squall_proto::{
     sched::{PathId, PathState},
     signal::{AlertKind, Reading, Time},
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use squall_lab::world::{Monotonic, Side};
 use squall_proto::{Block, BlockOptions, CloseReason, Config, Event, Session};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

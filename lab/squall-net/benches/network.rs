@@ -5,7 +5,7 @@ use squall_net::{
     Direction, Network, PathConfig,
     radio::{Canyon, RadioConfig, Rail, Source, Walk},
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 const PACKETS: u64 = 20_000;
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use squall_trace::Micros;
 use squall_trace::mahimahi::{OPPORTUNITY, TUN_HEADER};
-use squall_units::Micros;
 
 use crate::time::{Nanos, micros_after};
 

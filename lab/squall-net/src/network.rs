@@ -3,7 +3,8 @@
 mod radios;
 mod stalls;
 
-use squall_units::{Micros, Size};
+use squall_trace::Micros;
+use squall_units::Size;
 
 use crate::{
     config::{Direction, LinkConfig, PathConfig},

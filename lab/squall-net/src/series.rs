@@ -6,8 +6,8 @@ use std::{
 };
 
 use serde::Deserialize;
-use squall_trace::{Sample, TraceError, column, read_text};
-use squall_units::{Micros, Span};
+use squall_trace::{Micros, Sample, TraceError, column, read_text};
+use squall_units::Span;
 
 /// A value that holds from its time until the next step.
 ///

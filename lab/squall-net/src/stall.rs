@@ -12,7 +12,8 @@ use rand_pcg::{
     rand_core::{Rng, SeedableRng},
 };
 use serde::Deserialize;
-use squall_units::{Micros, Ratio, Span};
+use squall_trace::Micros;
+use squall_units::{Ratio, Span};
 
 use crate::{
     error::ConfigError,

@@ -1,6 +1,6 @@
 //! The link's inner clock: nanoseconds, so that serialisation at megabits a second stays exact.
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 pub(crate) type Nanos = u64;
 

@@ -9,7 +9,8 @@ use squall_net::{
     },
 };
 use squall_signal::{QualityIndex, Reading, Technology};
-use squall_units::{Micros, Span};
+use squall_trace::Micros;
+use squall_units::Span;
 
 fn path(toml: &str) -> PathConfig {
     toml::from_str(toml).unwrap_or_else(|error| panic!("{error}"))

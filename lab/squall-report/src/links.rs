@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use squall_trace::{Gaps, Quantity, Recording};
-use squall_units::Micros;
+use squall_trace::{Gaps, Micros, Quantity, Recording};
 
 use crate::style::Role;
 use crate::surface::{Anchor, Figure, Frame, Point, Scale, Surface, WIDTH};

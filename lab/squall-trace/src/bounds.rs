@@ -1,6 +1,6 @@
 //! Bounds of recordings.
 
-use squall_units::Micros;
+use crate::Micros;
 
 /// Most rows of a recording: 23 days at one a second, 8 hours at one in 15 ms.
 pub const MAX_ROWS: usize = 2_000_000;

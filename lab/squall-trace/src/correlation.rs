@@ -3,9 +3,8 @@
 use std::ops::RangeInclusive;
 
 use squall_signal::QualityIndex;
-use squall_units::Micros;
 
-use crate::Recording;
+use crate::{Micros, Recording};
 
 /// The lags that are looked at, in seconds.
 pub const LAGS: RangeInclusive<i64> = -2..=5;

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use squall_units::Micros;
-
 use crate::{
-    Event, Gaps, MAX_OPPORTUNITIES, MAX_ROWS, Quantity, Recording, RecordingError, Row, Supply,
+    Event, Gaps, MAX_OPPORTUNITIES, MAX_ROWS, Micros, Quantity, Recording, RecordingError, Row, Supply,
     recording::closed,
 };
 

@@ -46,11 +46,14 @@ pub use supply::{Gaps, Supply};
 pub use survey::{LinkSurvey, RateSurvey, SignalSurvey, Spread};
 pub use tech::Tech;
 
+/// A point in time or a span of it, in microseconds. The caller chooses the epoch: the start of a run or of a recording.
+pub type Micros = u64;
+
 /// Bytes of an IP packet that one delivery opportunity of mahimahi carries.
 pub const PACKET: u64 = 1_500;
 
 /// A link that needs longer than this for one [`PACKET`] is in an outage, in microseconds.
-pub const OUTAGE: squall_units::Micros = 200_000;
+pub const OUTAGE: Micros = 200_000;
 
 /// The rate below which one [`PACKET`] takes longer than an [`OUTAGE`], in bits per second.
 pub const OUTAGE_BPS: u64 = PACKET * 8 * 1_000_000 / OUTAGE;

@@ -2,10 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use squall_units::Micros;
-
 use crate::{
-    Event, Format, MAX_ROWS, Quantity, RecordingError, Row, Tech, TraceError,
+    Event, Format, MAX_ROWS, Micros, Quantity, RecordingError, Row, Tech, TraceError,
     quantity::{TIMES, within},
     row::seconds,
     sheet::{Cells, Layout, Sheet},

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use squall_signal::Reading;
-use squall_units::Micros;
 
 use crate::{
-    Format, Gaps, MAX_ROWS, Quantity, RecordingError, Row, Supply, mahimahi, own, row::usual_step, schedule,
+    Format, Gaps, MAX_ROWS, Micros, Quantity, RecordingError, Row, Supply, mahimahi, own, row::usual_step,
+    schedule,
 };
 
 /// A recorded network: rates, round trips and levels by time, or delivery opportunities in the place of rates.

@@ -3,10 +3,9 @@
 use std::ops::{Index, IndexMut};
 
 use squall_signal::{Reading, Time};
-use squall_units::Micros;
 
 use crate::{
-    Event, Quantity, Tech,
+    Event, Micros, Quantity, Tech,
     quantity::{TIMES, within},
 };
 

@@ -1,8 +1,8 @@
 //! From rates to delivery opportunities, and back.
 
-use squall_units::Micros;
-
-use crate::{MAX_OPPORTUNITIES, Quantity, RecordingError, Row, Supply, mahimahi, supply::PACKET_MICROBITS};
+use crate::{
+    MAX_OPPORTUNITIES, Micros, Quantity, RecordingError, Row, Supply, mahimahi, supply::PACKET_MICROBITS,
+};
 
 /// The opportunities of a link whose rate changes in steps: one at each time by which it has carried another
 /// [`PACKET`], in whole milliseconds, rounded up.

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use squall_units::Micros;
-
-use crate::{Event, OUTAGE, OUTAGE_BPS, PACKET, Quantity, Row};
+use crate::{Event, Micros, OUTAGE, OUTAGE_BPS, PACKET, Quantity, Row};
 
 /// Millionths of a bit in a packet: what a rate in bits per second carries in a microsecond is a whole number of
 /// these.

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use squall_signal::{AlertKind, SignalState, Span, Time, Watermark, WatermarkConfig, WatermarkError};
-use squall_units::Micros;
 
-use crate::{Event, Format, Gaps, Lag, Quantity, Recording, Supply, recording::measured};
+use crate::{Event, Format, Gaps, Lag, Micros, Quantity, Recording, Supply, recording::measured};
 
 /// The windows over which a rate is looked at.
 const WINDOW: Micros = 1_000_000;

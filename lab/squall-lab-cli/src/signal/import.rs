@@ -12,8 +12,7 @@ use squall_terminal::{
     error::{usage, whole},
     output,
 };
-use squall_trace::{Format, Input, Recording, Tech, TraceError, Wishes};
-use squall_units::Micros;
+use squall_trace::{Format, Input, Micros, Recording, Tech, TraceError, Wishes};
 
 /// Converts a recording of any format, such as a public measurement log, to a trace.
 ///

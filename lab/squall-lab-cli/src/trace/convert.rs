@@ -4,8 +4,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 use squall_terminal::{error::usage, output};
-use squall_trace::{OUTAGE, Recording};
-use squall_units::{Micros, Span};
+use squall_trace::{Micros, OUTAGE, Recording};
+use squall_units::Span;
 
 use super::{
     figures::{number, seconds},

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use squall_net::capacity::Volume;
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{
     serialiser::{PER_BYTE, Serialiser, is_over},

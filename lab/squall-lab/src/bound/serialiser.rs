@@ -1,7 +1,7 @@
 //! What one serialiser can carry of blocks.
 
 use squall_net::capacity::{self, Reach, Stretch, Volume};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::packet::Packet;
 

@@ -1,7 +1,7 @@
 //! What the paths can carry in one direction.
 
 use squall_net::{ConfigError, Direction, PathConfig, capacity};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{
     demand::Demand,

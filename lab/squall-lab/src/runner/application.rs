@@ -7,7 +7,7 @@ use squall_proto::{
     Block, BlockOptions, Channel, Event, OpenError, Outcome, PathChange, Priority, Received, SendError,
     sched::BlockId,
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::clairvoyant::Offered;
 use super::ends::Ends;

@@ -6,7 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use squall_net::{DelayConfig, Direction, EcnTreatment, LinkConfig, PathConfig};
 use squall_proto::{Config, RateLimit, sched::Registry};
-use squall_units::{Micros, Size};
+use squall_trace::Micros;
+use squall_units::Size;
 
 use super::{RunError, application::Application, quota::Meters, stopwatch::Stopwatch};
 #[cfg(feature = "qlog")]

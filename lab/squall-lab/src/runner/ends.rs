@@ -8,7 +8,7 @@ use squall_proto::{
     ArrivalLog, Block, BlockOptions, Capacity, Channel, NetPath, OpenError, PathStats, SendError, Session,
     WriteError, sched::BlockId,
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use crate::traffic::{Allowed, Follow};
 use crate::world::{Side, World};

@@ -22,7 +22,8 @@ use squall_proto::{
     sched::BlockId,
 };
 use squall_sched::Registry;
-use squall_units::{Micros, Span};
+use squall_trace::Micros;
+use squall_units::Span;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,

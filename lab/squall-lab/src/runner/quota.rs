@@ -2,7 +2,8 @@
 
 use squall_net::PathConfig;
 use squall_proto::quota::{Account, Period, Quota, Record};
-use squall_units::{Micros, Span, Time};
+use squall_trace::Micros;
+use squall_units::{Span, Time};
 
 use crate::world::World;
 

@@ -10,7 +10,7 @@ use squall_proto::{
     Block, CloseReason, Config, Event, Missed, Outcome, PathChange, PathStats, Received,
     sched::{BlockId, PathId, schedulers::minrtt::MinRtt},
 };
-use squall_units::Micros;
+use squall_trace::Micros;
 
 /// 20 Mbps with 15 ms, and 10 Mbps with 40 ms.
 pub(crate) const TWO_PATHS: &[&str; 2] = &[

@@ -1,7 +1,6 @@
 //! What one link does over time.
 
-use squall_trace::mahimahi;
-use squall_units::Micros;
+use squall_trace::{Micros, mahimahi};
 
 use super::volume::Volume;
 use crate::link::{Link, Outlook, Service};

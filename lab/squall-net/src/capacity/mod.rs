@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use self::forecast::Forecast;
 pub use self::{

@@ -1,6 +1,6 @@
 //! How long something may be handed over to arrive by a given time.
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::volume::Stretch;
 

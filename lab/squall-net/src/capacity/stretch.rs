@@ -1,6 +1,6 @@
 //! What a link with its own serialiser can carry.
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{
     forecast::{Forecast, Stage},

@@ -1,6 +1,6 @@
 //! What a serialiser can carry that several paths share.
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{
     forecast::{Forecast, Stage},

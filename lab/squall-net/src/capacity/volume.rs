@@ -1,7 +1,7 @@
 //! How much is carried, and when.
 
 use serde::{Deserialize, Serialize};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 /// What a bottleneck can carry for a while.
 ///

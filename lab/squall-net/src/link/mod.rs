@@ -6,8 +6,8 @@ mod passage;
 use std::collections::VecDeque;
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
-use squall_trace::mahimahi::TUN_HEADER;
-use squall_units::{Micros, Ratio};
+use squall_trace::{Micros, mahimahi::TUN_HEADER};
+use squall_units::Ratio;
 
 use crate::{
     config::LinkConfig,

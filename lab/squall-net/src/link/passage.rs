@@ -1,7 +1,6 @@
 //! What happens inside a link, in the order of a packet's way: queue, serialiser, line, end.
 
-use squall_trace::mahimahi::OPPORTUNITY;
-use squall_units::Micros;
+use squall_trace::{Micros, mahimahi::OPPORTUNITY};
 
 use super::{Delivery, Link, Packet, PushOutcome};
 use crate::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{Inbox, Incoming, Outcome, Ports, Shared, State};
 use crate::network::Arrival;

@@ -19,7 +19,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use squall_signal::Reading;
-use squall_units::Micros;
+use squall_trace::Micros;
 
 pub use self::slip::SlipReport;
 use self::{engine::Engine, slip::Slip};

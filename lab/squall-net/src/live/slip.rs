@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 /// Distribution of the time from when a packet was due to when it was handed to the kernel.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! The radios of a network's paths.
 
 use squall_signal::Reading;
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{Network, mix, slot};
 use crate::{

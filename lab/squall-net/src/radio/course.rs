@@ -1,7 +1,7 @@
 //! The levels of a path as a function of time, computed as time passes.
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{
     levels::{LevelSeries, Levels},

@@ -1,7 +1,8 @@
 //! What a link makes of the levels, as time passes.
 
 use squall_signal::{QualityIndex, Technology};
-use squall_units::{Micros, Ratio, Time};
+use squall_trace::Micros;
+use squall_units::{Ratio, Time};
 
 use super::{
     CellularMap, Lead, Levels, RadioConfig, Source, WifiMap,

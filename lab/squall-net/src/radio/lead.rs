@@ -4,7 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de};
 
-use squall_units::{Micros, Span, UnitError};
+use squall_trace::Micros;
+use squall_units::{Span, UnitError};
 
 /// How long before the link follows a change of the levels the radio reports it: `"800ms"`; `"-1s"` if the radio
 /// is the later. At most a minute either way. Default: 0.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use squall_signal::{Reading, Technology};
-use squall_trace::{Sample, TraceError, column, has_column, read_text};
-use squall_units::{Micros, Span, Time};
+use squall_trace::{Micros, Sample, TraceError, column, has_column, read_text};
+use squall_units::{Span, Time};
 
 use crate::series::Series;
 

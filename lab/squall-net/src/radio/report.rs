@@ -2,7 +2,8 @@
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_signal::{Reading, Technology};
-use squall_units::{Micros, Time};
+use squall_trace::Micros;
+use squall_units::Time;
 
 use super::{
     Air, Follower, Lead, Parts, RadioConfig, Source,

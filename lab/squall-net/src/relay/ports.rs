@@ -8,7 +8,7 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd},
 };
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use super::{HEADERS, ServerSides, sockets};
 use crate::{

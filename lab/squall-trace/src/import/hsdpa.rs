@@ -8,11 +8,10 @@
 //! beginning, the position is left out. A time that belongs to no interval, and is longer than three usual ones,
 //! is a gap.
 
-use squall_units::Micros;
-
 use super::{input::Input, log::recording};
 use crate::{
-    Event, MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError, row::usual_step, sheet::lines,
+    Event, MAX_ROWS, Micros, Quantity, Recording, RecordingError, Row, TraceError, row::usual_step,
+    sheet::lines,
 };
 
 /// An interval of a log, in microseconds of its own clock.

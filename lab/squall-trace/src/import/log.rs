@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use squall_units::Micros;
-
 use crate::{
-    Event, MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError,
+    Event, MAX_ROWS, Micros, Quantity, Recording, RecordingError, Row, TraceError,
     quantity::{TIMES, within},
     row::usual_step,
 };

@@ -23,11 +23,11 @@ mod sigcomm;
 
 use std::path::Path;
 
-use squall_units::{Micros, Rate, Span};
+use squall_units::{Rate, Span};
 
 pub use self::input::{Input, read_text};
 use self::log::recording;
-use crate::{Format, LONGEST, Quantity, Recording, Row, Tech, TraceError, column, mahimahi, own};
+use crate::{Format, LONGEST, Micros, Quantity, Recording, Row, Tech, TraceError, column, mahimahi, own};
 
 const DAY: Micros = 86_400_000_000;
 

@@ -5,10 +5,9 @@
 //! counts as a round trip unless it is the same everywhere: then it was set, and not measured.
 
 use serde::Deserialize;
-use squall_units::Micros;
 
 use super::{input::Input, log::recording};
-use crate::{Quantity, Recording, Row, TraceError, quantity::TIMES};
+use crate::{Micros, Quantity, Recording, Row, TraceError, quantity::TIMES};
 
 #[derive(Deserialize)]
 struct Interval {

@@ -1,6 +1,7 @@
 //! One handover.
 
-use squall_units::{Micros, Span};
+use squall_trace::Micros;
+use squall_units::Span;
 
 use super::place::{STEP, cell};
 use crate::radio::{Levels, model::model};

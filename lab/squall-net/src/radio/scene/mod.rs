@@ -14,7 +14,7 @@ mod walk;
 mod wifi_edge;
 
 use rand_pcg::Pcg64Mcg;
-use squall_units::Micros;
+use squall_trace::Micros;
 
 pub(super) use self::random::{Drift, gauss};
 pub use self::{

@@ -1,6 +1,6 @@
 //! Moving, and what reaches a receiver.
 
-use squall_units::Micros;
+use squall_trace::Micros;
 
 use crate::radio::Levels;
 

@@ -1,7 +1,8 @@
 //! A train that runs from cell to cell.
 
 use rand_pcg::Pcg64Mcg;
-use squall_units::{Micros, Ratio, Span};
+use squall_trace::Micros;
+use squall_units::{Ratio, Span};
 
 use super::{
     place::{STEP, STEP_SECONDS, cell, log_distance},

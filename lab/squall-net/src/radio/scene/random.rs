@@ -3,7 +3,8 @@
 use std::f64::consts::TAU;
 
 use rand_pcg::{Pcg64Mcg, rand_core::Rng};
-use squall_units::{Micros, Span};
+use squall_trace::Micros;
+use squall_units::Span;
 
 use super::place::STEP_SECONDS;
 
