@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo check lint test checks msrv deny noq-range publish-check alerts recipes sanitizers dashboard man deb android gstreamer python wheels bench picture findings versus tquic traffic fuzz soak site tools
+.PHONY: demo check lint test beside checks msrv deny noq-range publish-check alerts recipes sanitizers dashboard man deb android gstreamer python wheels bench picture findings versus tquic traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -49,21 +49,38 @@ lint: tools
 	@for lock in $(LOCKS); do $(CARGO) update --quiet --workspace --locked --manifest-path $${lock%.lock}.toml || exit 1; done
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Everything CI runs: formatting, lints, documentation, every test. At the end it counts excused and skipped tests.
+# Tests in virtual time need a processor and no hour of the day. The others wait most of the time, and measure.
+tests_of = $(patsubst %/main,%,$(foreach folder,$(1),$(patsubst $(folder)/tests/%.rs,%,$(wildcard $(folder)/tests/*.rs $(folder)/tests/*/main.rs))))
+IN_VIRTUAL_TIME = $(addprefix crates/squall-,papers proto sched) $(addprefix lab/squall-,lab media trace)
+MEASURING = $(call tests_of,$(filter-out bindings/gstreamer $(IN_VIRTUAL_TIME),$(wildcard crates/* lab/* bindings/* bindings/android/native)))
+CALCULATING = $(filter-out $(MEASURING),$(call tests_of,$(IN_VIRTUAL_TIME)))
+
+# Everything CI runs: formatting, lints, documentation, every test. What calculates runs beside what measures, with the time
+# that this leaves. At the end it counts excused and skipped tests.
+test: export SQUALL_UNJUDGED = $(UNJUDGED)
 test: tools
 	@rm -f "$(UNJUDGED)"
 	@command -v python3 >/dev/null || printf 'skipped\tstructure\twithout python3\n' >> "$(UNJUDGED)"
 	@$(MAKE) --no-print-directory lint
-	@# The tunnel without the rest, in a program that has rustls do something else too; and the recorder of packets.
-	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel,rustls/tls12 --locked -- -D warnings
-	$(CARGO) clippy -p squall-lab-cli -p squall-cli --features squall-lab-cli/qlog,squall-cli/qlog --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
+	$(CARGO) test --workspace --locked --no-run
+	@beside="$(abspath $(or $(CARGO_TARGET_DIR),target))/beside.log"; failed=; \
+	$(shell command -v chrt >/dev/null && echo chrt -i 0) $(MAKE) --no-print-directory beside > "$$beside" 2>&1 & \
+	$(CARGO) test --workspace --locked --lib --bins --examples $(addprefix --test ,$(sort $(MEASURING))) || failed=1; \
+	wait $$! || failed=1; cat "$$beside"; \
+	[ -z "$$failed" ] || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
-	@$(MAKE) --no-print-directory python HALVES="--workspace --lib --bins"
+	@$(MAKE) --no-print-directory python HALVES="--workspace --lib --bins --examples"
 	@$(MAKE) --no-print-directory gstreamer
 	@$(foreach check,$(CHECKS),printf 'not run\t%s\t%s\n' 'make $(check)' '$(NEEDS_$(check))' >> "$(UNJUDGED)";)
 	@scripts/unjudged.sh "$(UNJUDGED)"
+
+beside:
+	$(CARGO) test --workspace --locked $(addprefix --test ,$(CALCULATING))
+	$(CARGO) test --workspace --locked --doc
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	@# The tunnel without the rest, in a program that has rustls do something else too; and the recorder of packets.
+	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel,rustls/tls12 --locked -- -D warnings
+	$(CARGO) clippy -p squall-lab-cli -p squall-cli --features squall-lab-cli/qlog,squall-cli/qlog --locked -- -D warnings
 
 # What a release needs beside the tests. Each is a target of its own, for it needs the network, a further toolchain or a
 # program that may be missing; one that cannot run says so in a line.
@@ -139,7 +156,7 @@ android: tools
 	$(CARGO) build --locked $(NATIVE) --lib --bins --examples && \
 	cd bindings/android && mvn -B -q -ntp -Dnative.dir="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug" verify
 
-# The tests of the Python package, in an environment in the target folder. With HALVES="--workspace --lib --bins" its native
+# The tests of the Python package, in an environment in the target folder. With HALVES="--workspace --lib --bins --examples" its native
 # half and the program that it is compared with are those that the tests have built, with the features that all crates
 # together need. Without Python or a package index it is skipped, in CI too; the index is needed once.
 HALVES = -p squall-python -p squall-lab-cli

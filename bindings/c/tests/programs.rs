@@ -26,7 +26,8 @@ fn libraries() -> &'static [PathBuf] {
     BUILT.get_or_init(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--lib", "--locked", "--message-format", "json", "--package", "squall-c"]);
+        // With the features that all crates together need, so that nothing is built twice.
+        build.args(["build", "--workspace", "--lib", "--examples", "--locked", "--message-format", "json"]);
         // Cargo describes this package to its tests. A build script of a dependency would take that for a change, and half of
         // the workspace would be built again, now and by the next command.
         for (name, _) in std::env::vars_os() {
