@@ -39,11 +39,13 @@ pub enum Kind {
     Task,
     /// A tenant.
     Tenant,
+    /// Path that carries most data.
+    Main,
 }
 
 impl Kind {
     fn name(self) -> &'static str {
-        ["path", "session", "flow", "config", "task", "tenant"][self as usize]
+        ["path", "session", "flow", "config", "task", "tenant", "main"][self as usize]
     }
 }
 

@@ -174,9 +174,7 @@ fn flow_rate(flow: &FlowStatus, then: &Status, seconds: f64) -> u64 {
 
 /// The events to show, oldest first. A new main path is in the rates of the paths, and would fill the list.
 pub(super) fn events(status: &Status) -> Vec<&EventStatus> {
-    let is_shown =
-        |event: &&EventStatus| !(event.kind == "path" && event.words.contains(" carries most data ("));
-    status.events.iter().filter(is_shown).collect()
+    status.events.iter().filter(|event| event.kind != "main").collect()
 }
 
 /// An event with its age at `now`, in lines of at most `width`.
@@ -218,15 +216,9 @@ mod tests {
 
     #[test]
     fn a_new_main_path_is_no_event_to_show() {
-        let event = |kind: &str, words: &str| EventStatus {
-            kind: kind.to_owned(),
-            words: words.to_owned(),
-            ..EventStatus::default()
-        };
-        let main = "usb0 carries most data (80 %, active) instead of wlan0 (active)";
-        let status =
-            Status { events: vec![event("path", main), event("path", "usb0 is down")], ..Status::default() };
-        assert_eq!(events(&status).iter().map(|event| &event.words).collect::<Vec<_>>(), ["usb0 is down"]);
+        let event = |kind: &str| EventStatus { kind: kind.to_owned(), ..EventStatus::default() };
+        let status = Status { events: vec![event("main"), event("path")], ..Status::default() };
+        assert_eq!(events(&status), [&status.events[1]]);
     }
 
     #[test]

@@ -492,7 +492,7 @@ pub struct EventStatus {
     pub at_s: f64,
     /// `info` or `warn`.
     pub level: String,
-    /// Its subject: `path`, `session`, `flow`, `config`, `task`, `tenant`.
+    /// Its subject: `path`, `session`, `flow`, `config`, `task`, `tenant`, `main` (another path carries most data).
     pub kind: String,
     /// Description and reason.
     pub words: String,

@@ -189,7 +189,7 @@ impl Paths {
             let (share, state) = (share * 100.0, state(&info.stats));
             let words =
                 format!("{name} carries most data ({share:.0} %, {state}) instead of {old} ({old_state})");
-            journal.info(Kind::Path, words);
+            journal.info(Kind::Main, words);
         }
     }
 
