@@ -1,4 +1,4 @@
-//! Congestion controllers: the interface of own ones, and [`steady`], which is made for real-time media.
+//! Congestion controllers: the interface of own ones, and [`Steady`], which is made for real-time media.
 //!
 //! A controller of an own crate implements [`Controller`] and [`ControllerFactory`], and is used by
 //! [`CongestionControl::new`]. It learns when packets *arrived*, not only that they did:
