@@ -40,7 +40,8 @@ LOCKS = bindings/gstreamer/Cargo.lock fuzz/Cargo.lock lab/versus-tquic/Cargo.loc
 # Before a push, two minutes when everything is built: format, structure, lints, the tests of each file, and those in virtual
 # time that compare whole runs. None of it needs the network or root.
 check: lint
-	$(CARGO) test --workspace --locked --lib --test schedulers --test session --test results
+	$(CARGO) test --workspace --locked --lib --test schedulers --test results
+	$(CARGO) test --workspace --locked --test all -- schedulers:: session::
 
 lint: tools
 	$(CARGO) fmt --all --check

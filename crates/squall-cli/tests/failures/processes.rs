@@ -395,7 +395,10 @@ fn an_exit_without_memory_left_ends_by_name_and_is_used_again_once_it_is_restart
     let begin = Instant::now();
     while pair.exit.child.try_wait().expect("is its parent").is_none() {
         assert!(begin.elapsed() < PATIENCE, "it needs no more memory");
-        pair.source.send_to(&[0; 1_000], ("127.0.0.1", pair.port)).expect("is sent");
+        // Far more than the tunnel carries at once, so that what it keeps grows.
+        for _ in 0..20 {
+            pair.source.send_to(&[0; 1_000], ("127.0.0.1", pair.port)).expect("is sent");
+        }
         thread::sleep(Duration::from_millis(1));
     }
     pair.exit.line("memory allocation of ");

@@ -1,8 +1,6 @@
 //! The session's ledger against the emulator's own log: every packet's path and outcome, with
 //! reordering, loss, duplication and a rebinding.
 
-mod stage;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
@@ -13,7 +11,7 @@ use squall_proto::{
 };
 use squall_trace::Micros;
 
-use stage::{Stage, plain};
+use crate::stage::{Stage, plain};
 
 const PATHS: [&str; 2] = [
     "name='a'\nrate='12mbps'\ndelay='15ms'\nloss='2%'\nduplicate='1%'\n\

@@ -23,7 +23,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{
+use crate::behaviour::{
     runs::Runs,
     scene::{blocks, path},
 };

@@ -1,15 +1,13 @@
 //! Paths whose MTU changes while a session uses them. QUIC needs UDP payloads of 1,200 bytes (RFC 9000 §14), which are
 //! IP packets of 1,228.
 
-mod stage;
-
 use std::time::Duration;
 
 use squall_lab::world::Side;
 use squall_proto::{Block, BlockOptions, Config, PacketFate, PacketLog, PathChange, sched::PathId};
 use squall_trace::Micros;
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 const SHRINKS: Micros = 3_000_000;
 const GROWS: Micros = 8_000_000;
@@ -133,7 +131,7 @@ fn random_loss_is_seldom_a_black_hole() {
     // A burst of losses may take all large packets of a moment in which small ones follow.
     for (loss, most) in [("0.5%", 0), ("2%", 300), ("8%", 400), ("3%/5", 500)] {
         for rates in [[20, 0], [20, 20]] {
-            for (scheduler, config) in [("squall", Config::default()), ("minrtt", stage::plain())] {
+            for (scheduler, config) in [("squall", Config::default()), ("minrtt", crate::stage::plain())] {
                 let log = tunnel(&format!("loss='{loss}'"), rates, &config);
                 let (rows, filled) = (divided(&log), filled(&log));
                 println!("{loss}, {rates:?} Mbps, {scheduler}: divided {rows:?} ms, {filled:.3} filled");
@@ -161,7 +159,7 @@ fn the_size_of_packets_follows_the_mtu_both_ways() {
         for loss in ["", "loss='2%'"] {
             let links = links(&format!("{loss}\nevents=[{{at='5s', mtu=1400}}, {{at='10s', mtu=1500}}]"));
             for paths in [&[links[0].as_str()][..], &[&links[0], &links[1]]] {
-                let mut stage = Stage::with(paths, 13, stage::plain(), stage::plain());
+                let mut stage = Stage::with(paths, 13, crate::stage::plain(), crate::stage::plain());
                 stage.world.session(Side::Client).expect("session").keep_packets(true);
                 while stage.world.now() < 45_000_000 {
                     stage.send(

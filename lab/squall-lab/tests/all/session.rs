@@ -1,9 +1,5 @@
 //! Sessions in virtual time: what an application and the networks do, and what must come of it.
 
-mod deadlines;
-mod scheduler_view;
-mod stage;
-
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
@@ -13,7 +9,7 @@ use squall_proto::{
     sched::{BlockId, PathId},
 };
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 #[test]
 fn both_paths_come_up_and_a_block_arrives() {

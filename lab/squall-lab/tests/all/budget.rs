@@ -1,14 +1,12 @@
 //! Budgets of metered paths, against what the emulator saw of them.
 
-mod stage;
-
 use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
 use squall_proto::{Block, BlockOptions, CloseReason, Config, Event, Outcome, PathChange, Priority};
 
-use stage::Stage;
+use crate::stage::Stage;
 
 /// The first path is free; the second costs money, loses packets, and is out for a while.
 const FREE: &str = "name='wifi'\nrate='8mbps'\ndelay='15ms'\nevents=[{at='3s', outage='300ms'}]";

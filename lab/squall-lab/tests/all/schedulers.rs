@@ -1,13 +1,11 @@
 //! Every scheduler of the registry, with its defaults, through outages in virtual time.
 
-mod stage;
-
 use std::sync::Arc;
 
 use squall_lab::world::Side;
 use squall_proto::{Block, Config};
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 /// A third path: 8 Mbps with 25 ms.
 const THIRD: &str = "name='5g'\nrate='8mbps'\ndelay='25ms'\nqueue='60kB'";

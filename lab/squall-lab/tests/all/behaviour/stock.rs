@@ -1,6 +1,6 @@
 //! Standard multipath QUIC (`+stock`), which the papers compared with, beside Squall's transport under the same scheduler.
 
-use crate::{
+use crate::behaviour::{
     runs::Runs,
     scene::{blocks, events, path},
 };

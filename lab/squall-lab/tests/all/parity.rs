@@ -1,7 +1,5 @@
 //! Parity, in virtual time: blocks that are completed without a retransmission.
 
-mod stage;
-
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
@@ -12,7 +10,7 @@ use squall_proto::{
     },
 };
 
-use stage::Stage;
+use crate::stage::Stage;
 
 /// 20 ms and 40 ms one way, each with 1 % of random loss.
 const LOSSY: &[&str; 2] = &[

@@ -1,8 +1,6 @@
 //! The fault matrix in virtual time: what networks do to packets, and what an application loses by it. `docs/reliability.md`
 //! has the table.
 
-mod stage;
-
 use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;
@@ -10,7 +8,7 @@ use squall_lab::world::Side;
 use squall_proto::{Block, BlockOptions, CongestionControl, Event, PathChange, sched::BlockId};
 use squall_trace::Micros;
 
-use stage::{Stage, TWO_PATHS, plain};
+use crate::stage::{Stage, TWO_PATHS, plain};
 
 /// Bytes of a block, and microseconds from one to the next: 2 Mbps.
 const SIZE: usize = 5_000;

@@ -15,7 +15,7 @@
 //! - A measurement is a change of the latest round trip. On an emulated path without any jitter it never
 //!   changes, so that one stall is remembered for ever; hence the jitter of 2 to 4 ms in these tests.
 
-use crate::{
+use crate::behaviour::{
     runs::Runs,
     scene::{blocks, events, path},
 };

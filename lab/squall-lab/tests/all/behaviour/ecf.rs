@@ -15,7 +15,7 @@
 //!   trips, whose smoothed values hold the queue that CUBIC builds on the fast path, and counts whole
 //!   windows, so that it waits a little too often when the two are nearly as good.
 
-use crate::{
+use crate::behaviour::{
     runs::Runs,
     scene::{blocks, path},
 };

@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 
 use squall_lab::RunResult;
 
-use crate::runs::Runs;
+use crate::behaviour::runs::Runs;
 
 /// How much an outage catches varies threefold from seed to seed.
 const SEEDS: RangeInclusive<u64> = 1..=6;

@@ -28,7 +28,7 @@
 //! - More budget (δ 20 for 1.75) lowers p99 by a third and costs up to half as many bytes more on LTE; p99.9 is
 //!   the first stall's. The δ of the paper, 1.75 and 3.5, lie within 10 % of one another here.
 
-use crate::{
+use crate::behaviour::{
     runs::Runs,
     scene::{events, path},
 };

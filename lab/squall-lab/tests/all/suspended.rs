@@ -1,14 +1,12 @@
 //! Ends that do not run for a while: stopped processes, sleeping machines.
 
-mod stage;
-
 use std::{collections::BTreeMap, time::Duration};
 
 use squall_lab::world::{Monotonic, Side};
 use squall_proto::{Block, BlockOptions, CloseReason, Config, Event, Session};
 use squall_trace::Micros;
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 const SECOND: Micros = 1_000_000;
 const FRAME: Micros = 33_333;

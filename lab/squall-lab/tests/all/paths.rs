@@ -1,7 +1,5 @@
 //! Roles, rate limits and quotas of paths, and hints of blocks, with every scheduler, against what the emulator saw.
 
-mod stage;
-
 use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
@@ -15,7 +13,7 @@ use squall_proto::{
 use squall_trace::Micros;
 use squall_units::{Span, Time};
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 /// A third path: 12 Mbps with 25 ms.
 const THIRD: &str = "name='5g'\nrate='12mbps'\ndelay='25ms'\nqueue='60kB'";

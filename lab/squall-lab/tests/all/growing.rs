@@ -1,7 +1,5 @@
 //! Blocks that grow, in virtual time: opened before their bytes are there, taken whole or in parts.
 
-mod stage;
-
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use squall_lab::{RunResult, Scenario, result::Tally, run, world::Side};
@@ -9,7 +7,7 @@ use squall_proto::{
     BlockOptions, CancelReason, Channel, Config, Event, Missed, Outcome, WriteError, sched::BlockId,
 };
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 const MS: u64 = 1_000;
 

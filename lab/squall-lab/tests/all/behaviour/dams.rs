@@ -19,7 +19,7 @@
 //! - With the bandwidths swinging between 0.5 and 2 Mbps every second (Fig. 11) Robust is level with DAMS. The
 //!   deviation of the RTT says little of the next second's bandwidth.
 
-use crate::runs::Runs;
+use crate::behaviour::runs::Runs;
 
 /// Two paths with a little loss.
 fn paths(rates: [&str; 2], delays: [&str; 2], events: [&str; 2]) -> String {

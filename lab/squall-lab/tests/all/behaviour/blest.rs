@@ -14,7 +14,7 @@
 //!   twice as long: the estimate looks at one round trip, not at what there is to send.
 //! - As with ECF, repairs have to be put to the estimate too, or the fast path's losses fill the slow one.
 
-use crate::{
+use crate::behaviour::{
     runs::Runs,
     scene::{blocks, path},
 };

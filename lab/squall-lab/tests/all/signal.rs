@@ -1,7 +1,5 @@
 //! What radios say, and what sessions make of it, in virtual time.
 
-mod stage;
-
 use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
@@ -13,7 +11,7 @@ use squall_proto::{
 };
 use squall_trace::Micros;
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 const WEAK: f64 = -77.0;
 const GONE: f64 = -85.0;

@@ -1,7 +1,5 @@
 //! What sessions say that they can carry, in virtual time.
 
-mod stage;
-
 use std::{path::Path, sync::Arc, time::Duration};
 
 use squall_lab::{Scenario, Variant, run, world::Side};
@@ -12,7 +10,7 @@ use squall_proto::{
 };
 use squall_trace::Micros;
 
-use stage::{Stage, TWO_PATHS};
+use crate::stage::{Stage, TWO_PATHS};
 
 fn config(scheduler: &str) -> Config {
     Variant::of(scheduler).config(&Arc::new(squall_papers::registry())).expect("is known")

@@ -40,7 +40,7 @@ fn run_all(scenario: &Scenario) -> Vec<RunResult> {
 
 #[test]
 fn the_documented_example() {
-    let page = include_str!("../../../docs/scenarios.md");
+    let page = include_str!("../../../../docs/scenarios.md");
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("is there");
     run_all(&Scenario::parse(example, "scenarios.md").expect("is right"));
 }

@@ -11,7 +11,7 @@
 //!   RTTs of 30 and 180 ms, where the paper has DAMS fall behind; our DAMS moves what would be late to the path
 //!   with the shorter delay, by measured one-way delays.
 
-use crate::runs::Runs;
+use crate::behaviour::runs::Runs;
 
 /// The toolkit of the paper's microbenchmark (§5.2): every 100 ms one I, three P and two B blocks, 30 Mbps.
 fn groups(rates: [&str; 2], delays: [&str; 2]) -> String {

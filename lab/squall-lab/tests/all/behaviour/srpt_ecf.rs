@@ -9,7 +9,7 @@
 //!   shortest remaining first anywhere.
 //! - With blocks of one size it does what ECF does, repairs included.
 
-use crate::{
+use crate::behaviour::{
     runs::Runs,
     scene::{blocks, path},
 };

@@ -1,8 +1,6 @@
 //! Networks that treat ECN wrongly: routers that mark every packet with CE, or drop those whose sender uses ECN. And one that
 //! uses it as it is meant.
 
-mod stage;
-
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario, world::Side};
@@ -10,7 +8,7 @@ use squall_net::Direction;
 use squall_proto::{Block, BlockOptions, Config, CongestionControl, PathChange, sched::PathId};
 use squall_trace::Micros;
 
-use stage::Stage;
+use crate::stage::Stage;
 
 const SECOND: Micros = 1_000_000;
 
@@ -153,7 +151,7 @@ fn a_link_that_drops_marked_packets_is_used() {
 fn a_queue_that_marks_is_listened_to() {
     let marking = format!("{WIFI}ecn='pass'\nqueue={{bytes='1MB', codel={{ecn=true}}}}");
     for congestion in [CongestionControl::CUBIC, CongestionControl::default()] {
-        let config = stage::plain().congestion(congestion.clone());
+        let config = crate::stage::plain().congestion(congestion.clone());
         let mut stage = Stage::with(&[&marking], 3, config.clone(), config);
         let rates = stage.saturate(Side::Server, 14 * SECOND, SECOND / 4);
         let rate = rates[16..].iter().map(|rate| rate[0]).sum::<f64>() / (rates.len() - 16) as f64 / 1e6;

@@ -7,7 +7,7 @@
 //! - An honest bandwidth helps: with window over RTT alone, which is what the papers use, the median of the blocks
 //!   was 91 ms, with the bound that a full path's deliveries set 87; minRTT 99.
 
-use crate::runs::Runs;
+use crate::behaviour::runs::Runs;
 
 /// A bulk transfer to open the windows, then blocks that both paths can share.
 const LARGE_BLOCKS: &str = r#"

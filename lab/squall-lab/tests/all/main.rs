@@ -1,0 +1,35 @@
+//! The tests of whole runs, in one program: it is linked once.
+
+mod behaviour;
+mod bound;
+mod budget;
+mod capacity;
+mod cold_paths;
+mod congestion;
+mod deadlines;
+mod ecn;
+mod experiment;
+mod faults;
+mod films;
+mod growing;
+mod lead;
+mod ledger;
+mod liveness;
+mod mtu;
+mod parity;
+mod paths;
+mod policer;
+mod refresh;
+mod reordering;
+mod runner;
+mod scenarios;
+mod scheduler_view;
+mod schedulers;
+mod session;
+mod signal;
+mod stage;
+mod streams;
+mod suspended;
+mod thin;
+mod traffic;
+mod varying_delay;
