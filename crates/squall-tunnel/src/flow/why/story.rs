@@ -13,7 +13,7 @@ use crate::{
 /// Steps of a story.
 const MAX_STEPS: usize = 24;
 
-/// Stories that are kept of a flow.
+/// Stories that are kept of a flow: of slow blocks, and of others, which slow ones must not displace.
 const KEPT: usize = 64;
 
 /// Of these, stories that end within [`SPAN`]: an outage must not displace what happened before it.
@@ -206,23 +206,53 @@ fn size(bytes: u64) -> String {
 /// The stories of a flow that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Stories {
-    kept: VecDeque<StoryStatus>,
+    slow: Kept,
+    others: Kept,
     count: u64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    stories: VecDeque<StoryStatus>,
     span: u64,
     in_span: u32,
+}
+
+impl Kept {
+    /// Whether one more that ends now is kept.
+    fn has_room(&mut self, at: Time) -> bool {
+        let span = at.since_epoch() / SPAN;
+        if span != self.span {
+            (self.span, self.in_span) = (span, 0);
+        }
+        self.in_span += 1;
+        self.in_span <= KEPT_PER_SPAN
+    }
+
+    fn push(&mut self, story: StoryStatus) {
+        if self.stories.len() == KEPT {
+            self.stories.pop_front();
+        }
+        self.stories.push_back(story);
+    }
 }
 
 impl Stories {
     /// A block ended late, slowly or not delivered.
     pub(super) fn end(&mut self, story: Story, outcome: &str, bytes: u64, at: Time) {
-        if let Some(number) = self.next(at) {
-            self.keep(StoryStatus { number, ..story.end(outcome, bytes, at) });
+        self.count += 1;
+        let kept = if outcome == "slow" { &mut self.slow } else { &mut self.others };
+        if kept.has_room(at) {
+            kept.push(StoryStatus { number: self.count, ..story.end(outcome, bytes, at) });
         }
     }
 
     /// Blocks of the other end did not leave here.
     pub(super) fn absent(&mut self, now: Time, session: u64, latency: Span, absence: Absence) {
-        let Some(number) = self.next(now) else { return };
+        self.count += 1;
+        if !self.others.has_room(now) {
+            return;
+        }
         let Absence { number: first, count, class, why } = absence;
         let them = if count == 1 { "it".to_owned() } else { format!("{count} blocks from this one on") };
         let (outcome, bytes, at, cause) = match why {
@@ -237,8 +267,8 @@ impl Stories {
             Absent::Reported => ("missing", 0, now, format!("the other end dropped {them}")),
             Absent::TimedOut => ("missing", 0, now, format!("{them} did not arrive within the latency")),
         };
-        self.keep(StoryStatus {
-            number,
+        self.others.push(StoryStatus {
+            number: self.count,
             at_s: at.since_epoch().as_secs_f64(),
             session,
             block: Some(first),
@@ -252,27 +282,11 @@ impl Stories {
         });
     }
 
-    /// The number of the next story; `None` if it is not kept.
-    fn next(&mut self, at: Time) -> Option<u64> {
-        self.count += 1;
-        let span = at.since_epoch() / SPAN;
-        if span != self.span {
-            (self.span, self.in_span) = (span, 0);
-        }
-        self.in_span += 1;
-        (self.in_span <= KEPT_PER_SPAN).then_some(self.count)
-    }
-
-    fn keep(&mut self, story: StoryStatus) {
-        if self.kept.len() == KEPT {
-            self.kept.pop_front();
-        }
-        self.kept.push_back(story);
-    }
-
     /// Oldest first.
     pub(super) fn status(&self) -> Vec<StoryStatus> {
-        self.kept.iter().cloned().collect()
+        let mut all: Vec<_> = self.slow.stories.iter().chain(&self.others.stories).cloned().collect();
+        all.sort_by_key(|story| story.number);
+        all
     }
 
     /// Stories so far, those included that are not kept.
@@ -381,6 +395,17 @@ mod tests {
             stories.end(story(), "expired", 1, at_us(30_000_000 + at * 100_000));
         }
         assert_eq!(stories.status().len(), KEPT);
+        let end = 30_000_000 + 100_000 * 100_000;
+        for at in 0..10_000 {
+            stories.end(story(), if at < 9_999 { "slow" } else { "lost" }, 1, at_us(end + at * 100));
+        }
+        let kept = stories.status();
+        assert_eq!(
+            kept.last().map(|story| &*story.outcome),
+            Some("lost"),
+            "slow blocks displace no lost one"
+        );
+        assert_eq!(kept.len(), KEPT + 16);
         let mut long = story();
         for at in 0..1_000 {
             let what = if at % 2 == 0 { What::Fresh } else { What::Lost };
