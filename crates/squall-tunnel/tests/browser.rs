@@ -86,11 +86,11 @@ fn address(end: &Tunnel) -> String {
     format!("http://{}/", end.metrics().expect("is served"))
 }
 
-/// The numbers of the page right after a message of the feed, and `/status` at this moment.
+/// The numbers of the page right after a message of the feed, that message, and `/status` soon after.
 const PAGE_AND_STATUS: &str = "(async () => {
     const before = status?.uptime_s;
     while (!status || status.uptime_s === before) await new Promise(done => setTimeout(done, 2));
-    const text = node => node.textContent.trim();
+    const feed = status, text = node => node.textContent.trim();
     const pairs = (nodes, name, value) => Object.fromEntries([...nodes].map(node => [name(node), value(node)]));
     const page = {
         title: text(document.getElementById('title')),
@@ -103,7 +103,7 @@ const PAGE_AND_STATUS: &str = "(async () => {
             row => pairs(row.children, cell => cell.dataset.label, text)),
         shares: pairs(document.querySelectorAll('#why .share'), row => text(row.children[1]), row => text(row.lastChild)),
     };
-    return { page, status: await (await fetch('status')).json() };
+    return { page, feed, status: await (await fetch('status')).json() };
 })()";
 
 /// A number of the page in units without prefix: `1.5 Mbps`, `20.3 ms` (in µs), `12.0 kB`, `99.1 %`, `1,234`; 0 for none.
@@ -120,7 +120,7 @@ fn number(text: &str) -> f64 {
     if digits == "–" { 0.0 } else { digits.replace(',', "").parse::<f64>().expect(text) * scale }
 }
 
-/// Figures of a path that no traffic is needed for, or that only grow: label, value of the status.
+/// Figures of a path that only grow: label, value of the status.
 const COUNTERS: [(&str, &str); 5] = [
     ("lost packets", "lost_packets"),
     ("suspected", "suspicions"),
@@ -136,10 +136,18 @@ const GAUGES: [(&str, &str); 5] = [
     ("window", "window"),
 ];
 
-/// Differences between the page and the status, which may differ by this share: they are some milliseconds apart.
-fn differences(both: &Value, share: f64) -> Vec<String> {
-    let (page, status) = (&both["page"], &both["status"]);
+/// Differences between the page and the message that it shows, and counters of `/status` below those of the message.
+fn differences(both: &Value) -> Vec<String> {
+    let (page, status) = (&both["page"], &both["feed"]);
     let mut found = Vec::new();
+    let counters = |status: &Value| {
+        let path = &status["sessions"][0]["paths"][0];
+        COUNTERS.map(|(_, key)| path[key].as_u64().expect("is a number"))
+    };
+    let (shown, later) = (counters(status), counters(&both["status"]));
+    if shown.iter().zip(later).any(|(shown, later)| *shown > later) {
+        found.push(format!("the feed has {shown:?}, the status later {later:?}"));
+    }
     let compare = |what: &str, shown: &Value, value: f64| {
         let shown = shown.as_str().unwrap_or_else(|| panic!("{what} is not shown: {page}"));
         // Half of the last digit that is shown.
@@ -150,8 +158,7 @@ fn differences(both: &Value, share: f64) -> Vec<String> {
             _ => 0.5,
         };
         let off = (number(shown) - value).abs();
-        (off > rounding.max(value * share))
-            .then(|| format!("{what}: the page shows {shown}, the status has {value}"))
+        (off > rounding).then(|| format!("{what}: the page shows {shown}, the status has {value}"))
     };
     let paths = status["sessions"][0]["paths"].as_array().expect("there are paths");
     assert_eq!(page["paths"].as_object().expect("is a map").len(), paths.len(), "{page}");
@@ -177,7 +184,7 @@ fn differences(both: &Value, share: f64) -> Vec<String> {
             flow["shares"].as_array().into_iter().flatten().filter_map(|row| row["bytes"].as_f64()).sum();
         let part = row["bytes"].as_f64().expect("is a number") / total;
         let off = (number(page["shares"][&label].as_str().unwrap_or("0 %")) - part).abs();
-        if off > 0.001 + share / 4.0 {
+        if off > 0.001 {
             found.push(format!("{label}: {}, not {part}", page["shares"][&label]));
         }
     }
@@ -262,17 +269,17 @@ fn check_is_alone(browser: &Browser, address: &str) {
     assert!(foreign.is_empty(), "{foreign:?}");
 }
 
-/// Waits until the page shows the numbers of the status while data flows: everything within a tenth, at the same moment.
+/// The page shows the numbers of the feed while data flows. Waits until something holds of them.
 fn check_numbers(browser: &mut Browser, holds: impl Fn(&Value) -> bool) {
     let begin = Instant::now();
     loop {
         let both = browser.evaluate(PAGE_AND_STATUS);
-        let found = differences(&both, 0.1);
-        if found.is_empty() && holds(&both["status"]) {
-            assert_eq!(both["page"]["live"], "live");
+        assert_eq!(differences(&both), [""; 0], "{both:#}");
+        assert_eq!(both["page"]["live"], "live");
+        if holds(&both["feed"]) {
             return;
         }
-        assert!(begin.elapsed() < PATIENCE, "{found:?}\n{both:#}");
+        assert!(begin.elapsed() < PATIENCE, "{both:#}");
     }
 }
 
@@ -282,14 +289,13 @@ fn check_counters(browser: &mut Browser) {
     // Once the last blocks have ended.
     let both = loop {
         let both = browser.evaluate(PAGE_AND_STATUS);
-        if both["status"]["flows"][0]["pending"] == 0
-            && both["status"]["flows"][0]["idle_s"].as_f64() > Some(2.0)
+        if both["feed"]["flows"][0]["pending"] == 0 && both["feed"]["flows"][0]["idle_s"].as_f64() > Some(2.0)
         {
             break both;
         }
         assert!(begin.elapsed() < PATIENCE, "never at rest: {both:#}");
     };
-    let (flow, shown) = (&both["status"]["flows"][0], &both["page"]["flows"][FLOW]);
+    let (flow, shown) = (&both["feed"]["flows"][0], &both["page"]["flows"][FLOW]);
     let outcomes = flow["sent"]["data"]["outcomes"].as_object().expect("blocks have ended");
     let all =
         outcomes.iter().map(|(outcome, amount)| (outcome, amount["blocks"].as_u64().expect("is a number")));
@@ -299,7 +305,7 @@ fn check_counters(browser: &mut Browser) {
     let lost = blocks_in_words(all.filter(|(outcome, _)| *outcome != "delivered"));
     assert_ne!(lost, "0", "{outcomes:?}");
     assert_eq!(plain("not delivered"), lost.replace(',', ""));
-    for path in both["status"]["sessions"][0]["paths"].as_array().expect("there are paths") {
+    for path in both["feed"]["sessions"][0]["paths"].as_array().expect("there are paths") {
         let shown = &both["page"]["paths"][path["name"].as_str().expect("has a name")];
         let suspicions = format!("{} ×", path["suspicions"]);
         assert_eq!(
