@@ -167,6 +167,31 @@ fn finishing_waits_for_what_is_under_way() {
     });
 }
 
+/// The paths of a session that is over are those that it had, by identity and by what they carried.
+#[test]
+fn the_paths_of_a_session_outlive_it() {
+    within(async || {
+        for is_finished in [false, true] {
+            let (_endpoint, client, server) = pair(Config::default()).await;
+            paths_up(&client, 2).await;
+            paths_up(&server, 2).await;
+            send_steadily(&client, &server, 20, Duration::from_millis(5)).await;
+            let ids = |session: &Session| session.paths().iter().map(|path| path.id).collect::<Vec<_>>();
+            let before = (ids(&client), ids(&server));
+            if is_finished {
+                client.finish(LIMIT).await.expect("all arrive");
+            } else {
+                client.close(0, "");
+            }
+            client.closed().await;
+            server.closed().await;
+            assert_eq!((ids(&client), ids(&server)), before, "finished: {is_finished}");
+            let sent: u64 = client.paths().iter().map(|path| path.stats.sent_bytes).sum();
+            assert!(sent >= 20 * 20_000, "{:?}", client.paths());
+        }
+    });
+}
+
 #[test]
 fn finishing_ends_when_the_time_is_up() {
     within(async || {

@@ -10,9 +10,12 @@
 
 use std::collections::VecDeque;
 
-use squall_sched::Time;
+use squall_sched::{PathId, Time};
 
-use crate::{CloseReason, Event, tally::SessionPlace};
+use crate::{CloseReason, Event, NetPath, PathStats, tally::SessionPlace};
+
+/// What [`Session::path_stats`](super::Session::path_stats) returns.
+type Paths = Vec<(PathId, NetPath, PathStats)>;
 
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
@@ -39,6 +42,8 @@ struct Closed {
     /// [`Event::Closed`] was not taken yet.
     is_end_due: bool,
     arrivals: VecDeque<Event>,
+    /// Its paths when it ended. They are left one by one, so that each close may take the next.
+    paths: Paths,
     /// Deadline for dropping the session, if QUIC has not finished draining.
     drop_at: Time,
     is_dropped: bool,
@@ -94,13 +99,25 @@ impl Lifecycle {
     }
 
     /// The connection is over. `arrivals` are the events of the inbox that the application has not taken.
-    pub(super) fn close(&mut self, reason: CloseReason, drop_at: Time, arrivals: VecDeque<Event>) {
-        self.stage = Stage::Closed(Closed { reason, is_end_due: true, arrivals, drop_at, is_dropped: false });
+    pub(super) fn close(
+        &mut self,
+        reason: CloseReason,
+        drop_at: Time,
+        arrivals: VecDeque<Event>,
+        paths: Paths,
+    ) {
+        let (is_end_due, is_dropped) = (true, false);
+        self.stage = Stage::Closed(Closed { reason, is_end_due, arrivals, paths, drop_at, is_dropped });
     }
 
     pub(super) fn take_arrival(&mut self, is_wanted: impl Fn(&Event) -> bool) -> Option<Event> {
         let arrivals = &mut self.closed_mut()?.arrivals;
         arrivals.remove(arrivals.iter().position(is_wanted)?)
+    }
+
+    /// The paths of a session that is over.
+    pub(super) fn last_paths(&self) -> Option<&Paths> {
+        self.closed().map(|closed| &closed.paths)
     }
 
     /// [`Event::Closed`], once.
@@ -183,7 +200,7 @@ mod tests {
         assert!(life.is_live() && !life.is_announced(), "the hello came before the confirmation");
         assert!(life.confirm() && !life.confirm());
         assert!(life.is_open() && life.is_announced());
-        life.close(CloseReason::Local, at_us(7), VecDeque::new());
+        life.close(CloseReason::Local, at_us(7), VecDeque::new(), Vec::new());
         assert!(!life.is_live() && life.is_announced() && !life.confirm());
     }
 
@@ -191,7 +208,7 @@ mod tests {
     fn what_had_arrived_is_taken_after_the_end_and_the_end_once() {
         let mut life = new();
         assert_eq!((life.take_arrival(|_| true), life.take_end(), life.has_events()), (None, None, false));
-        life.close(CloseReason::TimedOut, at_us(7), [Event::Writable].into());
+        life.close(CloseReason::TimedOut, at_us(7), [Event::Writable].into(), Vec::new());
         assert_eq!(life.take_end(), Some(Event::Closed(CloseReason::TimedOut)));
         assert_eq!((life.take_end(), life.has_events()), (None, true));
         assert_eq!(life.take_arrival(|_| false), None, "it is of another channel");
@@ -205,7 +222,7 @@ mod tests {
     fn a_session_that_lost_its_race_has_no_events() {
         let mut life = new();
         life.announce();
-        life.close(CloseReason::Local, at_us(7), [Event::Writable].into());
+        life.close(CloseReason::Local, at_us(7), [Event::Writable].into(), Vec::new());
         life.discard();
         assert!(!life.is_announced() && !life.has_events());
         assert_eq!((life.take_arrival(|_| true), life.take_end()), (None, None));

@@ -378,6 +378,8 @@ impl Session {
             return;
         }
         self.flush();
+        // One that was not reported has no application that could ask for them.
+        let paths = if self.life.is_announced() { self.path_stats() } else { Vec::new() };
         let now = self.time(now);
         for ended in self.outbox.end_all() {
             self.on_ended(now, &ended);
@@ -388,7 +390,7 @@ impl Session {
         }
         self.queues.clear();
         let lasts = if self.conn.is_broken() { Span::ZERO } else { self.clock.timeouts.idle };
-        self.life.close(reason, now + lasts, arrivals);
+        self.life.close(reason, now + lasts, arrivals, paths);
     }
 
     /// Both sides are up: reports it to the application, once.

@@ -21,8 +21,11 @@ impl Session {
         }
     }
 
-    /// Addresses and counters of every open path.
+    /// Addresses and counters of every open path; of a session that is over, those at its end.
     pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
+        if let Some(paths) = self.life.last_paths() {
+            return paths.clone();
+        }
         let delays: Vec<_> = one_way_delays(self.conn.paths.iter(), self.views.at()).collect();
         let open = self.conn.paths.ids().zip(delays);
         open.map(|(id, owd)| {
