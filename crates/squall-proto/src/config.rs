@@ -157,8 +157,7 @@ impl Config {
         self
     }
 
-    /// How readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)) become alerts;
-    /// `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
+    /// How readings of this side's radios become alerts; `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
     pub fn signal(mut self, signal: impl Into<Option<WatermarkConfig>>) -> Self {
         self.signal = signal.into();
         self

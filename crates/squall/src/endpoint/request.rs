@@ -100,7 +100,8 @@ impl Connect {
         self
     }
 
-    /// With these settings of the session. Default: those of the endpoint.
+    /// With these settings of the session; those of servers (`accept`, `announce_timeout`, `distrust`, `handshakes`,
+    /// `handshakes_per_host`, `max_sessions`, `quic_lb`) have no effect. Default: those of the endpoint.
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
