@@ -23,6 +23,9 @@ const MAIN_SHARE: f64 = 0.75;
 /// Less data than this does not make a main path.
 const MAIN_BYTES: u64 = 20_000;
 
+/// Interval between events about the main path. Two links that are equally good may take turns each second.
+const MAIN_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Samples of a path that are kept: rates are taken over them.
 const SAMPLES: usize = 4;
 
@@ -48,10 +51,12 @@ pub(super) struct Paths {
     /// Whether this side connected. Its paths differ in the local address, those of an exit in the remote one.
     is_entry: bool,
     samples: HashMap<u32, VecDeque<Sample>>,
-    /// The path that carries most data: number and name.
-    main: Option<(u32, String)>,
+    /// Number of the path that carries most data.
+    main: Option<u32>,
     /// How often that changed.
     switches: u64,
+    /// The main path that was reported last: number, name, and when.
+    reported: Option<(u32, String, Instant)>,
     /// Events of each path. There are [`squall::sched::MAX_PATHS`] ids.
     events: HashMap<PathId, Events>,
     /// Paths that the peer has never answered on, by name: since when, and whether that was reported. A path that is closed
@@ -86,6 +91,7 @@ impl Paths {
             samples: HashMap::new(),
             main: None,
             switches: 0,
+            reported: None,
             events: HashMap::new(),
             awaited: HashMap::new(),
         }
@@ -128,7 +134,7 @@ impl Paths {
             all.push(PathStatus { capacity, label, ..status(name, info, sample, before) });
         }
         if agreed {
-            self.update_main(journal, &carried);
+            self.update_main(journal, &carried, now);
             self.report_unanswered(journal, infos, now);
         }
         all
@@ -172,24 +178,45 @@ impl Paths {
         (waited >= patience && !std::mem::replace(is_reported, true)).then_some(waited)
     }
 
-    /// Reports that another path carries most data than before, with the state of both.
-    fn update_main(&mut self, journal: &PeerJournal, carried: &[(&PathInfo, u64)]) {
+    /// Counts that another path carries most data than before, and reports it with the state of both.
+    fn update_main(&mut self, journal: &PeerJournal, carried: &[(&PathInfo, u64)], now: Instant) {
         let sum: u64 = carried.iter().map(|(_, bytes)| bytes).sum();
         let most = carried.iter().max_by_key(|(_, bytes)| *bytes);
         let Some((info, bytes)) = most.filter(|_| sum >= MAIN_BYTES) else { return };
         let share = *bytes as f64 / sum as f64;
         let (number, name) = (info.stats.number, self.name(info));
-        if share < MAIN_SHARE || self.main.as_ref().is_some_and(|(main, _)| *main == number) {
+        if share < MAIN_SHARE {
             return;
         }
-        if let Some((before, old)) = self.main.replace((number, name.clone())) {
-            self.switches += 1;
+        if let Some((before, old)) = self.set_main(number, &name, now) {
             let old_info = carried.iter().find(|(info, _)| info.stats.number == before);
             let old_state = old_info.map_or_else(|| "closed".to_owned(), |(info, _)| state(&info.stats));
             let (share, state) = (share * 100.0, state(&info.stats));
             let words =
                 format!("{name} carries most data ({share:.0} %, {state}) instead of {old} ({old_state})");
             journal.info(Kind::Main, words);
+        }
+    }
+
+    /// Counts a change of the main path. Returns the one that was reported before, if another is to be reported now.
+    fn set_main(&mut self, number: u32, name: &str, now: Instant) -> Option<(u32, String)> {
+        let before = self.main.replace(number);
+        self.switches += u64::from(before.is_some_and(|before| before != number));
+        let is_due = |(before, _, at): &(u32, String, Instant)| {
+            *before != number && now.saturating_duration_since(*at) >= MAIN_INTERVAL
+        };
+        match &self.reported {
+            Some(reported) if !is_due(reported) => None,
+            // The first one needs no event, and delays none.
+            None => {
+                let at = now.checked_sub(MAIN_INTERVAL).unwrap_or(now);
+                self.reported = Some((number, name.to_owned(), at));
+                None
+            }
+            Some(_) => {
+                let reported = self.reported.replace((number, name.to_owned(), now));
+                reported.map(|(number, name, _)| (number, name))
+            }
         }
     }
 
@@ -347,5 +374,22 @@ mod tests {
             paths.unanswered(&number.to_string(), false, UNANSWERED, at(90));
         }
         assert!(paths.awaited.len() <= MAX_AWAITED);
+    }
+
+    #[test]
+    fn paths_that_take_turns_are_counted_and_rarely_reported() {
+        let (mut paths, begin) = (Paths::new(true), Instant::now());
+        let mut at = |seconds, number| {
+            let (before, now) = (paths.switches(), begin + Duration::from_secs(seconds));
+            let reported = paths.set_main(number, &format!("wwan{number}"), now);
+            (reported.map(|(_, name)| name), paths.switches() - before)
+        };
+        assert_eq!(at(0, 0), (None, 0), "the first one");
+        assert_eq!(at(1, 1), (Some("wwan0".to_owned()), 1), "at once");
+        for seconds in 2..61 {
+            assert_eq!(at(seconds, seconds as u32 % 2), (None, u64::from(seconds > 2 || seconds % 2 == 0)));
+        }
+        assert_eq!(at(61, 1), (None, 1), "that which was reported");
+        assert_eq!(at(62, 0), (Some("wwan1".to_owned()), 1));
     }
 }
