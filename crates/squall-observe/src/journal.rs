@@ -100,8 +100,9 @@ impl Journal {
     fn write(&self, level: Level, kind: Kind, words: String, peer: Option<&str>) {
         let words = printable(words);
         match level {
-            Level::Info => tracing::info!(kind = kind.name(), "{words}"),
-            Level::Warning => tracing::warn!(kind = kind.name(), "{words}"),
+            // Filters of a log name the tunnel.
+            Level::Info => tracing::info!(target: "squall_tunnel", kind = kind.name(), "{words}"),
+            Level::Warning => tracing::warn!(target: "squall_tunnel", kind = kind.name(), "{words}"),
         }
         self.keep(level, kind, words, peer);
     }
