@@ -93,7 +93,7 @@ pub struct Config {
     pub log: LogConfig,
     /// Most tunnels at a time, at an exit. Default: 16.
     pub max_sessions: usize,
-    /// Tasks that an exit divides its sessions among; see [`squall::Config::workers`]. Default: 1.
+    /// Tasks that an exit divides its sessions among; see [`squall::EndpointConfig::workers`]. Default: 1.
     pub workers: usize,
     /// The id of an exit in its connection ids, for load balancers. Default: none.
     pub quic_lb: Option<QuicLbServer>,
