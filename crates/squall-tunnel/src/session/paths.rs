@@ -55,8 +55,10 @@ pub(super) struct Paths {
     main: Option<u32>,
     /// How often that changed.
     switches: u64,
-    /// The main path that was reported last: number, name, and when.
-    reported: Option<(u32, String, Instant)>,
+    /// The main path that the last event named: number and name. The first one needs no event.
+    reported: Option<(u32, String)>,
+    /// When that event was.
+    reported_at: Option<Instant>,
     /// Events of each path. There are [`squall::sched::MAX_PATHS`] ids.
     events: HashMap<PathId, Events>,
     /// Paths that the peer has never answered on, by name: since when, and whether that was reported. A path that is closed
@@ -92,6 +94,7 @@ impl Paths {
             main: None,
             switches: 0,
             reported: None,
+            reported_at: None,
             events: HashMap::new(),
             awaited: HashMap::new(),
         }
@@ -202,22 +205,15 @@ impl Paths {
     fn set_main(&mut self, number: u32, name: &str, now: Instant) -> Option<(u32, String)> {
         let before = self.main.replace(number);
         self.switches += u64::from(before.is_some_and(|before| before != number));
-        let is_due = |(before, _, at): &(u32, String, Instant)| {
-            *before != number && now.saturating_duration_since(*at) >= MAIN_INTERVAL
-        };
-        match &self.reported {
-            Some(reported) if !is_due(reported) => None,
-            // The first one needs no event, and delays none.
-            None => {
-                let at = now.checked_sub(MAIN_INTERVAL).unwrap_or(now);
-                self.reported = Some((number, name.to_owned(), at));
-                None
-            }
-            Some(_) => {
-                let reported = self.reported.replace((number, name.to_owned(), now));
-                reported.map(|(number, name, _)| (number, name))
-            }
+        let is_known = self.reported.as_ref().is_some_and(|(reported, _)| *reported == number);
+        if is_known || self.reported_at.is_some_and(|at| now.saturating_duration_since(at) < MAIN_INTERVAL) {
+            return None;
         }
+        let reported = self.reported.replace((number, name.to_owned()));
+        if reported.is_some() {
+            self.reported_at = Some(now);
+        }
+        reported
     }
 
     /// How often another path carried most data than before.
