@@ -172,6 +172,11 @@ impl Plan {
         self.answer = None;
     }
 
+    /// Whether all of it has been sent.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.order.is_empty() && self.backlogs.iter().all(|backlog| backlog.bytes == 0)
+    }
+
     /// How long a path is busy with what it was given: its backlog, and what waits for its pacer.
     pub(crate) fn busy(&self, path: &PathView) -> Span {
         capacity::time_for(path, self.backlogs[index(path)].bytes + path.waiting)

@@ -1,52 +1,96 @@
 //! The blocks with bytes to send, ordered by how many.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+};
 
 use squall_sched::{Block, BlockId, BlockQueue};
 
-/// Blocks by bytes to send, fresh or, of reliable ones, lost: fewest first, among equals the older first.
+/// What blocks are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Bytes to send.
+    #[default]
+    Remaining,
+    /// All bytes.
+    Size,
+}
+
+impl FromStr for By {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "remaining" => Ok(Self::Remaining),
+            "size" => Ok(Self::Size),
+            _ => Err("must be remaining or size"),
+        }
+    }
+}
+
+/// Blocks with bytes to send, fresh or, of reliable ones, lost: fewest bytes first, among equals the older first.
 ///
 /// The queue is authoritative; this follows it, one block at a time and O(log blocks) each, by reports of
 /// which block may have changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remaining {
+    by: By,
     order: BTreeSet<(u32, BlockId)>,
-    bytes: BTreeMap<BlockId, u32>,
+    /// Where each stands in the order, and its bytes to send.
+    blocks: BTreeMap<BlockId, Place>,
     total: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    rank: u32,
+    unsent: u32,
 }
 
 impl Remaining {
     /// Of every block in the queue.
-    pub(crate) fn of(queue: &BlockQueue) -> Self {
-        let mut remaining = Self::default();
+    pub(crate) fn of(queue: &BlockQueue, by: By) -> Self {
+        let mut remaining = Self { by, ..Self::default() };
         queue.iter().for_each(|block| remaining.refresh(queue, block.meta().id));
         remaining
     }
 
     /// Notes how many bytes the block has to send now; none if it is not in the queue.
     pub(crate) fn refresh(&mut self, queue: &BlockQueue, id: BlockId) {
-        let now = queue.get(id).map_or(0, Block::unsent_bytes);
-        let before = self.bytes.get(&id).copied().unwrap_or(0);
+        let now = queue.get(id).and_then(|block| self.place(block));
+        let before = self.blocks.get(&id).copied();
         if now == before {
             return;
         }
-        self.order.remove(&(before, id));
-        self.total = self.total - u64::from(before) + u64::from(now);
-        if now == 0 {
-            self.bytes.remove(&id);
-        } else {
-            self.bytes.insert(id, now);
-            self.order.insert((now, id));
+        if let Some(Place { rank, unsent }) = before {
+            self.order.remove(&(rank, id));
+            self.blocks.remove(&id);
+            self.total -= u64::from(unsent);
+        }
+        if let Some(place) = now {
+            self.order.insert((place.rank, id));
+            self.blocks.insert(id, place);
+            self.total += u64::from(place.unsent);
         }
     }
 
-    /// Bytes to send of each block, fewest first.
-    pub(crate) fn fewest_first(&self) -> impl Iterator<Item = (u32, BlockId)> {
-        self.order.iter().copied()
+    fn place(&self, block: &Block) -> Option<Place> {
+        let unsent = block.unsent_bytes();
+        let rank = match self.by {
+            By::Remaining => unsent,
+            By::Size => block.meta().len,
+        };
+        (unsent > 0).then_some(Place { rank, unsent })
     }
 
-    /// The block with the most bytes to send.
-    pub(crate) fn most(&self) -> Option<BlockId> {
+    /// Bytes to send of each block, in order.
+    pub(crate) fn fewest_first(&self) -> impl Iterator<Item = (u32, BlockId)> {
+        self.order.iter().map(|(_, id)| (self.blocks[id].unsent, *id))
+    }
+
+    /// The last block in the order.
+    pub(crate) fn last(&self) -> Option<BlockId> {
         self.order.last().map(|(_, id)| *id)
     }
 
@@ -78,16 +122,27 @@ mod tests {
         for (id, len) in [(0, 300), (1, 100), (2, 200), (3, 100), (4, 0)] {
             insert(&mut queue, id, len, true);
         }
-        let mut remaining = Remaining::of(&queue);
+        let mut remaining = Remaining::of(&queue, By::Remaining);
         assert_eq!(order(&remaining), [(100, 1), (100, 3), (200, 2), (300, 0)]);
-        assert_eq!((remaining.total(), remaining.most()), (700, Some(BlockId(0))));
+        assert_eq!((remaining.total(), remaining.last()), (700, Some(BlockId(0))));
 
         queue.mark_sent(BlockId(0), 0..250, PathId(0), at_us(1));
         remaining.refresh(&queue, BlockId(0));
         queue.remove(BlockId(3));
         remaining.refresh(&queue, BlockId(3));
         assert_eq!(order(&remaining), [(50, 0), (100, 1), (200, 2)]);
-        assert_eq!((remaining.total(), remaining.most()), (350, Some(BlockId(2))));
+        assert_eq!((remaining.total(), remaining.last()), (350, Some(BlockId(2))));
+    }
+
+    #[test]
+    fn by_size_what_was_sent_of_a_block_does_not_count() {
+        let mut queue = BlockQueue::new();
+        for (id, len) in [(0, 300), (1, 200)] {
+            insert(&mut queue, id, len, true);
+        }
+        queue.mark_sent(BlockId(0), 0..250, PathId(0), at_us(1));
+        assert_eq!(order(&Remaining::of(&queue, By::Remaining)), [(50, 0), (200, 1)]);
+        assert_eq!(order(&Remaining::of(&queue, By::Size)), [(200, 1), (50, 0)]);
     }
 
     #[test]
@@ -108,13 +163,14 @@ mod tests {
         #[test]
         fn following_the_queue_and_reading_it_agree(
             lens in vec((0..500u32, any::<bool>()), 1..10),
+            by in prop_oneof![Just(By::Remaining), Just(By::Size)],
             changes in vec((any::<prop::sample::Index>(), 0..4u8, 0..500u32, 0..500u32), 0..60),
         ) {
             let mut queue = BlockQueue::new();
             for (id, (len, reliable)) in (0..).zip(&lens) {
                 insert(&mut queue, id, *len, *reliable);
             }
-            let mut remaining = Remaining::of(&queue);
+            let mut remaining = Remaining::of(&queue, by);
             for (which, what, start, len) in changes {
                 let (id, range) = (BlockId(which.index(lens.len()) as u64), start..start + len);
                 match what {
@@ -124,7 +180,7 @@ mod tests {
                     _ => _ = queue.mark_acked(id, range),
                 }
                 remaining.refresh(&queue, id);
-                let built = Remaining::of(&queue);
+                let built = Remaining::of(&queue, by);
                 prop_assert_eq!(order(&remaining), order(&built));
                 prop_assert_eq!(remaining.total(), built.total());
                 let sum = queue.iter().map(|b| u64::from(b.unsent_bytes())).sum::<u64>();

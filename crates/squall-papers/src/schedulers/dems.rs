@@ -20,10 +20,14 @@
 //! - The paper's optional reinjection of a block's last bytes on the other subflow is left out: what DAMS
 //!   compares with, and what DAMS-C and STORM take over, is the division.
 //!
-//! Takes no options, and any number of paths: the paper's two are the case of the sum above with two terms.
+//! Any number of paths: the paper's two are the case of the sum above with two terms.
+//!
+//! `serial` (default `false`): a block begins when the one before it has been sent on *all* paths, not on one of them. So DAMS
+//! describes the DEMS that it measured (§V-C1), and explains its low completion by it.
 
 use squall_sched::{
-    Block, BuildError, Context, Decision, Entry, Options, PathView, Profile, SchedEvent, Scheduler,
+    Assignment, Block, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, Profile,
+    SchedEvent, Scheduler,
 };
 
 use crate::plan::{FRONT, Plan};
@@ -32,29 +36,36 @@ pub(super) const ENTRY: Entry = Entry {
     name: "dems",
     summary: "one block after the other, each arriving over all paths at the same time",
     source: "Guo et al., MobiCom 2017; baseline of DAMS",
-    options: &[],
+    options: &[OptionSpec {
+        name: "serial",
+        default: "false",
+        help: "true: a block begins when the one before it was sent on all paths; false: on one",
+    }],
     signal: false,
 };
 
-pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
-    Ok(Box::new(Dems::default()))
+pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    Ok(Box::new(Dems { serial: options.take("serial", false)?, plan: Plan::default() }))
 }
 
 /// First come, first served, with simultaneous subflow completion.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Dems {
+    serial: bool,
     plan: Plan,
 }
 
 impl Scheduler for Dems {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
         if self.plan.is_obsolete(cx) {
-            let with_lost = cx.queue.with_lost();
-            let without = cx.queue.with_fresh().filter(|b| !b.meta().reliable || b.lost_bytes() == 0);
-            self.plan.begin(cx, with_lost.chain(without).map(|b| b.meta().id).take(FRONT));
+            self.begin(cx);
         }
-        let place = |plan: &mut Plan, block: &Block| equal_arrival(plan, cx, block);
-        match self.plan.next(cx, |_| "arrives with the rest of its block", place) {
+        let mut next = self.assign(cx);
+        if next.is_none() && self.serial && self.plan.is_used_up() {
+            self.begin(cx);
+            next = self.assign(cx);
+        }
+        match next {
             Some(assignment) => Decision::Send(assignment),
             None => Decision::Idle { wake: self.plan.review_at(cx) },
         }
@@ -66,6 +77,20 @@ impl Scheduler for Dems {
 
     fn profile(&self) -> Profile {
         Profile { follows_queue: false, ..Profile::default() }
+    }
+}
+
+impl Dems {
+    fn begin(&mut self, cx: &Context<'_>) {
+        let with_lost = cx.queue.with_lost();
+        let without = cx.queue.with_fresh().filter(|b| !b.meta().reliable || b.lost_bytes() == 0);
+        let front = if self.serial { 1 } else { FRONT };
+        self.plan.begin(cx, with_lost.chain(without).map(|b| b.meta().id).take(front));
+    }
+
+    fn assign(&mut self, cx: &Context<'_>) -> Option<Assignment> {
+        let place = |plan: &mut Plan, block: &Block| equal_arrival(plan, cx, block);
+        self.plan.next(cx, |_| "arrives with the rest of its block", place)
     }
 }
 

@@ -15,6 +15,8 @@
 //! The paper's own formula of the test could not be compared; the test is ECF's (CoNEXT 2017,
 //! Algorithm 1) without its preference for going on waiting, which is one for a whole connection.
 //!
+//! - `by` (default `remaining`): `size` orders by the whole block, as DAMS describes what it measured (§V-B): it "only
+//!   considers the size without considering the priority and the amount of sent data". `K_i` is of bytes left in both.
 //! - Bytes left are those to send: never sent, or lost. So repairs take the place of their block and not the
 //!   first; within the block they go first. Bytes in flight do not count.
 //! - `look` (default 32): how many blocks are looked at for a packet. If none of them is better off on the
@@ -27,7 +29,7 @@
 use crate::{
     candidates::Candidates,
     earliest_completion::{Verdict, weigh},
-    remaining::Remaining,
+    remaining::{By, Remaining},
 };
 use squall_sched::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, Profile,
@@ -38,23 +40,32 @@ pub(super) const ENTRY: Entry = Entry {
     name: "srpt-ecf",
     summary: "fewest bytes left first, on a slower path only if that is earlier",
     source: "SRPT-ECF, FIT 2020; baseline of DAMS",
-    options: &[OptionSpec {
-        name: "look",
-        default: "32",
-        help: "blocks looked at for a packet on a slower path, 1 to 1000",
-    }],
+    options: &[
+        OptionSpec {
+            name: "look",
+            default: "32",
+            help: "blocks looked at for a packet on a slower path, 1 to 1000",
+        },
+        OptionSpec {
+            name: "by",
+            default: "remaining",
+            help: "first the block with the fewest bytes: remaining: to send; size: in all",
+        },
+    ],
     signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let look = options.take_in("look", 32, 1..=1000)?;
-    Ok(Box::new(SrptEcf { look, remaining: None, assigned: None }))
+    let by = options.take("by", By::Remaining)?;
+    Ok(Box::new(SrptEcf { look, by, remaining: None, assigned: None }))
 }
 
 /// Shortest remaining first, placed by earliest completion.
 #[derive(Clone, Debug)]
 pub struct SrptEcf {
     look: usize,
+    by: By,
     /// `None` until the first decision: blocks may have been queued before.
     remaining: Option<Remaining>,
     /// The block of the last assignment, of which some has been sent since.
@@ -63,7 +74,7 @@ pub struct SrptEcf {
 
 impl Scheduler for SrptEcf {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
-        let remaining = self.remaining.get_or_insert_with(|| Remaining::of(cx.queue));
+        let remaining = self.remaining.get_or_insert_with(|| Remaining::of(cx.queue, self.by));
         if let Some(id) = self.assigned.take() {
             remaining.refresh(cx.queue, id);
         }
@@ -121,5 +132,5 @@ fn better_off(remaining: &Remaining, fast: &PathView, slow: &PathView, look: usi
         before += u64::from(*bytes);
         goes(before)
     });
-    near.map(|(_, id)| id).or_else(|| remaining.most().filter(|_| goes(remaining.total())))
+    near.map(|(_, id)| id).or_else(|| remaining.last().filter(|_| goes(remaining.total())))
 }

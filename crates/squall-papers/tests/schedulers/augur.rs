@@ -75,6 +75,7 @@ fn options_are_checked() {
         "scheduler option backup=1: must differ from the primary path"
     );
     assert_eq!(error("augur(stalls=x)"), "scheduler option stalls=x: must be late or reported");
+    assert_eq!(error("augur(rtt=x)"), "scheduler option rtt=x: must be latest or silence");
     assert_eq!(error("augur(learn=x)"), "scheduler option learn=x: must be end or primary");
     assert_eq!(error("augur(stall=0)"), "scheduler option stall=0: must be from 1 to 60000");
     assert_eq!(error("augur(delta=nan)"), "scheduler option delta=NaN: must be from 0 to 1000");

@@ -86,6 +86,24 @@ fn a_path_with_room_goes_on_to_the_next_block() {
 }
 
 #[test]
+fn in_series_a_block_waits_until_the_one_before_it_was_sent_on_all_paths() {
+    let mut stage = Stage::paced("dems(serial=true)", &[(20_000, 15), (10_000, 40)]);
+    let window = u64::from(CHUNK);
+    stage.path(0).window = window;
+    let first = stage.reliable(100_000);
+    let second = stage.reliable(100_000);
+    let sent = bytes(&stage.send_all());
+    assert!(sent[&(first, 1)] < 20_000, "the slow path keeps to its share of the first block");
+    assert!(sent.keys().all(|(block, _)| *block == first), "and waits for the fast one");
+    stage.path(0).window = 1_000_000;
+    let sent = bytes(&stage.send_all());
+    assert!(
+        sent.contains_key(&(first, 0)) && sent.contains_key(&(second, 1)),
+        "then both begin with the second"
+    );
+}
+
+#[test]
 fn three_paths_share_by_rate_from_where_each_can_deliver() {
     // 2.5·(T − 10) + 1.25·(T − 20) + 0.625·(T − 40) = 100  ⇒  4.375 T = 175  ⇒  T = 40 ms: the third
     // could only just begin to deliver and takes nothing; 75 kB and 25 kB.

@@ -26,6 +26,16 @@ fn the_block_with_the_fewest_bytes_left_goes_first() {
 }
 
 #[test]
+fn by_size_a_block_that_was_nearly_sent_waits_for_a_shorter_one() {
+    let mut stage = Stage::new("srpt-ecf(by=size)", &[(10, 4)]);
+    stage.reliable(5 * CHUNK);
+    let sent = stage.send_all();
+    stage.reliable(2 * CHUNK);
+    sent.iter().for_each(|packet| stage.arrive(packet));
+    assert_eq!(blocks_of(&stage.send_all()), [1, 1, 0]);
+}
+
+#[test]
 fn an_older_block_of_the_same_size_goes_first() {
     let mut stage = Stage::new("srpt-ecf", &[(10, 10)]);
     stage.reliable(2 * CHUNK);

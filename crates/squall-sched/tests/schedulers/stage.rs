@@ -130,6 +130,12 @@ impl Stage {
         }
     }
 
+    /// The paths that the scheduler would use now.
+    pub(crate) fn carriers(&self) -> Vec<u8> {
+        let in_use = self.paths.iter().map(|path| (path.id, path.metered));
+        self.scheduler.profile().sharing.carriers(in_use).iter().map(|path| path.0).collect()
+    }
+
     pub(crate) fn reliable(&mut self, len: u32) -> BlockId {
         self.hand_over(block(len))
     }

@@ -46,6 +46,12 @@ const LEARN: OptionSpec = OptionSpec {
     help: "end: a frame is judged by its first delivery; primary: by what the primary path alone does",
 };
 
+const RTT: OptionSpec = OptionSpec {
+    name: "rtt",
+    default: "silence",
+    help: "of the primary, for the switch: latest: the latest sample; silence: or the silence since, if longer",
+};
+
 const STALLS: OptionSpec = OptionSpec {
     name: "stalls",
     default: "late",
@@ -58,7 +64,9 @@ pub(crate) const AUGUR: Entry = Entry {
     name: "augur",
     summary: "unmetered primary; late frames, and all while it is degraded, on a metered backup",
     source: SOURCE,
-    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[
+        DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN, RTT,
+    ],
     signal: false,
 };
 
@@ -74,7 +82,9 @@ pub(crate) const SWITCH: Entry = Entry {
     name: "augur-switch",
     summary: "AUGUR without retransmission: all on a metered backup while the primary is degraded",
     source: "AUGUR (NSDI 2024), §3.6.2",
-    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[
+        DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN, RTT,
+    ],
     signal: false,
 };
 
@@ -100,6 +110,7 @@ pub(super) struct Chosen {
     pub(super) probe: Span,
     pub(super) rescue: Rescue,
     pub(super) learn: Learn,
+    pub(super) rtt: Rtt,
 }
 
 /// Which late frames the backup repeats.
@@ -142,6 +153,27 @@ impl FromStr for Learn {
             "end" => Ok(Self::End),
             "primary" => Ok(Self::Primary),
             _ => Err("must be end or primary"),
+        }
+    }
+}
+
+/// Round trip of the primary path, for the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rtt {
+    /// Its latest sample.
+    Latest,
+    /// That, or the time since which something is in flight and nothing was received.
+    Silence,
+}
+
+impl FromStr for Rtt {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "latest" => Ok(Self::Latest),
+            "silence" => Ok(Self::Silence),
+            _ => Err("must be latest or silence"),
         }
     }
 }
@@ -203,13 +235,15 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
     }
     let rescue = options.take("rescue", Rescue::All)?;
     let learn = options.take("learn", Learn::End)?;
+    let rtt = if switch { options.take("rtt", Rtt::Silence)? } else { Rtt::Silence };
     Ok(Box::new(Augur {
-        options: Chosen { retransmit, switch, primary, backup, probe, rescue, learn },
+        options: Chosen { retransmit, switch, primary, backup, probe, rescue, learn, rtt },
         roles: None,
         manager: StateManager::new(settings),
         frames: Frames::default(),
         gone_at: None,
         away: None,
+        backup_in_use: None,
         received_at: None,
         probe_at: Time::EPOCH,
         to_probe: PathSet::EMPTY,

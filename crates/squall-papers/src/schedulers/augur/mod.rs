@@ -77,7 +77,11 @@
 //!   with `all`, 17 % with `probe`, 13 % with `frame`. And the bandwidth of a path that carries little is its first
 //!   window per round trip: on a lossy primary `frame` rescues a third of what it could.
 //! - RTT_wifi in the switch rule is the latest sample, or the time since which something is in flight and
-//!   nothing was received, if that is longer: a path that has gone silent keeps its last good sample.
+//!   nothing was received, if that is longer: a path that has gone silent keeps its last good sample. With option
+//!   `rtt=latest` it is the sample alone, so that in a stall that holds packets the rule waits for the first
+//!   acknowledgement after it, and frames are saved by retransmission.
+//! - Frames pass the congestion control of the path in use (§2.1, §4.1), so while a backup is primary the session's
+//!   capacity, which an encoder follows, is that of the backup.
 //! - Models count frames that began on the primary. While the backup is primary no samples are taken and no
 //!   thresholds derived; frames from before still get their label. After the return the oldest frame is one
 //!   begun since.
@@ -116,6 +120,7 @@
 //! | `primary`, `backup` | auto | path id | ours |
 //! | `rescue` | all | `all`, `probe` or `frame`, see above | §3.5.1 (Eq. 8), ours |
 //! | `learn` | end | `end` or `primary`, see above | ours |
+//! | `rtt` | silence | `silence` or `latest`, see above | §3.6.2 (`latest`), ours |
 //!
 //! Cost: a decision looks at the oldest frames only, O(log frames); solving is a pass over 201 states at
 //! most every 20 ms. Memory: 45 kB, some bytes a frame in flight, and 25 kB with `stalls=reported`.
@@ -131,7 +136,7 @@ pub(super) use entry::{AUGUR, RETRANSMIT, SWITCH, build_augur, build_retransmit,
 
 use self::{
     away::Away,
-    entry::{Learn, Rescue},
+    entry::{Learn, Rescue, Rtt},
     frames::Frames,
     model::{Outcome, Settings, Stalls, StateManager},
     roles::{Choice, Roles},
@@ -156,6 +161,8 @@ pub struct Augur {
     gone_at: Option<Time>,
     /// While a backup is the primary path.
     away: Option<Away>,
+    /// The backup that carries new frames meanwhile.
+    backup_in_use: Option<PathId>,
     /// When something was last acknowledged on the primary path.
     received_at: Option<Time>,
     /// When the backups are probed next.
@@ -173,6 +180,7 @@ impl Scheduler for Augur {
         };
         self.judge_overdue(cx.now);
         self.follow(cx, roles);
+        self.backup_in_use = self.away.as_ref().and_then(|_| roles.nearest_backup(cx.paths));
         if self.away.is_none() {
             self.manager.solve(cx.now);
             self.retransmit_due(cx.now, roles);
@@ -240,7 +248,7 @@ impl Scheduler for Augur {
     fn profile(&self) -> Profile {
         Profile {
             wants_stalls: self.wants_stalls(),
-            sharing: Sharing::Primary(self.options.primary.0),
+            sharing: self.backup_in_use.map_or(Sharing::Primary(self.options.primary.0), Sharing::Only),
             ..Profile::default()
         }
     }
@@ -319,6 +327,9 @@ impl Augur {
         let aged = first_sent + self.manager.switch_at()?;
         if primary.latest_rtt > backup_rtt {
             return Some(aged);
+        }
+        if self.options.rtt == Rtt::Latest {
+            return None;
         }
         // The round trip of what is in flight is at least the silence so far.
         let silent_since = self.received_at.map_or(first_sent, |at| at.max(first_sent));

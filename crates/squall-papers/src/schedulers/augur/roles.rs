@@ -79,6 +79,11 @@ impl Roles {
         self.backups(paths).filter(|p| p.has_room()).min_by_key(|p| (p.srtt, p.id))
     }
 
+    /// The open backup whose round trip is the shortest, with room or without.
+    pub(super) fn nearest_backup(&self, paths: &[PathView]) -> Option<PathId> {
+        self.backups(paths).filter(|p| p.is_open()).min_by_key(|p| (p.srtt, p.id)).map(|p| p.id)
+    }
+
     /// The shortest latest round trip of a backup that could carry data, be it when its window opens.
     pub(super) fn backup_rtt(&self, paths: &[PathView]) -> Option<Span> {
         self.backups(paths).filter(|p| p.is_open()).map(|p| p.latest_rtt).min()

@@ -37,6 +37,27 @@ fn the_switch_needs_the_age_and_a_faster_backup() {
 }
 
 #[test]
+fn by_the_latest_sample_silence_is_no_reason_to_switch() {
+    let mut stage = trained("augur-switch(rtt=latest)");
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    assert_eq!(copies(&run(&mut stage, start, 1000)), [], "20 ms are less than 60");
+    stage.path(0).latest_rtt = ms(300);
+    assert_eq!(copies(&run(&mut stage, start, 1100)).len(), 1, "the first sample behind the stall");
+}
+
+#[test]
+fn while_a_backup_is_primary_the_capacity_is_that_of_the_backup() {
+    assert_eq!(trained("augur-switch").carriers(), [0]);
+    let (mut stage, _) = switched();
+    assert_eq!(stage.carriers(), [1]);
+    stage.path(1).budget = Some(0);
+    stage.reliable(CHUNK);
+    stage.send_all();
+    assert_eq!(stage.carriers(), [0]);
+}
+
+#[test]
 fn deliveries_on_the_primary_postpone_the_switch() {
     let mut stage = trained("augur-switch");
     let start = stage.now;
