@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use squall_lab::experiment::{Experiment, Finding, Verdict};
+use squall_lab::experiment::{Experiment, Finding, OnStock, Verdict};
 use squall_lab::table::Table;
 
 const PAPERS: &str = "# Claims of the papers
@@ -106,7 +106,7 @@ fn overview(experiments: &[&Experiment], findings: &[Finding]) -> String {
         let own = || findings.iter().filter(|finding| names.contains(&finding.experiment.as_str()));
         let counts =
             Verdict::ALL.map(|verdict| own().filter(|one| one.verdict == verdict).count().to_string());
-        let on_stock = own().filter(|one| one.verdict_on_stock() == Verdict::Holds).count();
+        let on_stock = OnStock::of(own()).map_or("–".into(), |on_stock| on_stock.to_string());
         let _ = writeln!(text, "| {paper} | {} | {} | {on_stock} |", own().count(), counts.join(" | "));
     }
     text

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use squall_lab::experiment::{
-    Axis, AxisPoint, Experiment, Finding, Plot, PlotKind, Point, Record, Step, Values, Verdict, judge,
+    Axis, AxisPoint, Experiment, Finding, OnStock, Plot, PlotKind, Point, Record, Step, Values, Verdict,
+    judge,
 };
 use squall_lab::measure::{Measure, Subject};
 use squall_lab::result::RunResult;
@@ -213,8 +214,8 @@ impl Report {
                         (count) " " (badge(verdict, verdict.of(count)))
                     }
                     "."
-                    @if all.iter().any(|finding| finding.stock.is_some()) {
-                        " Against baselines over a stock transport " (on_stock(&all)) "."
+                    @if let Some(on_stock) = OnStock::of(&all) {
+                        " Against baselines over a stock transport " (on_stock) " hold."
                     }
                 }
                 (claims(&all, true))
@@ -328,16 +329,11 @@ fn claims(findings: &[Finding], named: bool) -> Markup {
     }
 }
 
-/// How many claims hold where baselines are as the papers had them.
-fn on_stock(findings: &[Finding]) -> String {
-    let hold = findings.iter().filter(|finding| finding.verdict_on_stock() == Verdict::Holds).count();
-    format!("{hold} {}", Verdict::Holds.of(hold))
-}
-
 /// A verdict in these words, with a sign that differs in shape.
 fn badge(verdict: Verdict, words: &str) -> Markup {
     let (class, sign) = match verdict {
         Verdict::Holds => ("holds", '●'),
+        Verdict::Exceeds => ("holds", '▲'),
         Verdict::DirectionOnly => ("partly", '◐'),
         Verdict::Tied => ("partly", '='),
         Verdict::Saturated => ("partly", '≈'),

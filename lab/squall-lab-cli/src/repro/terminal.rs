@@ -1,7 +1,7 @@
 //! What was found, for the terminal.
 
 use squall_lab::{
-    experiment::{Finding, Record, Verdict},
+    experiment::{Finding, OnStock, Record, Verdict},
     table::{self, Column, Table},
 };
 use squall_terminal::wrap;
@@ -15,7 +15,9 @@ pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
         text.push_str(&table::render(failed));
         text.push('\n');
     }
-    let open = |finding: &&Finding| finding.verdict != Verdict::Holds && !finding.finding.is_empty();
+    let open = |finding: &&Finding| {
+        !matches!(finding.verdict, Verdict::Holds | Verdict::Exceeds) && !finding.finding.is_empty()
+    };
     for (place, finding) in findings.iter().filter(open).enumerate() {
         if place == 0 {
             text.push_str("Where claims do not hold, and why\n\n");
@@ -49,12 +51,8 @@ fn sum(findings: &[Finding]) -> String {
     let counted = counted.iter().filter(|(_, count)| *count > 0);
     let parts: Vec<String> = counted.map(|(kind, count)| format!("{count} {}", kind.of(*count))).collect();
     let plural = if findings.len() == 1 { "" } else { "s" };
-    let on_stock = findings.iter().filter(|finding| finding.verdict_on_stock() == Verdict::Holds).count();
-    let stock = if findings.iter().any(|finding| finding.stock.is_some()) {
-        format!("; against stock baselines {on_stock} {}", Verdict::Holds.of(on_stock))
-    } else {
-        String::new()
-    };
+    let stock = OnStock::of(findings)
+        .map_or(String::new(), |on_stock| format!("; against stock baselines {on_stock} hold"));
     format!("{} claim{plural}: {}{stock}\n", findings.len(), parts.join(", "))
 }
 

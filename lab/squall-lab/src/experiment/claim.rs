@@ -119,12 +119,14 @@ impl Expectation {
 }
 
 impl Claim {
-    /// The same claim about these schedulers instead of those that they stand for; none if it is about none of them.
+    /// The same claim about these schedulers instead of those that they stand for; none if it is about none of them. What
+    /// is best is so among them.
     pub(super) fn with(&self, stock: &BTreeMap<String, String>) -> Option<Self> {
         let replaced = |name: &String| stock.get(name).unwrap_or(name).clone();
         let scheduler = replaced(&self.scheduler);
         let against = Against { scheduler: replaced(&self.against.scheduler), ..self.against.clone() };
-        let is_other = scheduler != self.scheduler || against != self.against;
+        let among_others = matches!(self.expectation, Expectation::Best(_)) && !stock.is_empty();
+        let is_other = scheduler != self.scheduler || against != self.against || among_others;
         is_other.then(|| Self { scheduler, against, ..self.clone() })
     }
 

@@ -5,7 +5,8 @@
 //! shows is unclear.
 //!
 //! - A *comparison* (change, times, difference) holds if the whole interval is at least three quarters of the size
-//!   that is claimed. It holds in direction only if the whole interval goes the way that is claimed, but does not
+//!   that is claimed. It exceeds the claim if the whole interval is beyond twice that size: a change made twice, so that
+//!   twice −50 % is −75 %. It holds in direction only if the whole interval goes the way that is claimed, but does not
 //!   reach so far. It does not hold if the interval includes none and ends below three quarters of the claimed size,
 //!   or is on the other side. It is unclear if the interval includes both none and such an effect.
 //! - *Less* and *more* hold if the whole interval goes that way. They are tied if the whole interval is within a
@@ -137,7 +138,7 @@ impl Evaluator<'_> {
             return Outcome::of(Verdict::NotMeasured, "none in either".into());
         }
         let verdict = match asked.judge(&amount) {
-            Verdict::Holds if !matches!(asked, Asked::Size(size) if size.abs() <= f64::MIN_POSITIVE) => {
+            Verdict::Holds | Verdict::Exceeds if !matches!(asked, Asked::Size(size, _) if size.abs() <= f64::MIN_POSITIVE) => {
                 Verdict::DirectionOnly
             }
             verdict => verdict,

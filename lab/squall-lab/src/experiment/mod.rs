@@ -31,7 +31,7 @@ pub use claim::{Against, Claim, Expectation, Of, Over};
 pub use definition::{Axis, AxisPoint, Challenge, Experiment, MAX_CELLS, Point, Source};
 pub use figure::{Along, Plot, PlotKind, PlotScale, Step};
 pub use judge::judge;
-pub use judge::verdict::{Finding, Stock, Values, Verdict};
+pub use judge::verdict::{Finding, OnStock, Stock, Values, Verdict};
 pub use key::{Keys, program};
 pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
 pub use reduced::{Reduced, Thorough};

@@ -36,14 +36,15 @@ impl Interval {
         Self { low: middle - half, high: middle + half }
     }
 
-    /// Beside a claimed difference, whose sign is the way it goes.
-    pub(super) fn compared(&self, claimed: f64) -> Verdict {
+    /// Beside a claimed difference, whose sign is the way it goes, and twice that.
+    pub(super) fn compared(&self, claimed: f64, twice: f64) -> Verdict {
         let ends = [self.low, self.high].map(|end| claimed.signum() * end);
         let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
         let enough = SIZE * claimed.abs();
         match least {
             _ if least <= 0.0 && most < enough => Verdict::DoesNotHold,
             _ if least <= 0.0 => Verdict::Unclear,
+            _ if least > twice.abs() => Verdict::Exceeds,
             _ if least >= enough => Verdict::Holds,
             _ => Verdict::DirectionOnly,
         }
@@ -63,8 +64,8 @@ impl Interval {
 
 /// What a claim asks of an effect.
 pub(super) enum Asked {
-    /// To go this way, and to be about so large.
-    Size(f64),
+    /// To go this way, and to be about as large as the first; the second is twice that.
+    Size(f64, f64),
     /// To be between these.
     Within(f64, f64),
 }
@@ -74,10 +75,11 @@ impl Asked {
         // Any effect that is clear of chance is three quarters of nothing.
         let way = f64::MIN_POSITIVE;
         Some(match expectation {
-            Expectation::Change(claimed) | Expectation::Difference(claimed) => Self::Size(claimed),
-            Expectation::Times(times) => Self::Size(times - 1.0),
-            Expectation::Less => Self::Size(-way),
-            Expectation::More => Self::Size(way),
+            Expectation::Change(claimed) => Self::change(1.0 + claimed),
+            Expectation::Times(times) => Self::change(times),
+            Expectation::Difference(claimed) => Self::Size(claimed, 2.0 * claimed),
+            Expectation::Less => Self::Size(-way, f64::INFINITY),
+            Expectation::More => Self::Size(way, f64::INFINITY),
             Expectation::Value(claimed) => {
                 let near = tolerance(unit, claimed);
                 Self::Within(claimed - near, claimed + near)
@@ -90,10 +92,15 @@ impl Asked {
         })
     }
 
+    /// To change by this factor. Made twice, it is its square.
+    fn change(factor: f64) -> Self {
+        Self::Size(factor - 1.0, factor * factor - 1.0)
+    }
+
     pub(super) fn judge(&self, effect: &Effect) -> Verdict {
         match (self, &effect.interval) {
             (_, None) => Verdict::Unclear,
-            (Self::Size(claimed), Some(interval)) => interval.compared(*claimed),
+            (Self::Size(claimed, twice), Some(interval)) => interval.compared(*claimed, *twice),
             (Self::Within(least, most), Some(interval)) => interval.within(*least, *most),
         }
     }
@@ -105,7 +112,7 @@ impl Asked {
         let off = |limit: f64| (effect.size - limit).abs();
         let room = match self {
             // To leave out one of none and the claimed effect is enough.
-            Self::Size(claimed) => off(0.0).max(off(SIZE * claimed)),
+            Self::Size(claimed, _) => off(0.0).max(off(SIZE * claimed)),
             Self::Within(least, most) => off(*least).min(off(*most)),
         };
         let seeds = effect.runs as f64 * ((interval.high - interval.low) / 2.0 / room).powi(2);

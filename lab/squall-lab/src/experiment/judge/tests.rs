@@ -81,6 +81,26 @@ fn nothing_can_be_compared_with() {
 }
 
 #[test]
+fn more_than_twice_the_claimed_size_exceeds_the_claim() {
+    let change =
+        |own, claimed| found_twice(Expectation::Change(claimed), Over::Mean, &[("hall", own, 100)]).0;
+    assert_eq!([change(26, -0.5), change(24, -0.5)], [Verdict::Holds, Verdict::Exceeds], "twice is −75 %");
+    assert_eq!([change(168, 0.3), change(170, 0.3)], [Verdict::Holds, Verdict::Exceeds], "twice is +69 %");
+    assert_eq!(change(500, -0.5), Verdict::DoesNotHold);
+    let times = |own| found_twice(Expectation::Times(2.0), Over::Mean, &[("hall", own, 100)]).0;
+    assert_eq!([times(400), times(401)], [Verdict::Holds, Verdict::Exceeds]);
+    let more = |own| found_twice(Expectation::Difference(30.0), Over::Mean, &[("hall", own, 100)]).0;
+    assert_eq!([more(160), more(161)], [Verdict::Holds, Verdict::Exceeds]);
+    assert_eq!(
+        found_twice(Expectation::More, Over::Mean, &[("hall", 900, 1)]).0,
+        Verdict::Holds,
+        "it has no size"
+    );
+    let chance = [("hall", 24, 100), ("hall", 30, 100), ("hall", 20, 100)];
+    assert_eq!(found(Expectation::Change(-0.5), Over::Mean, &chance).0, Verdict::Holds, "it may be twice");
+}
+
+#[test]
 fn what_may_be_chance_is_unclear() {
     let seeds = [("hall", 5, 10), ("hall", 12, 10), ("hall", 7, 10)];
     assert_eq!(found(Expectation::Less, Over::Mean, &seeds).0, Verdict::Unclear);

@@ -1,5 +1,7 @@
 //! What became of a claim.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 /// What became of a claim.
@@ -45,6 +47,31 @@ pub struct Values {
     pub of_challenger: String,
 }
 
+/// What became of a claim over a stock transport: how many there are with such a verdict, and how many of them hold or exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnStock {
+    /// Claims about a baseline that runs over a stock transport as well.
+    pub judged: usize,
+    /// Those that hold or exceed.
+    pub hold: usize,
+}
+
+impl OnStock {
+    /// Of these findings; none if none is about such a baseline.
+    pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Option<Self> {
+        let verdicts: Vec<Verdict> =
+            findings.into_iter().filter_map(|one| one.stock.as_ref()).map(|stock| stock.verdict).collect();
+        let hold = verdicts.iter().filter(|one| matches!(one, Verdict::Holds | Verdict::Exceeds)).count();
+        (!verdicts.is_empty()).then_some(Self { judged: verdicts.len(), hold })
+    }
+}
+
+impl Display for OnStock {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.hold, self.judged)
+    }
+}
+
 /// What became of a claim about a baseline over a stock transport.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stock {
@@ -54,19 +81,14 @@ pub struct Stock {
     pub verdict: Verdict,
 }
 
-impl Finding {
-    /// The verdict where the baseline is as the paper had it.
-    pub fn verdict_on_stock(&self) -> Verdict {
-        self.stock.as_ref().map_or(self.verdict, |stock| stock.verdict)
-    }
-}
-
 /// Whether a claim holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It does.
     Holds,
+    /// The effect goes the way that is claimed, and is more than twice as large.
+    Exceeds,
     /// The effect goes the way that is claimed, and is smaller, or not certain to be as large.
     DirectionOnly,
     /// None is ahead, but not all are behind; or what is claimed to differ does not.
@@ -83,8 +105,9 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every one, the best first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Holds,
+        Self::Exceeds,
         Self::DirectionOnly,
         Self::Tied,
         Self::Saturated,
@@ -97,6 +120,7 @@ impl Verdict {
     pub fn of(self, count: usize) -> &'static str {
         match self {
             Self::Holds if count != 1 => "hold",
+            Self::Exceeds if count != 1 => "exceed",
             Self::DoesNotHold if count != 1 => "do not hold",
             _ => self.as_str(),
         }
@@ -106,6 +130,7 @@ impl Verdict {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::Exceeds => "exceeds",
             Self::DirectionOnly => "direction only",
             Self::Tied => "tied",
             Self::Saturated => "saturated",
