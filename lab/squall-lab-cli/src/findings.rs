@@ -1,8 +1,8 @@
 //! What was found of experiments, as a page of documentation.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use squall_lab::experiment::{Experiment, Finding, OnStock, Verdict};
+use squall_lab::experiment::{Alternative, Experiment, Finding, OnStock, Verdict};
 use squall_lab::table::Table;
 
 const PAPERS: &str = "# Claims of the papers
@@ -27,6 +27,17 @@ their experiments and over the recorded ones that the experiments name ([traces.
 schedulers have them without lead; elsewhere there is no radio. Claims about one synthetic place are left out.
 ";
 
+const OPEN: &str = "
+## What the papers leave open
+
+An assumption stands for what a paper does not state. The claims are judged with the value of the scenario; then they are judged with
+each other value, one assumption at a time. The last column has the claims with another verdict under any of them. The tables of the
+experiments have the values.
+
+| | assumption | experiments | claims | another verdict |
+| --- | --- | --- | --- | --- |
+";
+
 const WHOSE: &str = "
 ## Whose gain it is
 
@@ -39,6 +50,9 @@ pub(crate) fn page(experiments: &[&Experiment], findings: &[Finding], ladders: &
     let is_of_paper = |experiment: &&Experiment| !experiment.source.paper.is_empty();
     let head = if experiments.iter().any(is_of_paper) { PAPERS } else { OWN };
     let mut text = format!("{head}\n{}", overview(experiments, findings));
+    if experiments.iter().any(|experiment| !experiment.assumptions.is_empty()) {
+        push_dependence(&mut text, experiments, findings);
+    }
     if !ladders.is_empty() {
         text.push_str(WHOSE);
         ladders.iter().for_each(|ladder| push_ladder(&mut text, ladder));
@@ -145,12 +159,63 @@ fn push_experiment(text: &mut String, experiment: &Experiment, findings: &[Findi
         let stock = if with_stock { stock } else { String::new() };
         let _ = writeln!(text, "| {cells} | {} |{stock}", finding.verdict.as_str());
     }
+    push_assumptions(text, experiment, &own);
     let reasons: Vec<_> = own.iter().filter(|finding| !finding.finding.is_empty()).collect();
     if !reasons.is_empty() {
         text.push('\n');
     }
     for finding in reasons {
         let _ = writeln!(text, "- *{}*: {}.", escaped(&finding.says), sentence(&finding.finding));
+    }
+}
+
+/// What the paper leaves open: the value taken, the others, and the claims whose verdict changes with each.
+fn push_assumptions(text: &mut String, experiment: &Experiment, findings: &[&Finding]) {
+    if experiment.assumptions.is_empty() {
+        return;
+    }
+    text.push_str("\n| | the paper | here | instead | other verdicts |\n| --- | --- | --- | --- | --- |\n");
+    for assumption in &experiment.assumptions {
+        for point in &assumption.points {
+            let is_it =
+                |other: &&Alternative| other.assumption == assumption.name && other.point == point.name;
+            let changed = |finding: &&Finding| {
+                let other = finding.changes().find(is_it)?;
+                let was = finding.verdict.as_str();
+                Some(format!(
+                    "*{}* {} instead of {was}: {}",
+                    finding.says,
+                    other.verdict.as_str(),
+                    other.found
+                ))
+            };
+            let changed: Vec<String> = findings.iter().filter_map(changed).collect();
+            let changed = if changed.is_empty() { "none".to_owned() } else { changed.join("; ") };
+            let cells = [&assumption.name, &assumption.published, &assumption.ours, &point.name, &changed];
+            let _ = writeln!(text, "| {} |", cells.map(|cell| escaped(cell)).join(" | "));
+        }
+    }
+}
+
+/// How far the verdicts of each paper depend on what it leaves open.
+fn push_dependence(text: &mut String, experiments: &[&Experiment], findings: &[Finding]) {
+    text.push_str(OPEN);
+    for paper in papers(experiments) {
+        let of_paper = || experiments.iter().filter(|one| title(one) == paper);
+        let names: BTreeSet<&str> =
+            of_paper().flat_map(|one| &one.assumptions).map(|assumption| assumption.name.as_str()).collect();
+        for name in names {
+            let with =
+                || of_paper().filter(|one| one.assumptions.iter().any(|assumption| assumption.name == name));
+            let own: Vec<&Finding> = findings
+                .iter()
+                .filter(|finding| with().any(|one| one.name() == finding.experiment))
+                .collect();
+            let changed =
+                own.iter().filter(|finding| finding.changes().any(|other| other.assumption == name)).count();
+            let files = with().map(|one| one.name()).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "| {paper} | {name} | {files} | {} | {changed} |", own.len());
+        }
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Chapter {
     pub experiment: Option<Experiment>,
     /// Its runs.
     pub records: Vec<Record>,
+    /// Those under other assumptions, which only claims need.
+    pub others: Vec<Record>,
     /// Some of them in full, over time.
     pub timelines: Vec<Timeline>,
 }
@@ -70,12 +72,14 @@ impl Chapter {
         let chapter = |name: String| {
             let place = experiments.iter().position(|experiment| experiment.name() == name);
             let experiment = place.map(|place| experiments.swap_remove(place));
-            Self { name, experiment, records: Vec::new(), timelines: Vec::new() }
+            Self { name, experiment, records: Vec::new(), others: Vec::new(), timelines: Vec::new() }
         };
         let mut chapters: Vec<Self> = names.into_iter().map(chapter).collect();
         for record in records {
             if let Some(chapter) = chapters.iter_mut().find(|chapter| chapter.name == record.experiment) {
-                chapter.records.push(record);
+                let experiment = chapter.experiment.as_ref();
+                let is_as_assumed = experiment.is_none_or(|one| one.is_as_assumed(&record.point));
+                if is_as_assumed { &mut chapter.records } else { &mut chapter.others }.push(record);
             }
         }
         chapters
@@ -94,7 +98,9 @@ impl Chapter {
 
     /// What was found of its claims.
     pub fn findings(&self) -> Vec<Finding> {
-        self.experiment.as_ref().map_or_else(Vec::new, |experiment| judge(experiment, &self.records))
+        self.experiment
+            .as_ref()
+            .map_or_else(Vec::new, |experiment| judge(experiment, self.records.iter().chain(&self.others)))
     }
 
     /// Its ladders as tables: a row for each measure, a column for each step, with the change that the step makes.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::{Axis, AxisPoint, Experiment, Point, Thorough, traces};
+use super::{Assumption, Axis, AxisPoint, Experiment, Point, reduced, traces};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// The scenario at one combination of points.
@@ -43,12 +43,65 @@ fn suffix(point: &Point) -> String {
 }
 
 /// Tables of a file that are no part of the scenario.
-const OURS: [&str; 7] = ["paper", "axis", "traces", "quick", "verdict", "claim", "figure"];
+const OURS: [&str; 8] = ["paper", "axis", "assumption", "traces", "quick", "verdict", "claim", "figure"];
 
 pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
     let base = experiment.file.parent().unwrap_or(Path::new(""));
     let name = experiment.file.display().to_string();
-    let mut combinations: Vec<Vec<(&str, &AxisPoint)>> = vec![Vec::new()];
+    let as_assumed = combinations(experiment, quick);
+    let mut cells: Vec<Combination<'_>> =
+        as_assumed.iter().map(|points| Combination { points: points.clone(), other: None }).collect();
+    let others = experiment.assumptions.iter().filter(|_| !quick);
+    for (assumption, point) in others.flat_map(|one| one.points.iter().map(move |point| (one, point))) {
+        let claimed = as_assumed.iter().filter(|points| is_claimed(experiment, points, true));
+        cells.extend(
+            claimed.map(|points| Combination { points: points.clone(), other: Some((assumption, point)) }),
+        );
+    }
+    let load = |cell: Combination<'_>| {
+        let text = patched(&experiment.text, cell.settings(experiment, quick)).map_err(|words| {
+            ScenarioError::Invalid { name: name.clone(), line: 1, column: 1, problem: words }
+        })?;
+        Cell::load(text, &name, base, cell.point())
+    };
+    cells.into_iter().map(load).collect()
+}
+
+/// Points of all axes.
+type Points<'a> = Vec<(&'a str, &'a AxisPoint)>;
+
+/// A point of each axis, and the assumption that is another one than the scenario's, if one is.
+struct Combination<'a> {
+    points: Points<'a>,
+    other: Option<(&'a Assumption, &'a AxisPoint)>,
+}
+
+impl Combination<'_> {
+    fn settings(&self, experiment: &Experiment, quick: bool) -> Vec<(String, Value)> {
+        let mut settings = traces::settings(experiment);
+        settings.extend(self.points.iter().flat_map(|(_, point)| point.set.clone()));
+        let thorough = experiment.thorough.filter(|_| experiment.is_thorough);
+        settings.extend(thorough.map(|thorough| reduced::seeds(thorough.seeds)));
+        if quick {
+            settings.extend(experiment.reduced.settings());
+        }
+        if let Some((assumption, point)) = self.other {
+            settings.extend(point.set.clone());
+            settings.extend(assumption.seeds.map(reduced::seeds));
+        }
+        settings
+    }
+
+    fn point(&self) -> Point {
+        let axes = self.points.iter().map(|(axis, point)| ((*axis).to_owned(), point.name.clone()));
+        let other = self.other.map(|(assumption, point)| (assumption.name.clone(), point.name.clone()));
+        axes.chain(other).collect()
+    }
+}
+
+/// The combinations of the points of all axes.
+fn combinations(experiment: &Experiment, quick: bool) -> Vec<Points<'_>> {
+    let mut combinations: Vec<Points<'_>> = vec![Vec::new()];
     for axis in &experiment.axes {
         let kept = |point: &&AxisPoint| !quick || experiment.reduced.keeps(&axis.name, &point.name);
         let points: Vec<&AxisPoint> = axis.points.iter().filter(kept).collect();
@@ -67,32 +120,23 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
             };
             experiment.axes.iter().zip(points).filter(moved).count() <= 1
         })
-        .filter(|points| experiment.challenge.is_none() || is_claimed(experiment, points))
-        .map(|points| {
-            let mut settings = traces::settings(experiment);
-            settings.extend(points.iter().flat_map(|(_, point)| point.set.clone()));
-            settings.extend(experiment.thorough.filter(|_| experiment.is_thorough).map(Thorough::setting));
-            if quick {
-                settings.extend(experiment.reduced.settings());
-            }
-            let point: Point =
-                points.iter().map(|(axis, point)| ((*axis).to_owned(), point.name.clone())).collect();
-            let text = patched(&experiment.text, settings).map_err(|words| ScenarioError::Invalid {
-                name: name.clone(),
-                line: 1,
-                column: 1,
-                problem: words,
-            })?;
-            Cell::load(text, &name, base, point)
-        })
+        .filter(|points| experiment.challenge.is_none() || is_claimed(experiment, points, false))
         .collect()
 }
 
-/// Whether a claim is about the combination.
-fn is_claimed(experiment: &Experiment, points: &[(&str, &AxisPoint)]) -> bool {
-    let is_there =
-        |(axis, at): (&String, &String)| points.iter().any(|(name, point)| name == axis && point.name == *at);
-    experiment.claims.iter().any(|claim| claim.at.iter().all(is_there))
+/// Whether a claim is about the combination, or, if `compared`, compares with it.
+fn is_claimed(experiment: &Experiment, points: &Points<'_>, compared: bool) -> bool {
+    let is_there = |axis: &String, at: &String| {
+        points.iter().any(|(name, point)| *name == axis.as_str() && point.name == *at)
+    };
+    experiment.claims.iter().any(|claim| {
+        let other = &claim.against.at;
+        claim.at.iter().all(|(axis, at)| is_there(axis, at))
+            || compared
+                && !other.is_empty()
+                && claim.at.iter().all(|(axis, at)| is_there(axis, other.get(axis).unwrap_or(at)))
+                && other.iter().all(|(axis, at)| is_there(axis, at))
+    })
 }
 
 /// The text of a scenario with some of its fields set.

@@ -42,6 +42,7 @@ impl Experiment {
         self.run_only([&system, &challenger]);
         self.claims = claims;
         self.plots.clear();
+        self.assumptions.clear();
         self.source.stock.clear();
         self.challenge = Some(Challenge { system, challenger });
         for cell in self.cells(false)? {

@@ -24,6 +24,8 @@ pub struct Experiment {
     pub scenario: Scenario,
     /// What varies, in the order of the file; none: the scenario alone is run.
     pub axes: Vec<Axis>,
+    /// What the paper leaves open.
+    pub assumptions: Vec<Assumption>,
     /// What is claimed.
     pub claims: Vec<Claim>,
     /// Figures to draw of the results.
@@ -92,7 +94,24 @@ pub struct AxisPoint {
     pub set: toml::Table,
 }
 
-/// The point of each axis, by the axes' names.
+/// What the paper leaves open, an `[[assumption]]` of the file: the scenario has one value of it, and each claim is judged
+/// under the others as well, one assumption at a time.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assumption {
+    /// Its name, that of no axis.
+    pub name: String,
+    /// What the paper states of it.
+    pub published: String,
+    /// The value that the scenario has, in words.
+    pub ours: String,
+    /// Seeds 1 to this number are run with the other values; those of the scenario by default.
+    pub seeds: Option<u16>,
+    /// The other values, at least one.
+    pub points: Vec<AxisPoint>,
+}
+
+/// The point of each axis, and of the assumption that is another one than the scenario's, by their names.
 pub type Point = BTreeMap<String, String>;
 
 /// The two schedulers that are compared.

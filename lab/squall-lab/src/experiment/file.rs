@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Axis, Reduced, Source, Thorough};
+use super::{Assumption, Axis, Reduced, Source, Thorough};
 use crate::measure::Measure;
 use crate::scenario::Quantity;
 
@@ -15,6 +15,8 @@ pub(super) struct ExperimentFile {
     pub(super) source: Source,
     #[serde(rename = "axis", default)]
     pub(super) axes: Vec<Axis>,
+    #[serde(rename = "assumption", default)]
+    pub(super) assumptions: Vec<Assumption>,
     #[serde(default)]
     pub(super) traces: toml::Table,
     #[serde(rename = "quick", default)]

@@ -38,11 +38,13 @@
 mod effect;
 pub(super) mod verdict;
 
+use std::collections::BTreeMap;
+
 use effect::{Asked, Effect, Interval, Pairs, Tail, compare, mean_of_cells, pooled, resampled, sized};
-use verdict::{Finding, Stock, Values, Verdict};
+use verdict::{Alternative, Finding, Stock, Values, Verdict};
 
 use super::claim::{percent, show, signed};
-use super::{Best, Claim, Expectation, Experiment, Of, Over, Point, Record};
+use super::{Assumption, Best, Claim, Expectation, Experiment, Of, Over, Point, Record};
 use crate::measure::{Measure, Subject, Unit, View};
 use crate::statistics::{Estimate, median};
 
@@ -53,9 +55,11 @@ const ALIKE: f64 = 0.01;
 const LEVEL: f64 = 0.05;
 
 /// Compares every claim of an experiment with the runs of it. Runs of other experiments are left aside.
-pub fn judge(experiment: &Experiment, records: &[Record]) -> Vec<Finding> {
-    let records: Vec<&Record> =
-        records.iter().filter(|record| record.experiment == experiment.name()).collect();
+pub fn judge<'a>(experiment: &Experiment, records: impl IntoIterator<Item = &'a Record>) -> Vec<Finding> {
+    let own = records.into_iter().filter(|record| record.experiment == experiment.name());
+    let (records, others): (Vec<&Record>, Vec<&Record>) =
+        own.partition(|record| experiment.is_as_assumed(&record.point));
+    let others = Elsewhere::of(experiment, &others);
     let stock = &experiment.source.stock;
     let judge = |claim: &Claim| {
         let own = Evaluator { claim, records: &records, apart: &stock.values().collect::<Vec<_>>() };
@@ -75,11 +79,48 @@ pub fn judge(experiment: &Experiment, records: &[Record]) -> Vec<Finding> {
             verdict,
             seeds,
             stock: claim.with(stock).as_ref().map(other),
+            alternatives: others.iter().map(|other| other.alternative(claim, stock)).collect(),
             values: experiment.challenge.as_ref().and_then(|_| own.compared()),
             finding: claim.finding.clone(),
         }
     };
     experiment.claims.iter().map(judge).collect()
+}
+
+/// Runs under another assumption, at their points of the axes.
+struct Elsewhere {
+    assumption: String,
+    point: String,
+    records: Vec<Record>,
+}
+
+impl Elsewhere {
+    /// Those of each other value of each assumption.
+    fn of(experiment: &Experiment, records: &[&Record]) -> Vec<Self> {
+        let values = |assumption: &Assumption| {
+            let name = assumption.name.clone();
+            let points = assumption.points.iter().map(|point| point.name.clone()).collect::<Vec<_>>();
+            points.into_iter().map(move |point| (name.clone(), point))
+        };
+        let there = |(assumption, point): (String, String)| {
+            let own = records.iter().filter(|record| record.point.get(&assumption) == Some(&point));
+            let at_axes = |record: &&Record| {
+                let mut record = (*record).clone();
+                record.point.remove(&assumption);
+                record
+            };
+            let records = own.map(at_axes).collect();
+            Self { assumption, point, records }
+        };
+        experiment.assumptions.iter().flat_map(values).map(there).collect()
+    }
+
+    fn alternative(&self, claim: &Claim, stock: &BTreeMap<String, String>) -> Alternative {
+        let records: Vec<&Record> = self.records.iter().collect();
+        let apart: Vec<&String> = stock.values().collect();
+        let Outcome { verdict, found, .. } = Evaluator { claim, records: &records, apart: &apart }.outcome();
+        Alternative { assumption: self.assumption.clone(), point: self.point.clone(), found, verdict }
+    }
 }
 
 struct Evaluator<'a> {

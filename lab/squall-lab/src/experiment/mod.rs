@@ -28,10 +28,10 @@ use squall_sched::Registry;
 
 pub use cell::Cell;
 pub use claim::{Against, Claim, Expectation, Of, Over};
-pub use definition::{Axis, AxisPoint, Challenge, Experiment, MAX_CELLS, Point, Source};
+pub use definition::{Assumption, Axis, AxisPoint, Challenge, Experiment, MAX_CELLS, Point, Source};
 pub use figure::{Along, Plot, PlotKind, PlotScale, Step};
 pub use judge::judge;
-pub use judge::verdict::{Finding, OnStock, Stock, Values, Verdict};
+pub use judge::verdict::{Alternative, Finding, OnStock, Stock, Values, Verdict};
 pub use key::{Keys, program};
 pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
 pub use reduced::{Reduced, Thorough};
@@ -69,6 +69,11 @@ impl Experiment {
         std::iter::once(self.name()).chain(self.source.also.iter().map(String::as_str))
     }
 
+    /// Whether what the paper leaves open is as the scenario has it at a point.
+    pub fn is_as_assumed(&self, point: &Point) -> bool {
+        self.assumptions.iter().all(|assumption| !point.contains_key(&assumption.name))
+    }
+
     /// The same experiment with the recordings of `[traces]` in place, which are in this folder. An experiment
     /// without that table stays what it is.
     ///
@@ -78,6 +83,8 @@ impl Experiment {
         if !self.traces.is_empty() {
             self.recorded = Some(folder.to_owned());
             traces::replace_axes(&mut self, folder);
+            // They stand for what is made up.
+            self.assumptions.clear();
             self.cells(false)?;
         }
         Ok(self)
@@ -89,7 +96,8 @@ impl Experiment {
         self
     }
 
-    /// The scenario at every combination of the points, those of the last axis changing fastest.
+    /// The scenario at every combination of the points, those of the last axis changing fastest, and at those that claims are
+    /// about once more under each other value of each assumption, if not `quick`.
     ///
     /// # Errors
     /// If a trace has gone since the experiment was loaded.

@@ -26,12 +26,10 @@ pub struct Thorough {
     pub seeds: u16,
 }
 
-impl Thorough {
-    /// The field that it sets.
-    pub(super) fn setting(self) -> (String, Value) {
-        let seeds: Vec<Value> = (1..=self.seeds).map(|seed| Value::from(i64::from(seed))).collect();
-        ("seeds".to_owned(), Value::from(seeds))
-    }
+/// The field that makes seeds those from 1 to `last`.
+pub(super) fn seeds(last: u16) -> (String, Value) {
+    let seeds: Vec<Value> = (1..=last).map(|seed| Value::from(i64::from(seed))).collect();
+    ("seeds".to_owned(), Value::from(seeds))
 }
 
 impl Reduced {

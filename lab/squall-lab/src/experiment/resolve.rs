@@ -7,7 +7,9 @@ use squall_sched::Registry;
 
 use super::claim::{Against, Way};
 use super::file::{ClaimTable, ExperimentFile, IdsFile};
-use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell, traces};
+use super::{
+    Assumption, Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell, traces,
+};
 use crate::measure::{Measure, Subject};
 use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
 use crate::variant::Variant;
@@ -18,10 +20,12 @@ pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, Scena
     let tables: ExperimentFile = text.parse()?;
     let base = file.parent().unwrap_or(Path::new(""));
     let experiment = resolve(tables, scenario, &text).map_err(|problem| text.located(&problem))?;
+    let axes = experiment.axes.iter().map(|axis| &axis.points).enumerate().map(|one| ("axis", one));
+    let assumptions = experiment.assumptions.iter().map(|one| &one.points).enumerate();
     // One after the other, so that a mistake is reported at its point.
-    for (index, axis) in experiment.axes.iter().enumerate() {
-        for (at, point) in axis.points.iter().enumerate() {
-            let place = || Place::of("axis").index(index).key("points").index(at).key("set");
+    for (list, (index, points)) in axes.chain(assumptions.map(|one| ("assumption", one))) {
+        for (at, point) in points.iter().enumerate() {
+            let place = || Place::of(list).index(index).key("points").index(at).key("set");
             let refuse = |words: String| text.located(&Problem::at(place(), words));
             let patched = cell::patched(&experiment.text, point.set.clone()).map_err(refuse)?;
             let scenario = Scenario::load_text(&patched, &text.name, base)
@@ -48,12 +52,14 @@ pub(super) fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Resu
 }
 
 fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Experiment, Problem> {
-    let ExperimentFile { source, axes, traces, reduced, thorough, claims, plots } = tables;
+    let ExperimentFile { source, axes, assumptions, traces, reduced, thorough, claims, plots } = tables;
     check_axes(&axes)?;
+    check_assumptions(&assumptions, &axes)?;
     let mut experiment = Experiment {
         file: text.file.clone(),
         source,
         axes,
+        assumptions,
         reduced,
         thorough,
         is_thorough: false,
@@ -133,15 +139,7 @@ fn check_axes(axes: &[Axis]) -> Result<(), Problem> {
         if axes[..index].iter().any(|other| other.name == axis.name) {
             return at(place().key("name"), format!("name: {:?} is there twice", axis.name));
         }
-        if axis.points.is_empty() {
-            return at(place().key("points"), "points: there is none".into());
-        }
-        for (number, point) in axis.points.iter().enumerate() {
-            if axis.points[..number].iter().any(|other| other.name == point.name) {
-                let place = place().key("points").index(number).key("name");
-                return at(place, format!("name: {:?} is there twice", point.name));
-            }
-        }
+        check_points(&axis.points, place)?;
         cells = cells.saturating_mul(axis.points.len());
         if cells > MAX_CELLS {
             return at(place(), format!("more than {MAX_CELLS} combinations of points"));
@@ -149,6 +147,42 @@ fn check_axes(axes: &[Axis]) -> Result<(), Problem> {
         let is_point = |base: &String| axis.points.iter().any(|point| point.name == *base);
         if let Some(base) = axis.base.as_ref().filter(|base| !is_point(base)) {
             return at(place().key("base"), format!("base: there is no point {base:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_points(points: &[AxisPoint], list: impl Fn() -> Place) -> Result<(), Problem> {
+    if points.is_empty() {
+        return Err(Problem::at(list().key("points"), "points: there is none".to_owned()));
+    }
+    let twice = |(number, point): &(usize, &AxisPoint)| {
+        points[..*number].iter().any(|other| other.name == point.name)
+    };
+    points.iter().enumerate().find(twice).map_or(Ok(()), |(number, point)| {
+        let place = list().key("points").index(number).key("name");
+        Err(Problem::at(place, format!("name: {:?} is there twice", point.name)))
+    })
+}
+
+fn check_assumptions(assumptions: &[Assumption], axes: &[Axis]) -> Result<(), Problem> {
+    let mut names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
+    for (index, assumption) in assumptions.iter().enumerate() {
+        let place = || Place::of("assumption").index(index);
+        if names.contains(&assumption.name.as_str()) {
+            return Err(Problem::at(
+                place().key("name"),
+                format!("name: {:?} is there twice", assumption.name),
+            ));
+        }
+        names.push(&assumption.name);
+        check_points(&assumption.points, place)?;
+        if assumption.points.iter().any(|point| point.name == assumption.ours) {
+            let words = format!("ours: {:?} is one of the other points", assumption.ours);
+            return Err(Problem::at(place().key("ours"), words));
+        }
+        if assumption.seeds == Some(0) {
+            return Err(Problem::at(place().key("seeds"), "seeds: expected at least 1".to_owned()));
         }
     }
     Ok(())

@@ -39,6 +39,8 @@ pub(super) struct ScenarioFile {
     _paper: Option<de::IgnoredAny>,
     #[serde(rename = "axis")]
     pub(super) axes: Option<de::IgnoredAny>,
+    #[serde(rename = "assumption")]
+    _assumptions: Option<de::IgnoredAny>,
     #[serde(rename = "traces")]
     _traces: Option<de::IgnoredAny>,
     #[serde(rename = "quick")]

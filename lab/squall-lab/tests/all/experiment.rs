@@ -424,6 +424,39 @@ fn claims_are_judged_at_each_point_and_over_a_stock_transport() {
     assert!(steps.ends_with("steps: the experiment does not run \"ecf\""), "{steps}");
 }
 
+#[test]
+fn each_claim_is_judged_under_each_other_assumption() {
+    let folder = Folder::new();
+    let assumption = "\n[[assumption]]\nname = \"delay\"\npublished = \"not stated\"\nours = \"10 ms\"\nseeds = 3\n\
+                      points = [{ name = \"150 ms\", set = { \"path.*.delay\" = \"150ms\" } }]\n";
+    let late = "\n[[claim]]\nsays = \"most is in time\"\nat = { rate = \"4\" }\nflow = \"blocks\"\n\
+                measure = \"p50_latency\"\nscheduler = \"minrtt\"\nat_most = \"140ms\"\n";
+    let claims = AXES.split_once("\n[[claim]]").expect("there are claims").0.to_owned() + late;
+    let text = SCENARIO.to_owned() + &claims + assumption;
+    let experiment = folder.load(&text).expect("loads");
+    let cells = experiment.cells(false).expect("are made");
+    let names: Vec<&str> = cells.iter().map(|cell| cell.scenario.name.as_str()).collect();
+    assert_eq!(names, ["narrow rate=4", "narrow rate=8", "narrow delay=150 ms rate=4"], "8 is not claimed");
+    assert_eq!((cells[0].scenario.seeds.len(), cells[2].scenario.seeds.len()), (2, 3));
+    assert_eq!(experiment.cells(true).expect("are made").len(), 1, "quick leaves them out");
+
+    let (_, _, records) = folder.study(&experiment, false, 1);
+    let [finding] = &judge(&experiment, &records)[..] else { panic!("one claim") };
+    assert_eq!(finding.verdict, Verdict::Holds, "{finding:?}");
+    let changes: Vec<_> = finding.changes().map(|other| (other.point.as_str(), other.verdict)).collect();
+    assert_eq!(changes, [("150 ms", Verdict::DoesNotHold)], "{finding:?}");
+
+    let error = |text: &str| folder.load(text).expect_err("is refused");
+    let twice = error(&text.replace("name = \"delay\"", "name = \"rate\""));
+    assert!(twice.ends_with("name: \"rate\" is there twice"), "{twice}");
+    let same = error(&text.replace("ours = \"10 ms\"", "ours = \"150 ms\""));
+    assert!(same.ends_with("ours: \"150 ms\" is one of the other points"), "{same}");
+    let none = error(&text.replace("{ name = \"150 ms\", set = { \"path.*.delay\" = \"150ms\" } }", ""));
+    assert!(none.ends_with("points: there is none"), "{none}");
+    let bad = error(&text.replace("= \"150ms\" } }", "= \"x\" } }"));
+    assert!(bad.ends_with("\"x\" is not a duration: it does not start with a number"), "{bad}");
+}
+
 /// The claims of [`AXES`] about the same measure, one about another and one about none that is better or worse.
 const MORE_CLAIMS: &str = r#"
 [[claim]]

@@ -198,6 +198,7 @@ fn schedulers_keep_their_style_from_chapter_to_chapter() {
             .iter()
             .map(|name| Record { experiment: experiment.into(), ..record("10", name, 1) })
             .collect(),
+        others: Vec::new(),
         timelines: Vec::new(),
     };
     let chapters = [of("a", &["minrtt", "dams"]), of("b", &["rr", "dams"]), of("c", &["rr", "minrtt"])];

@@ -30,6 +30,9 @@ pub struct Finding {
     /// What the two of a [challenged](super::super::Experiment::challenged_by) experiment have, which is beside each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Values>,
+    /// The same where what the paper leaves open is another than the scenario's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Alternative>,
     /// Why, if somebody looked into it.
     pub finding: String,
 }
@@ -45,6 +48,27 @@ pub struct Values {
     pub challenger: String,
     /// What it has.
     pub of_challenger: String,
+}
+
+/// What became of a claim under another assumption.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// Which assumption.
+    pub assumption: String,
+    /// What it is instead.
+    pub point: String,
+    /// What was found.
+    pub found: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+}
+
+impl Finding {
+    /// The alternatives under which the claim has another verdict, and not an unclear one.
+    pub fn changes(&self) -> impl Iterator<Item = &Alternative> {
+        let open = |verdict| matches!(verdict, Verdict::Unclear | Verdict::NotMeasured);
+        self.alternatives.iter().filter(move |other| other.verdict != self.verdict && !open(other.verdict))
+    }
 }
 
 /// What became of a claim over a stock transport: how many there are with such a verdict, and how many of them hold or exceed.
