@@ -9,10 +9,12 @@ mod arguments;
 mod ctl;
 #[cfg(any(feature = "top", feature = "tunnel"))]
 mod fetch;
+#[cfg(target_os = "linux")]
+mod hops;
 mod runtime;
 #[cfg(feature = "radios")]
 mod signal;
-#[cfg(any(feature = "top", feature = "tunnel"))]
+#[cfg(any(feature = "top", feature = "tunnel", target_os = "linux"))]
 mod table;
 #[cfg(any(feature = "top", feature = "tunnel"))]
 mod tenants;
@@ -60,6 +62,8 @@ enum Command {
     Why(why::WhyArgs),
     #[cfg(all(feature = "tunnel", unix))]
     Ctl(ctl::CtlArgs),
+    #[cfg(target_os = "linux")]
+    Hops(hops::HopsArgs),
     Token(token::TokenCommand),
     #[cfg(feature = "radios")]
     Signal(signal::SignalArgs),
@@ -81,6 +85,8 @@ fn main() -> ExitCode {
         Command::Why(args) => why::run(&args),
         #[cfg(all(feature = "tunnel", unix))]
         Command::Ctl(args) => ctl::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Hops(args) => hops::run(&args),
         Command::Token(args) => token::run(&args),
         #[cfg(feature = "radios")]
         Command::Signal(args) => signal::run(&args),
