@@ -69,7 +69,7 @@ pub use newcomers::AdmissionStats;
 pub use race::Target;
 pub use rustls::{self, pki_types};
 #[cfg(feature = "trace")]
-pub use session::trace::{ArrivalLog, PacketLog};
+pub use session::trace::{ArrivalLog, ChunkLog, PacketLog};
 pub use session::{
     Session,
     log::{DecisionLog, LossLog, PacketFate, Reasons},

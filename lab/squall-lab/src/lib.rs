@@ -16,6 +16,7 @@ pub mod flow;
 pub mod fuzz;
 pub mod life;
 pub mod measure;
+mod message_log;
 pub mod offer;
 pub mod parallel;
 pub mod result;

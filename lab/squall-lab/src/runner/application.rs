@@ -15,6 +15,7 @@ use super::growth::{Growth, Step};
 use super::sampler::Sampler;
 use super::source::{Source, other, sender};
 use crate::flow::Flow;
+use crate::message_log::{self, MessageLog};
 use crate::offer::Offer;
 use crate::result::{LostReason, PathAlert, Recorder, RunResult};
 use crate::scenario::Scenario;
@@ -46,6 +47,8 @@ pub(super) struct Application {
     has_deadlines: bool,
     /// Which blocks are delivered in order, on one channel.
     stream: Stream,
+    /// Time stamps of messages, chunks and packets, if they are asked for.
+    log: Option<MessageLog>,
 }
 
 /// A block under way.
@@ -105,7 +108,18 @@ impl Application {
             ended: None,
             has_deadlines: !variant.late,
             stream: Stream::of(&variant),
+            log: None,
         }
+    }
+
+    /// Keeps time stamps of messages, chunks and packets from now on.
+    pub(super) fn keep_log(&mut self, log: MessageLog) {
+        self.log = Some(log);
+    }
+
+    /// Takes what was logged.
+    pub(super) fn take_log(&mut self) -> Option<MessageLog> {
+        self.log.take()
     }
 
     /// The first path that is not up at both ends.
@@ -276,6 +290,14 @@ impl Application {
             self.sources[flow].on_taken(index, id);
             self.recorder.flows[flow].on_offer(id.0, offer);
             self.offered.add(flow, offer);
+            self.log_offer(side, Some(id), flow, index, offer);
+        }
+    }
+
+    fn log_offer(&mut self, side: Side, id: Option<BlockId>, flow: usize, index: u64, offer: &Offer) {
+        if let Some(log) = &mut self.log {
+            let channel = self.stream.channel(offer).get();
+            log.on_offered(side, id, &message_log::Offered { flow, index, channel, offer });
         }
     }
 
@@ -289,6 +311,10 @@ impl Application {
             self.recorder.flows[flow].on_offer(number, offer);
             self.offered.add(flow, offer);
             self.recorder.flows[flow].on_lost(number, why);
+            self.log_offer(self.sources[flow].side, None, flow, index, offer);
+            if let Some(log) = &mut self.log {
+                log.on_refused(why);
+            }
         }
         self.sources[flow].generator.on_ended(index, offer.at_us, false);
     }
@@ -304,7 +330,16 @@ impl Application {
         // The packets that completed a block are reported before the block.
         self.take_arrivals(world, side);
         match event {
-            Event::Received(block) => self.on_received(world.now() - self.start, other(side), &block),
+            Event::Received(block) => {
+                let at_us = world.now() - self.start;
+                if self.on_received(at_us, other(side), &block)
+                    && let Some(log) = &mut self.log
+                {
+                    let [first_us, complete_us] = [block.first_at, block.whole_at]
+                        .map(|at| world.micros(at).saturating_sub(self.start));
+                    log.on_delivered(other(side), block.id, [first_us, complete_us, at_us]);
+                }
+            }
             Event::Ended { id, outcome } => {
                 self.on_finished(world.now() - self.start, side, id, &outcome);
                 self.refill(world, side);
@@ -330,13 +365,34 @@ impl Application {
         }
     }
 
+    /// Logs what became of the packets of both sides.
+    fn log_packets(&mut self, world: &mut impl Ends) {
+        let Some(log) = &mut self.log else { return };
+        for side in [Side::Client, Side::Server] {
+            for entry in world.take_packets(side) {
+                if let Some(path) = self.sampler.path(side, entry.id) {
+                    log.on_packet(side, path, self.start, &entry);
+                }
+            }
+        }
+    }
+
     fn take_arrivals(&mut self, world: &mut impl Ends, side: Side) {
+        self.log_packets(world);
         for arrival in world.take_arrivals(side) {
+            let Some(path) = self.sampler.path(side, arrival.path) else { continue };
+            if let Some(log) = &mut self.log {
+                log.on_arrival(other(side), path, self.start, &arrival);
+            }
+            if arrival.bytes == 0 {
+                continue;
+            }
             let sent = self.blocks[other(side) as usize].get(&arrival.block);
             if let Some(sent) = sent.filter(|sent| !sent.request) {
                 let at_us = arrival.at.micros().saturating_sub(self.start);
-                let Some(path) = self.sampler.path(side, arrival.path) else { continue };
-                self.recorder.flows[sent.flow].on_packet(arrival.block.0, at_us, path, arrival.bytes);
+                let transit_us = arrival.transit.micros();
+                let flow = &mut self.recorder.flows[sent.flow];
+                flow.on_packet(arrival.block.0, at_us, path, arrival.bytes, transit_us);
             }
         }
     }
@@ -349,14 +405,15 @@ impl Application {
         }
     }
 
-    fn on_received(&mut self, at_us: u64, from: Side, block: &Received) {
+    /// Returns whether it is a block that was sent.
+    fn on_received(&mut self, at_us: u64, from: Side, block: &Received) -> bool {
         let id = block.id;
-        let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return };
+        let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return false };
         let source = &mut self.sources[sent.flow];
         if !sent.request {
             // Other bytes than were sent are no delivery.
             if source.generator.data(sent.index).is_some_and(|data| data != block.data) {
-                return;
+                return false;
             }
             self.recorder.flows[sent.flow].on_delivered(id.0, at_us);
         }
@@ -366,6 +423,7 @@ impl Application {
         if sent.finished {
             self.blocks[from as usize].remove(&id);
         }
+        true
     }
 
     fn on_missed(&mut self, at_us: u64, from: Side, id: BlockId) {
@@ -396,6 +454,9 @@ impl Application {
         };
         if let Some(why) = why.filter(|_| !sent.request) {
             self.recorder.flows[sent.flow].on_lost(id.0, why);
+        }
+        if let Some(log) = &mut self.log {
+            log.on_ended(side, id, at_us, why);
         }
         sent.finished = true;
         if sent.received {

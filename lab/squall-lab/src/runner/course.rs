@@ -12,6 +12,7 @@ use squall_units::Size;
 use super::{RunError, application::Application, quota::Meters, stopwatch::Stopwatch};
 #[cfg(feature = "qlog")]
 use crate::file::FileError;
+use crate::message_log::MessageLog;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
 use crate::variant::Variant;
@@ -27,6 +28,8 @@ const CONNECT_ROUNDS: u64 = 10;
 #[derive(Clone, Default)]
 pub(super) struct Handling {
     pub(super) protection: Protection,
+    /// Whether to log messages, chunks and packets.
+    pub(super) messages: bool,
     /// Where to write qlog files, if anywhere.
     #[cfg(feature = "qlog")]
     pub(super) qlog_dir: Option<PathBuf>,
@@ -39,7 +42,7 @@ pub(super) fn run(
     registry: &Arc<Registry>,
     handling: &Handling,
     progress: &mut dyn FnMut(u64),
-) -> Result<RunResult, RunError> {
+) -> Result<(RunResult, Option<MessageLog>), RunError> {
     let variant = Variant::of(scheduler);
     for flow in &scenario.flows {
         variant.flow(flow).traffic.prepare(&|_, _| {}).map_err(|source| RunError::Pictures {
@@ -81,7 +84,11 @@ pub(super) fn run(
     for side in [Side::Client, Side::Server] {
         if let Some(session) = world.session(side) {
             session.keep_arrivals(true);
+            session.keep_packets(handling.messages);
         }
+    }
+    if handling.messages {
+        application.keep_log(MessageLog::new(scenario));
     }
     application.begin(&mut world);
     let mut meters = Meters::new(&scenario.paths, scenario.duration_us, &mut world);
@@ -109,11 +116,12 @@ pub(super) fn run(
             break;
         }
     }
+    let log = application.take_log();
     let (mut result, offered) = application.finish(scenario.duration_us);
     offered.bound(scenario, cap, &mut result);
     result.scheduling_ns = stopwatch.map(|stopwatch| stopwatch.nanos());
     result.checks = scenario.judge(&result);
-    Ok(result)
+    Ok((result, log))
 }
 
 /// How the sessions of a run behave.

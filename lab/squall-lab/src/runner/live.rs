@@ -18,8 +18,8 @@ use squall::{
 };
 use squall_net::{Direction, LinkState, Relay, RelayReport, live::PathSnapshot, radio::Air};
 use squall_proto::{
-    ArrivalLog, Block, BlockOptions, Channel, Event, Interface, NetPath, OpenError, PathStats, SendError,
-    sched::BlockId,
+    ArrivalLog, Block, BlockOptions, Channel, Event, Interface, NetPath, OpenError, PacketLog, PathStats,
+    SendError, sched::BlockId,
 };
 use squall_sched::Registry;
 use squall_trace::Micros;
@@ -409,7 +409,11 @@ impl Live {
 
 impl Ends for Live {
     fn now(&self) -> Micros {
-        self.now.saturating_duration_since(self.relay.started()).as_micros() as Micros
+        self.micros(self.now)
+    }
+
+    fn micros(&self, at: Instant) -> Micros {
+        at.saturating_duration_since(self.relay.started()).as_micros() as Micros
     }
 
     fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError> {
@@ -447,6 +451,10 @@ impl Ends for Live {
 
     /// Sessions of the product do not record them.
     fn take_arrivals(&mut self, _: Side) -> Vec<ArrivalLog> {
+        Vec::new()
+    }
+
+    fn take_packets(&mut self, _: Side) -> Vec<PacketLog> {
         Vec::new()
     }
 
