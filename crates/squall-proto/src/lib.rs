@@ -56,7 +56,7 @@ pub use block::{Block, BlockOptions, Channel, Depends, OptionError, PathHint, Pr
 pub use capacity::{Capacity, Limit, PathCapacity};
 #[cfg(feature = "lab")]
 pub use config::LabConfig;
-pub use config::{AcceptFilter, Config, Interface, Limits, NetPath, SchedulerFactory};
+pub use config::{AcceptFilter, Config, Interface, Limits, NetPath, SchedulerFactory, StreamsFactory};
 pub use congestion::CongestionControl;
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{

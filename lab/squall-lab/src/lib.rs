@@ -32,7 +32,7 @@ pub mod world;
 
 pub use check::{Check, Verdict};
 pub use file::FileError;
-pub use flow::{Direction, Flow, Multiplexer};
+pub use flow::{Direction, Flow};
 pub use measure::{Measure, Subject};
 pub use offer::Offer;
 pub use result::RunResult;

@@ -22,9 +22,7 @@
 //!
 //! Takes no options, and any number of paths: the paper's two are the case of the sum above with two terms.
 
-use squall_sched::{
-    Block, BuildError, Context, Decision, Entry, Options, PathView, Profile, SchedEvent, Scheduler,
-};
+use squall_sched::{Block, BuildError, Context, Decision, Entry, Options, PathView, SchedEvent, Scheduler};
 
 use crate::plan::{FRONT, Plan};
 
@@ -62,10 +60,6 @@ impl Scheduler for Dems {
 
     fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
         self.plan.on_event(event);
-    }
-
-    fn profile(&self) -> Profile {
-        Profile { follows_queue: false, ..Profile::default() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use bytes::Bytes;
 use squall_proto::{
     Block, BlockOptions, Channel, Event, OpenError, Outcome, PathChange, Priority, Received, SendError,
-    sched::BlockId,
+    sched::{BlockId, BuildError, Registry},
 };
 use squall_trace::Micros;
 
@@ -13,7 +13,7 @@ use super::clairvoyant::Offered;
 use super::ends::Ends;
 use super::growth::{Growth, Step};
 use super::sampler::Sampler;
-use super::source::{Source, other, sender};
+use super::source::{Source, other};
 use crate::flow::Flow;
 use crate::message_log::{self, MessageLog};
 use crate::offer::Offer;
@@ -58,6 +58,7 @@ struct Sent {
     index: u64,
     /// Whether it is a request, which is nothing that the flow is for and not recorded.
     request: bool,
+    channel: u16,
     size: u64,
     received: bool,
     finished: bool,
@@ -89,16 +90,30 @@ impl Stream {
 }
 
 impl Application {
-    pub(super) fn new(scenario: &Scenario, scheduler: &str, seed: u64, recorder: Recorder) -> Self {
+    pub(super) fn new(
+        scenario: &Scenario,
+        scheduler: &str,
+        seed: u64,
+        recorder: Recorder,
+        registry: &Registry,
+    ) -> Result<Self, BuildError> {
         let variant = Variant::of(scheduler);
-        let flows = scenario.flows.iter().map(|flow| variant.flow(flow)).enumerate();
-        Self {
-            weights: scenario.flows.iter().flat_map(weights).collect(),
+        let source = |(index, flow): (usize, &Flow)| {
+            let multiplexer = registry.build_multiplexer(&flow.multiplexer)?;
+            Ok(Source::new(&variant.flow(flow), index, seed, multiplexer))
+        };
+        let sources =
+            scenario.flows.iter().enumerate().map(source).collect::<Result<Vec<_>, BuildError>>()?;
+        let weights = scenario.flows.iter().zip(&sources).filter(|(flow, _)| flow.weight != 1);
+        let weights = weights
+            .flat_map(|(flow, source)| source.channels().map(|channel| (source.side, channel, flow.weight)));
+        Ok(Self {
+            weights: weights.collect(),
             start: 0,
             begun: false,
             recorder,
             offered: Offered::default(),
-            sources: flows.map(|(index, flow)| Source::new(&flow, index, seed)).collect(),
+            sources,
             growth: Growth::default(),
             news: false,
             blocks: [HashMap::new(), HashMap::new()],
@@ -109,7 +124,7 @@ impl Application {
             has_deadlines: !variant.late,
             stream: Stream::of(&variant),
             log: None,
-        }
+        })
     }
 
     /// Keeps time stamps of messages, chunks and packets from now on.
@@ -160,6 +175,7 @@ impl Application {
             match self.sources[flow].pace {
                 Pace::Clock => {
                     while let Some(offer) = self.sources[flow].next.filter(|offer| offer.at_us <= now) {
+                        let offer = self.sources[flow].placed(offer);
                         self.produce(world, flow, &offer);
                         self.advance(world, flow);
                     }
@@ -232,7 +248,8 @@ impl Application {
         while self.sources[flow].queued < backlog {
             let Some(offer) = self.sources[flow].next else { break };
             let index = self.sources[flow].index;
-            if !self.send(world, flow, index, &Offer { at_us: now, ..offer }) {
+            let offer = self.sources[flow].placed(Offer { at_us: now, ..offer });
+            if !self.send(world, flow, index, &offer) {
                 break;
             }
             self.sources[flow].advance();
@@ -284,7 +301,8 @@ impl Application {
     fn on_taken(&mut self, side: Side, id: BlockId, flow: usize, index: u64, offer: &Offer) {
         let request = offer.is_request();
         self.sources[flow].queued += offer.size;
-        let sent = Sent { flow, index, request, size: offer.size, received: false, finished: false };
+        let (size, channel) = (offer.size, offer.channel as u16);
+        let sent = Sent { flow, index, request, channel, size, received: false, finished: false };
         self.blocks[side as usize].insert(id, sent);
         if !request {
             self.sources[flow].on_taken(index, id);
@@ -316,7 +334,9 @@ impl Application {
                 log.on_refused(why);
             }
         }
-        self.sources[flow].generator.on_ended(index, offer.at_us, false);
+        let source = &mut self.sources[flow];
+        source.on_message_ended(offer.channel as u16, offer.size);
+        source.generator.on_ended(index, offer.at_us, false);
     }
 
     fn payload(&mut self, size: usize) -> Bytes {
@@ -437,6 +457,7 @@ impl Application {
         let Some(sent) = self.blocks[side as usize].get_mut(&id) else { return };
         let source = &mut self.sources[sent.flow];
         source.queued -= sent.size;
+        source.on_message_ended(sent.channel, sent.size);
         source.generator.on_ended(sent.index, at_us, matches!(outcome, Outcome::Delivered { .. }));
         self.news |= source.wake();
         let why = match outcome {
@@ -494,11 +515,4 @@ impl Application {
         }
         (result, self.offered)
     }
-}
-
-/// The weights that a flow asks for.
-fn weights(flow: &Flow) -> impl Iterator<Item = (Side, u16, u16)> + use<> {
-    let channels = flow.channel..flow.channel + flow.multiplexer.channels();
-    let (side, weight) = (sender(flow.direction), flow.weight);
-    channels.filter(move |_| weight != 1).map(move |channel| (side, channel as u16, weight))
 }

@@ -64,7 +64,8 @@ pub(super) fn run(
     let mut world =
         World::protected(handling.protection, &calm, config.clone(), config, seed).map_err(problem)?;
     let recorder = Recorder::new(scenario.unmeasured(scheduler, seed));
-    let mut application = Application::new(scenario, scheduler, seed, recorder);
+    let mut application = Application::new(scenario, scheduler, seed, recorder, registry)
+        .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
     // Both sides know of metered paths before the flows begin.
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));
     for (index, path) in scenario.paths.iter().enumerate() {
@@ -131,16 +132,17 @@ pub(super) fn config(
     registry: &Arc<Registry>,
     stopwatch: Option<&Stopwatch>,
 ) -> Result<Config, RunError> {
-    let config = Variant::of(scheduler)
-        .config(registry)
-        .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
+    let problem = |source| RunError::Scheduler { scenario: scenario.name.clone(), source };
+    let config = Variant::of(scheduler).config(registry).map_err(problem)?;
+    registry.build_streams(&scenario.streams).map_err(problem)?;
+    let (streams, known) = (scenario.streams.clone(), registry.clone());
     let scheduler = match stopwatch {
         Some(stopwatch) => stopwatch.time(config.scheduler.clone()),
         None => config.scheduler.clone(),
     };
     let signal = config.signal.map(|_| scenario.signal);
     Ok(config
-        .streams(scenario.streams)
+        .streams(Arc::new(move || known.build_streams(&streams).expect("it was built before")))
         .scheduler(scheduler)
         .signal(signal)
         .congestion(scenario.congestion.clone()))

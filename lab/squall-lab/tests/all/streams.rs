@@ -81,18 +81,24 @@ fn mistakes_are_located() {
             "name = \"t\"\nduration = \"1s\"\nschedulers = [\"minrtt\"]\n{streams}\n\
             [[path]]\nname = \"a\"\n[[flow]]\nname = \"f\"\nkind = \"bulk\"\n{flow}\n"
         );
-        Scenario::parse(&text, "t.toml").expect_err("is refused").to_string()
+        Scenario::check_text(&text, "t.toml", &squall_papers::registry()).expect_err("is refused").to_string()
     };
-    let wrong = error("[streams]\nscheduler = \"fair\"", "");
-    assert!(wrong.starts_with("t.toml:5:13: unknown variant `fair`"), "{wrong}");
     assert_eq!(
-        error("[streams]\nquantum = \"1kB\"", ""),
-        "t.toml:4:2: streams: fifo has no quantum, only wrr has"
+        error("[streams]\nscheduler = \"fair\"", ""),
+        "t.toml:5:1: streams: unknown stream scheduler 'fair'; there are fifo, wrr"
     );
-    let small = error("[streams]\nscheduler = \"wrr\"\nquantum = 63", "");
-    assert!(small.ends_with("streams: quantum is not within 64 B and 1 MiB"), "{small}");
+    assert_eq!(
+        error("[streams]\nscheduler = \"fifo(quantum=1000)\"", ""),
+        "t.toml:5:1: streams: stream scheduler 'fifo' has no option 'quantum'; it has none"
+    );
+    let small = error("[streams]\nscheduler = \"wrr(quantum=63)\"", "");
+    assert!(small.ends_with("quantum=63: must be from 64 to 1048576"), "{small}");
+    let unknown = error("", "channels = \"by-size\"");
+    assert!(unknown.contains("channels: unknown multiplexer 'by-size'; there are one,"), "{unknown}");
     assert_eq!(error("", "weight = 257"), "t.toml:10:1: weight: 257 is not within 1 and 256");
-    assert!(error("", "channels = \"per-message\"\nweight = 2").contains("weight: channels per message"));
-    assert!(error("", "channels = 0").contains("\"one\", \"per-message\" or a number"));
+    assert!(
+        error("", "channels = \"per-message\"\nweight = 2").contains("channels per message are everybody's")
+    );
+    assert!(error("", "channels = 0").contains("or a number of channels, 1 to 1024"));
     assert!(error("", "channel = 1000\nchannels = 25").ends_with("channels: 25 from 1000 on go beyond 1024"));
 }
