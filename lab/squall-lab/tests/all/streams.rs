@@ -58,7 +58,8 @@ fn rates(streams: &str, weights: [u32; 2], scheduler: &str) -> [f64; 2] {
 
 #[test]
 fn bulk_channels_share_by_their_weights() {
-    for scheduler in ["minrtt", "rr"] {
+    // Those that plan whole blocks by deadline have none to prefer here.
+    for scheduler in ["minrtt", "rr", "dems", "dams", "dams-robust", "ras", "squall"] {
         for weights in [[1, 1], [3, 1], [1, 8]] {
             let [a, b] = rates("[streams]\nscheduler = \"wrr\"", weights, scheduler);
             let (got, wanted) = (a / b, f64::from(weights[0]) / f64::from(weights[1]));
@@ -66,6 +67,33 @@ fn bulk_channels_share_by_their_weights() {
             assert!((got / wanted - 1.0).abs() < 0.05, "{scheduler}: {got} for {wanted}");
             assert!(a + b > 11e6, "nothing is lost by it: {}", a + b);
         }
+    }
+}
+
+/// Frames with a deadline beside bulk data of 16 times the weight: where the load of the frames fits, planners by deadline
+/// deliver them as with equal weights.
+#[test]
+fn weights_cost_no_deadline_under_planners() {
+    for scheduler in ["dams", "dams-robust", "ras", "squall"] {
+        let late = |weight: u32, streams: &str| {
+            let text = format!(
+                "name = \"mix\"\nduration = \"10s\"\nseeds = [1, 2]\nschedulers = [\"{scheduler}\"]\n{streams}\n\
+                [[path]]\nname = \"a\"\nrate = \"10mbps\"\ndelay = \"15ms\"\n\
+                [[path]]\nname = \"b\"\nrate = \"6mbps\"\ndelay = \"30ms\"\n\
+                [[flow]]\nname = \"frames\"\nkind = \"blocks\"\nsize = \"20kB\"\ninterval = \"33ms\"\n\
+                deadline = \"200ms\"\n\
+                [[flow]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"20kB\"\nbacklog = \"500kB\"\nweight = {weight}\n"
+            );
+            let late = |run: &RunResult| {
+                let total = &run.flows[0].total;
+                total.offered_blocks - total.in_time_blocks - total.open_blocks
+            };
+            runs(&text).iter().map(late).sum::<u64>()
+        };
+        let wrr = "[streams]\nscheduler = \"wrr\"";
+        let [equal, weighted, fifo] = [late(1, wrr), late(16, wrr), late(1, "")];
+        println!("{scheduler}: late of 606 frames: {equal}, {weighted}, without weights {fifo}");
+        assert_eq!((equal, weighted), (fifo, fifo), "{scheduler}");
     }
 }
 
