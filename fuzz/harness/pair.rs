@@ -16,7 +16,7 @@ use bytes::Bytes;
 use squall_proto::{
     Block, BlockOptions, Channel, Config, Depends, Event, Interface, LabConfig, NetPath, PathHint, Priority,
     QuotaShare, RateLimit, Role, Session, congestion,
-    sched::{BlockId, PathId, Registry, Sharing, StreamScheduler},
+    sched::{BlockId, PathId, Registry, Sharing},
     signal::{Reading, Technology, Time},
 };
 use squall_testkit::{
@@ -58,7 +58,9 @@ fn config(input: &mut Input<'_>) -> Config {
     let round_robin = flags & 8 != 0 && SCHEDULERS.build(name).expect("is standard").profile().follows_queue;
     Config::default()
         .scheduler(Arc::new(move || SCHEDULERS.build(name).expect("is standard")))
-        .streams(if round_robin { StreamScheduler::weighted() } else { StreamScheduler::Fifo })
+        .streams(Arc::new(move || {
+            SCHEDULERS.build_streams(if round_robin { "wrr" } else { "fifo" }).expect("is standard")
+        }))
         .congestion(congestion.clone())
         .lab(LabConfig {
             all_reliable: flags & 0x10 != 0,

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::squall::Squall};
+use squall_sched::{Fifo, MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::squall::Squall};
 use squall_signal::WatermarkConfig;
 
 use crate::{congestion::CongestionControl, quic_lb::QuicLbServer};
@@ -25,6 +25,9 @@ pub struct NetPath<L = Interface> {
 /// Makes the scheduler of each new session.
 pub type SchedulerFactory = Arc<dyn Fn() -> Box<dyn Scheduler> + Send + Sync>;
 
+/// Makes the stream schedulers of sessions.
+pub type StreamsFactory = Arc<dyn Fn() -> Box<dyn StreamScheduler> + Send + Sync>;
+
 /// Says of the address of a peer whether it may begin a handshake.
 pub type AcceptFilter = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 
@@ -43,7 +46,7 @@ pub type AcceptFilter = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 pub struct Config {
     /// See [`Self::scheduler()`].
     pub scheduler: SchedulerFactory,
-    pub(crate) streams: StreamScheduler,
+    pub(crate) streams: StreamsFactory,
     pub(crate) congestion: CongestionControl,
     /// Bounds of memory and counts, each set by the method of its name.
     pub limits: Limits,
@@ -78,8 +81,9 @@ impl Config {
         self
     }
 
-    /// Which channel's data is next when several wait. Default: the oldest block's, whatever its channel.
-    pub fn streams(mut self, streams: StreamScheduler) -> Self {
+    /// Stream scheduler of each session: decides which channel's data is next when several wait. Default: [`Fifo`], the oldest
+    /// block's, whatever its channel.
+    pub fn streams(mut self, streams: StreamsFactory) -> Self {
         self.streams = streams;
         self
     }
@@ -233,7 +237,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             scheduler: Arc::new(|| Box::<Squall>::default()),
-            streams: StreamScheduler::default(),
+            streams: Arc::new(|| Box::new(Fifo)),
             congestion: CongestionControl::default(),
             limits: Limits::default(),
             quic_lb: None,
@@ -330,7 +334,6 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("streams", &self.streams)
             .field("congestion", &self.congestion)
             .field("limits", &self.limits)
             .field("idle_timeout", &self.idle_timeout)

@@ -56,7 +56,7 @@ pub use block::{Block, BlockOptions, Channel, Depends, OptionError, PathHint, Pr
 pub use capacity::{Capacity, Limit, PathCapacity};
 #[cfg(feature = "lab")]
 pub use config::LabConfig;
-pub use config::{AcceptFilter, Config, Interface, Limits, NetPath, SchedulerFactory};
+pub use config::{AcceptFilter, Config, Interface, Limits, NetPath, SchedulerFactory, StreamsFactory};
 pub use congestion::CongestionControl;
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
@@ -69,7 +69,7 @@ pub use newcomers::AdmissionStats;
 pub use race::Target;
 pub use rustls::{self, pki_types};
 #[cfg(feature = "trace")]
-pub use session::trace::{ArrivalLog, PacketLog};
+pub use session::trace::{ArrivalLog, ChunkLog, PacketLog};
 pub use session::{
     Session,
     log::{DecisionLog, LossLog, PacketFate, Reasons},

@@ -73,6 +73,8 @@ impl BlockMeta {
 #[derive(Clone, Debug)]
 pub struct Block {
     meta: BlockMeta,
+    /// Among blocks that are equal to the packet scheduler, as the stream scheduler ranks it.
+    rank: u64,
     /// What it is expected to become, while its length is not final.
     growing: Option<u32>,
     /// Sorted, without gaps or empty entries, covering `0..len`.
@@ -99,6 +101,7 @@ impl Block {
     pub(crate) fn new(meta: BlockMeta, largest_symbol: Option<u32>) -> Self {
         Self {
             meta,
+            rank: 0,
             growing: None,
             largest_symbol,
             parity: largest_symbol.and_then(|most| Parity::of(meta.len, most, true)),
@@ -211,6 +214,14 @@ impl Block {
     /// Whether parity over a [run](crate::BlockQueue::run_from) that has it was sent. The peer may then have it although it was lost.
     pub fn is_in_run(&self) -> bool {
         self.in_run
+    }
+
+    pub(crate) fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    pub(crate) fn set_rank(&mut self, rank: u64) {
+        self.rank = rank;
     }
 
     pub(crate) fn set_in_run(&mut self, in_run: bool) {

@@ -35,6 +35,8 @@ mod budget;
 pub mod capacity;
 mod dependencies;
 mod duplicate;
+mod multiplexer;
+mod multiplexers;
 mod parity;
 mod path;
 mod path_set;
@@ -46,12 +48,14 @@ mod segment;
 mod sharing;
 mod streams;
 mod usual;
+mod weighted_round_robin;
 mod work;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
 pub use budget::Cap;
 pub(crate) use budget::Capped;
 pub use duplicate::Duplicates;
+pub use multiplexer::{Message, Multiplexer};
 pub use parity::{MAX_DATA_SYMBOLS, Parity, ParityFate, parity_symbols};
 pub use path::{PathId, PathState, PathView};
 pub use path_set::PathSet;
@@ -61,7 +65,8 @@ pub use scheduler::{Assignment, Context, Decision, Forecast, Profile, SchedEvent
 pub use segment::{Segment, SegmentState};
 pub use sharing::Sharing;
 pub use squall_units::{Span, Time};
-pub use streams::{MAX_WEIGHT, StreamScheduler};
+pub use streams::{Fifo, MAX_WEIGHT, StreamScheduler, Turn, Waiting};
+pub use weighted_round_robin::WeightedRoundRobin;
 pub use work::{Work, WorkKind};
 
 /// Paths a session may have at once; a [`PathId`] is below this number.

@@ -13,11 +13,14 @@ use crate::{
 /// Blocks of a [run](BlockQueue::run_from) at most.
 pub const MAX_RUN: usize = 32;
 
-/// Earliest deadline first; among equals, and among those without a deadline, the older first.
-type Due = (Time, BlockId);
+/// In the order of the ranks that the stream scheduler gave; among equals the older first.
+type Place = (u64, BlockId);
 
-fn due(meta: &BlockMeta) -> Due {
-    (meta.deadline.unwrap_or(Time::MAX), meta.id)
+/// Earliest deadline first; among equals, and among those without a deadline, by place.
+type Due = (Time, Place);
+
+fn due(meta: &BlockMeta, rank: u64) -> Due {
+    (meta.deadline.unwrap_or(Time::MAX), (rank, meta.id))
 }
 
 /// Most blocks that were taken out with bytes in flight and whose fate is awaited; the oldest count as missing.
@@ -30,7 +33,7 @@ const UNDECIDED: usize = 256;
 #[derive(Debug, Default)]
 pub struct BlockQueue {
     blocks: BTreeMap<BlockId, Block>,
-    with_fresh: BTreeSet<BlockId>,
+    with_fresh: BTreeSet<Place>,
     with_lost: BTreeSet<BlockId>,
     in_flight: BTreeSet<BlockId>,
     reliable_work: BTreeSet<Due>,
@@ -91,9 +94,9 @@ impl BlockQueue {
         self.blocks.values()
     }
 
-    /// Blocks with bytes never sent, oldest first.
+    /// Blocks with bytes never sent: oldest first, or, if channels have weights, each channel in proportion to its own.
     pub fn with_fresh(&self) -> impl DoubleEndedIterator<Item = &Block> {
-        self.with_fresh.iter().filter_map(|id| self.blocks.get(id))
+        self.with_fresh.iter().filter_map(|(_, id)| self.blocks.get(id))
     }
 
     /// Reliable blocks with bytes to repair, oldest first.
@@ -106,14 +109,15 @@ impl BlockQueue {
         self.in_flight.range(id..).filter_map(|id| self.blocks.get(id))
     }
 
-    /// Reliable blocks with bytes to send, fresh or lost: earliest deadline first, those without one last.
+    /// Reliable blocks with bytes to send, fresh or lost: earliest deadline first, those without one last. Among equals channels
+    /// share by their weights if they have any, else the older is first.
     pub fn reliable_by_deadline(&self) -> impl Iterator<Item = &Block> {
-        self.reliable_work.iter().filter_map(|(_, id)| self.blocks.get(id))
+        self.reliable_work.iter().filter_map(|(_, (_, id))| self.blocks.get(id))
     }
 
-    /// Unreliable blocks with fresh bytes: earliest deadline first, those without one last.
+    /// Unreliable blocks with fresh bytes, in the same order.
     pub fn unreliable_by_deadline(&self) -> impl Iterator<Item = &Block> {
-        self.unreliable_work.iter().filter_map(|(_, id)| self.blocks.get(id))
+        self.unreliable_work.iter().filter_map(|(_, (_, id))| self.blocks.get(id))
     }
 
     /// Whether a block that this one needs, directly or through others, ended undelivered: it expired or was lost,
@@ -136,7 +140,7 @@ impl BlockQueue {
         self.dependencies.dependants(id).filter_map(|id| self.blocks.get(&id))
     }
 
-    /// Blocks of either kind with bytes to send: earliest deadline first, those without one last.
+    /// Blocks of either kind with bytes to send, in the same order.
     pub fn by_deadline(&self) -> impl Iterator<Item = &Block> {
         let mut reliable = self.reliable_work.iter().peekable();
         let mut unreliable = self.unreliable_work.iter().peekable();
@@ -146,7 +150,7 @@ impl BlockQueue {
                 (None, _) => unreliable.next(),
                 _ => reliable.next(),
             };
-            first.and_then(|(_, id)| self.blocks.get(id))
+            first.and_then(|(_, (_, id))| self.blocks.get(id))
         })
     }
 
@@ -156,10 +160,9 @@ impl BlockQueue {
         Some(Work { block: block.meta().id, range: block.next_lost()?, kind: WorkKind::Repair })
     }
 
-    /// The range never sent that is next: the oldest, or, if channels take turns, the oldest of the channel
-    /// whose turn it is, if it has any.
+    /// The range never sent that is next: the oldest, or the oldest of the channel that the stream scheduler names.
     pub fn next_fresh(&self) -> Option<Work> {
-        let (block, most) = match self.streams.next() {
+        let (block, most) = match self.streams.next(&self.blocks) {
             Some((id, most)) => (self.get(id)?, most),
             None => (self.with_fresh().next()?, u32::MAX),
         };
@@ -209,17 +212,23 @@ impl BlockQueue {
         self.parity_limit = Some(bytes);
     }
 
-    /// Decides which channel's data is next when several wait.
-    pub fn set_streams(&mut self, scheduler: StreamScheduler) {
+    /// Sets what decides which channel's data is next when several wait. Blocks that wait already keep their rank. Default:
+    /// [`Fifo`](crate::Fifo).
+    pub fn set_streams(&mut self, scheduler: Box<dyn StreamScheduler>) {
         self.streams.reset(scheduler);
-        for id in &self.with_fresh {
+        for (_, id) in &self.with_fresh {
             if let Some(block) = self.blocks.get(id) {
                 self.streams.enter(block.meta().channel, *id);
             }
         }
     }
 
-    /// Sets the weight of a channel under [`StreamScheduler::WeightedRoundRobin`], 1 to 256; 1 if never set.
+    /// Whether the oldest block is next, whatever its channel.
+    pub fn is_fifo(&self) -> bool {
+        self.streams.is_fifo()
+    }
+
+    /// Sets the weight of a channel for the stream scheduler, 1 to 256; 1 if never set.
     pub fn set_channel_weight(&mut self, channel: u16, weight: u16) {
         self.streams.set_weight(channel, weight);
     }
@@ -251,8 +260,8 @@ impl BlockQueue {
             self.fresh_bytes += u64::from(bytes);
             self.unacked_bytes += u64::from(bytes);
             self.expected_bytes -= u64::from(expected - block.expected_bytes());
-            let (meta, after) = (*block.meta(), Listing::of(block));
-            self.relist(&meta, before, after);
+            let (meta, rank, after) = (*block.meta(), block.rank(), Listing::of(block));
+            self.relist(&meta, rank, before, after);
         }
     }
 
@@ -265,13 +274,14 @@ impl BlockQueue {
         }
     }
 
-    fn add(&mut self, block: Block) {
+    fn add(&mut self, mut block: Block) {
         let meta = *block.meta();
+        block.set_rank(self.streams.rank(&meta, meta.len + block.expected_bytes()));
         debug_assert!(self.blocks.last_key_value().is_none_or(|(id, _)| *id < meta.id), "ids must grow");
         self.fresh_bytes += u64::from(meta.len);
         self.unacked_bytes += u64::from(meta.len);
         self.expected_bytes += u64::from(block.expected_bytes());
-        self.relist(&meta, Listing::default(), Listing::of(&block));
+        self.relist(&meta, block.rank(), Listing::default(), Listing::of(&block));
         self.dependencies.add(&meta);
         self.blocks.insert(meta.id, block);
     }
@@ -284,7 +294,7 @@ impl BlockQueue {
         self.expected_bytes -= u64::from(block.expected_bytes());
         self.unacked_bytes -= u64::from(block.meta().len - block.acked_bytes());
         self.parity_bytes -= parity_bytes(&block);
-        self.relist(block.meta(), Listing::of(&block), Listing::default());
+        self.relist(block.meta(), block.rank(), Listing::of(&block), Listing::default());
         if block.is_complete() {
             self.dependencies.deliver(id);
         } else if block.acked_bytes() + block.in_flight_bytes() < block.meta().len || block.is_growing() {
@@ -390,35 +400,43 @@ impl BlockQueue {
         let (fresh, acked) = (block.fresh_bytes(), block.acked_bytes());
         let before = Listing::of(block);
         let result = f(block);
-        let (meta, after) = (*block.meta(), Listing::of(block));
+        let (meta, rank, after) = (*block.meta(), block.rank(), Listing::of(block));
         self.fresh_bytes = self.fresh_bytes - u64::from(fresh) + u64::from(block.fresh_bytes());
         self.unacked_bytes = self.unacked_bytes + u64::from(acked) - u64::from(block.acked_bytes());
         let sent = i64::from(fresh) - i64::from(block.fresh_bytes());
         if sent > 0 {
-            self.streams.charge(meta.channel, sent);
+            self.streams.charge(&meta, rank, sent);
         }
-        self.relist(&meta, before, after);
+        self.relist(&meta, rank, before, after);
         if sent < 0 {
-            self.streams.charge(meta.channel, sent);
+            self.streams.charge(&meta, rank, sent);
         }
         Some(result)
     }
 
     /// Updates the indexes a block enters or leaves. Most packets change none of them.
-    fn relist(&mut self, meta: &BlockMeta, before: Listing, after: Listing) {
+    fn relist(&mut self, meta: &BlockMeta, rank: u64, before: Listing, after: Listing) {
         if before == after {
             return;
         }
-        set_member(&mut self.with_fresh, meta.id, after.fresh);
-        match (before.fresh, after.fresh) {
-            (false, true) => self.streams.enter(meta.channel, meta.id),
-            (true, false) => self.streams.leave(meta.channel, meta.id),
-            _ => {}
+        let due = due(meta, rank);
+        if before.fresh != after.fresh {
+            set_member(&mut self.with_fresh, due.1, after.fresh);
+            match after.fresh {
+                true => self.streams.enter(meta.channel, meta.id),
+                false => self.streams.leave(meta.channel, meta.id),
+            }
         }
-        set_member(&mut self.with_lost, meta.id, after.lost);
-        set_member(&mut self.in_flight, meta.id, after.in_flight);
-        let by_deadline = if meta.reliable { &mut self.reliable_work } else { &mut self.unreliable_work };
-        set_member(by_deadline, due(meta), after.fresh || after.lost);
+        if before.lost != after.lost {
+            set_member(&mut self.with_lost, meta.id, after.lost);
+        }
+        if before.in_flight != after.in_flight {
+            set_member(&mut self.in_flight, meta.id, after.in_flight);
+        }
+        if before.has_work() != after.has_work() {
+            let work = if meta.reliable { &mut self.reliable_work } else { &mut self.unreliable_work };
+            set_member(work, due, after.has_work());
+        }
     }
 }
 
@@ -442,6 +460,10 @@ impl Listing {
             lost: block.meta().reliable && block.lost_bytes() > 0,
             in_flight: block.in_flight_bytes() > 0,
         }
+    }
+
+    fn has_work(self) -> bool {
+        self.fresh || self.lost
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
-use crate::{Cap, Capped, Scheduler};
+use crate::{Cap, Capped, Multiplexer, Scheduler, StreamScheduler};
 
-type Builder = Box<dyn Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError> + Send + Sync>;
+type Builder<T> = Box<dyn Fn(&mut Options) -> Result<Box<T>, BuildError> + Send + Sync>;
 
 /// The scheduler of sessions that name none.
 pub const DEFAULT_SCHEDULER: &str = "squall";
 
-/// The schedulers that can be picked by name.
+/// The packet schedulers, stream schedulers and multiplexers that can be picked by name.
 ///
 /// ```
 /// let registry = squall_sched::Registry::standard();
@@ -18,10 +18,21 @@ pub const DEFAULT_SCHEDULER: &str = "squall";
 /// assert_eq!(error.to_string(), "scheduler 'sp' has no option 'pth'; it has path, cap");
 /// ```
 pub struct Registry {
-    entries: BTreeMap<&'static str, (Entry, Builder)>,
+    schedulers: Catalogue<dyn Scheduler>,
+    streams: Catalogue<dyn StreamScheduler>,
+    multiplexers: Catalogue<dyn Multiplexer>,
 }
 
-/// The description of a scheduler.
+/// What can be picked by name, of one kind.
+struct Catalogue<T: ?Sized> {
+    /// What it is, for errors.
+    what: &'static str,
+    /// Options beside those of the entries.
+    common: &'static [OptionSpec],
+    entries: BTreeMap<&'static str, (Entry, Builder<T>)>,
+}
+
+/// The description of a scheduler, a stream scheduler or a multiplexer.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The name it is picked by.
@@ -32,7 +43,7 @@ pub struct Entry {
     pub source: &'static str,
     /// What can be set.
     pub options: &'static [OptionSpec],
-    /// Whether radio signals belong to it: in comparisons only such schedulers follow them, unless requested.
+    /// Whether radio signals belong to it: in comparisons only such packet schedulers follow them, unless requested.
     pub signal: bool,
 }
 
@@ -59,18 +70,22 @@ pub const COMMON_OPTIONS: &[OptionSpec] = &[OptionSpec {
 #[non_exhaustive]
 pub enum BuildError {
     /// No such name.
-    #[error("unknown scheduler '{name}'; there are {known}")]
-    UnknownScheduler {
+    #[error("unknown {what} '{name}'; there are {known}")]
+    Unknown {
+        /// A scheduler, a stream scheduler or a multiplexer.
+        what: &'static str,
         /// The request.
         name: String,
         /// What there is.
         known: String,
     },
-    /// The scheduler has no such option.
-    #[error("scheduler '{scheduler}' has no option '{option}'; it has {known}")]
+    /// It has no such option.
+    #[error("{what} '{name}' has no option '{option}'; it has {known}")]
     UnknownOption {
-        /// Which scheduler.
-        scheduler: String,
+        /// A scheduler, a stream scheduler or a multiplexer.
+        what: &'static str,
+        /// Which.
+        name: String,
         /// The request.
         option: String,
         /// What it has.
@@ -89,59 +104,129 @@ pub enum BuildError {
     /// Not of the form `name` or `name(key=value, …)`.
     #[error("scheduler '{0}' is not of the form name or name(option=value, …)")]
     Syntax(String),
-    /// Channels are to take turns, and the scheduler chooses among blocks by itself.
-    #[error("scheduler '{0}' has an order of its own, so channels cannot take turns (streams: wrr)")]
+    /// Channels are to share by their weights, and the scheduler's order leaves no choice between blocks.
+    #[error(
+        "scheduler '{0}' orders blocks by their remaining bytes, so channels have no weights (streams: only fifo)"
+    )]
     OwnOrder(String),
 }
 
-impl Registry {
-    /// No scheduler.
-    pub fn empty() -> Self {
-        Self { entries: BTreeMap::new() }
+impl<T: ?Sized> Catalogue<T> {
+    fn new(what: &'static str, common: &'static [OptionSpec]) -> Self {
+        Self { what, common, entries: BTreeMap::new() }
     }
 
-    /// Adds a scheduler, or replaces the one of that name.
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().map(|(entry, _)| entry)
+    }
+
+    /// What builds the entry that is described, and its options.
+    fn find(&self, description: &str) -> Result<(&Builder<T>, Options), BuildError> {
+        let (name, options) = Options::parse(description)?;
+        let what = self.what;
+        let Some((entry, build)) = self.entries.get(name.as_str()) else {
+            return Err(BuildError::Unknown { what, name, known: list(self.entries.keys().copied()) });
+        };
+        let known = || entry.options.iter().chain(self.common).map(|o| o.name);
+        if let Some(option) = options.values.keys().find(|k| !known().any(|name| name == **k)) {
+            return Err(BuildError::UnknownOption {
+                what,
+                name,
+                option: option.clone(),
+                known: list(known()),
+            });
+        }
+        Ok((build, options))
+    }
+}
+
+impl Registry {
+    /// No scheduler of any kind.
+    pub fn empty() -> Self {
+        Self {
+            schedulers: Catalogue::new("scheduler", COMMON_OPTIONS),
+            streams: Catalogue::new("stream scheduler", &[]),
+            multiplexers: Catalogue::new("multiplexer", &[]),
+        }
+    }
+
+    /// Adds a packet scheduler, or replaces the one of that name.
     pub fn register(
         &mut self,
         entry: Entry,
         build: impl Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError> + Send + Sync + 'static,
     ) {
-        self.entries.insert(entry.name, (entry, Box::new(build)));
+        self.schedulers.entries.insert(entry.name, (entry, Box::new(build)));
     }
 
-    /// The description of the scheduler of that name.
+    /// Adds a stream scheduler, or replaces the one of that name.
+    pub fn register_streams(
+        &mut self,
+        entry: Entry,
+        build: impl Fn(&mut Options) -> Result<Box<dyn StreamScheduler>, BuildError> + Send + Sync + 'static,
+    ) {
+        self.streams.entries.insert(entry.name, (entry, Box::new(build)));
+    }
+
+    /// Adds a multiplexer, or replaces the one of that name.
+    pub fn register_multiplexer(
+        &mut self,
+        entry: Entry,
+        build: impl Fn(&mut Options) -> Result<Box<dyn Multiplexer>, BuildError> + Send + Sync + 'static,
+    ) {
+        self.multiplexers.entries.insert(entry.name, (entry, Box::new(build)));
+    }
+
+    /// The description of the packet scheduler of that name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.entries.get(name).map(|(entry, _)| entry)
+        self.schedulers.entries.get(name).map(|(entry, _)| entry)
     }
 
-    /// What can be picked, by name.
+    /// The packet schedulers, by name.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values().map(|(entry, _)| entry)
+        self.schedulers.entries()
     }
 
-    /// Builds a scheduler from `name` or `name(option=value, …)`.
+    /// The stream schedulers, by name.
+    pub fn streams(&self) -> impl Iterator<Item = &Entry> {
+        self.streams.entries()
+    }
+
+    /// The multiplexers, by name.
+    pub fn multiplexers(&self) -> impl Iterator<Item = &Entry> {
+        self.multiplexers.entries()
+    }
+
+    /// Builds a packet scheduler from `name` or `name(option=value, …)`.
     ///
     /// # Errors
     /// If the name or an option is unknown, or a value does not fit.
     pub fn build(&self, description: &str) -> Result<Box<dyn Scheduler>, BuildError> {
-        let (name, mut options) = Options::parse(description)?;
-        let Some((entry, build)) = self.entries.get(name.as_str()) else {
-            return Err(BuildError::UnknownScheduler { name, known: list(self.entries.keys().copied()) });
-        };
-        let known = || entry.options.iter().chain(COMMON_OPTIONS).map(|o| o.name);
-        if let Some(option) = options.values.keys().find(|k| !known().any(|name| name == **k)) {
-            return Err(BuildError::UnknownOption {
-                scheduler: name,
-                option: option.clone(),
-                known: list(known()),
-            });
-        }
+        let (build, mut options) = self.schedulers.find(description)?;
         let Cap(cap) = options.take("cap", Cap::default())?;
         let built = build(&mut options)?;
         Ok(match cap {
             Some(cap) => Box::new(Capped::new(built, cap)),
             None => built,
         })
+    }
+
+    /// Builds a stream scheduler from `name` or `name(option=value, …)`.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_streams(&self, description: &str) -> Result<Box<dyn StreamScheduler>, BuildError> {
+        let (build, mut options) = self.streams.find(description)?;
+        build(&mut options)
+    }
+
+    /// Builds a multiplexer from `name` or `name(option=value, …)`.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_multiplexer(&self, description: &str) -> Result<Box<dyn Multiplexer>, BuildError> {
+        let (build, mut options) = self.multiplexers.find(description)?;
+        build(&mut options)
     }
 }
 
@@ -223,7 +308,8 @@ impl Options {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.entries.keys()).finish()
+        let all = self.entries().chain(self.streams()).chain(self.multiplexers()).map(|entry| entry.name);
+        f.debug_list().entries(all).finish()
     }
 }
 

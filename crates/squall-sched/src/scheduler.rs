@@ -34,7 +34,9 @@ pub struct Profile {
     /// The session may copy to another path what the scheduler gives to a path of which nothing proves that it still delivers. Default:
     /// true.
     pub may_hedge: bool,
-    /// New data leaves in the order of the queue ([`BlockQueue::next_fresh`]), in which channels can take turns. Default: true.
+    /// New data leaves in the order of the queue, in which channels share by their weights: that of [`BlockQueue::next_fresh`], or,
+    /// of whole blocks, where the scheduler has no preference, that of [`BlockQueue::with_fresh`] or
+    /// [`BlockQueue::by_deadline`]. Default: true.
     pub follows_queue: bool,
     /// Blocks have parity ([`Block::parity`](crate::Block::parity)) where the peer takes it. Their data then leaves in chunks of a
     /// symbol, which are a little shorter than packets could be. Default: false.

@@ -1,152 +1,179 @@
 //! Which channel's data is next when several wait: MAppLE's stream scheduler (NineTails, §III).
 //!
-//! Channels are what MAppLE calls streams. [`StreamScheduler::Fifo`] ignores them: the oldest block is next.
-//! [`StreamScheduler::WeightedRoundRobin`] is deficit round robin (Shreedhar & Varghese, SIGCOMM 1995,
-//! §III): each channel with new data has a deficit counter; a turn adds quantum × weight to it, and the
-//! channel sends while its counter is above zero. One thing differs: a counter may fall below zero by less
-//! than a packet, which the next turns pay back, so that no packet is cut short to fit a counter. So a channel that
-//! runs out of data keeps its place and its counter until its turn comes, for else it would forget what it owes, and
-//! get more than the share of its weight by running out. What it has left then is lost, as in the paper.
-//!
-//! It orders new data between channels. Within a channel blocks keep the order in which they were handed
-//! over, and repairs go before new data, since they hold up what was sent before.
+//! Channels are what MAppLE calls streams. A [`StreamScheduler`] orders new data between channels. Within a channel blocks keep
+//! the order in which they were handed over, and repairs go before new data, since they hold up what was sent before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use crate::BlockId;
+use crate::{Block, BlockId, BlockMeta};
 
 /// Largest weight of a channel.
 pub const MAX_WEIGHT: u16 = 256;
 
-/// Smallest quantum in bytes: a smaller one only costs turns.
-const MIN_QUANTUM: u32 = 64;
+/// Decides which channel's new data is next.
+///
+/// ```
+/// use squall_sched::{StreamScheduler, Turn, Waiting};
+///
+/// /// The channel whose oldest block has the fewest bytes left.
+/// struct Shortest;
+///
+/// impl StreamScheduler for Shortest {
+///     fn next(&self, waiting: &Waiting<'_>) -> Option<Turn> {
+///         let (channel, _) = waiting.iter().min_by_key(|(_, block)| block.unsent_bytes())?;
+///         Some(Turn { channel, bytes: u32::MAX })
+///     }
+/// }
+/// ```
+pub trait StreamScheduler: Send {
+    /// The channel that is next, one of those that wait, and how much of its data at most. `None` if the oldest block is next,
+    /// whatever its channel. Called for every decision, often several times: keep state in the other methods.
+    fn next(&self, waiting: &Waiting<'_>) -> Option<Turn>;
 
-/// A turn's remainder is not cut below this many bytes: about a packet.
-const PACKET: u32 = 1200;
+    /// A channel has new data from now on.
+    fn on_waiting(&mut self, _channel: u16) {}
 
-/// Which channel's new data is next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StreamScheduler {
-    /// The oldest block's, whatever its channel. The default.
-    #[default]
-    Fifo,
-    /// The channels in turn, bytes in proportion to their weights.
-    WeightedRoundRobin {
-        /// Bytes that a channel of weight 1 sends in a turn, at least 64.
-        quantum: u32,
-    },
-}
+    /// A channel has no new data any more.
+    fn on_empty(&mut self, _channel: u16) {}
 
-impl StreamScheduler {
-    /// Weighted round robin, with turns of one packet of 1200 bytes.
-    pub const fn weighted() -> Self {
-        Self::WeightedRoundRobin { quantum: PACKET }
+    /// New data of a block was sent, or, with a negative number, taken back. `rank` is that of the block.
+    fn on_sent(&mut self, _block: &BlockMeta, _rank: u64, _bytes: i64) {}
+
+    /// Sets the weight of a channel, 1 to 256. Default of a channel: 1.
+    fn set_weight(&mut self, _channel: u16, _weight: u16) {}
+
+    /// Rank of a new block among those between which the packet scheduler has no preference: lower first, among equals the older.
+    /// Of effect under packet schedulers that plan whole blocks; the others ask for the next channel. `bytes` is its length,
+    /// or an estimate while it grows. Default: 0.
+    fn rank(&mut self, _block: &BlockMeta, _bytes: u32) -> u64 {
+        0
+    }
+
+    /// Whether the oldest block is always next. Then a queue asks nothing else and keeps no account of channels. Default: false.
+    fn is_fifo(&self) -> bool {
+        false
     }
 }
 
-/// A channel with new data, or one without that may owe bytes.
-#[derive(Debug)]
-struct Channel {
-    /// Its place in line.
-    turn: u64,
-    /// Bytes it may still send in its turn.
-    deficit: i64,
-    /// Blocks with new data.
-    blocks: BTreeSet<BlockId>,
+/// A channel's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The channel.
+    pub channel: u16,
+    /// Bytes of new data at most.
+    pub bytes: u32,
 }
 
-/// The channels in line. Keeps no account of anything under [`StreamScheduler::Fifo`].
-#[derive(Debug, Default)]
-pub(crate) struct Streams {
-    /// Bytes of a turn of weight 1; 0 for first come, first served.
-    quantum: i64,
-    /// Weights other than 1.
-    weights: BTreeMap<u16, u16>,
-    channels: BTreeMap<u16, Channel>,
-    /// Who is next: channels by their place in line. The first one has new data and a deficit above zero.
-    line: BTreeMap<u64, u16>,
-    last_turn: u64,
+/// Channels with new data.
+pub struct Waiting<'a> {
+    channels: &'a BTreeMap<u16, BTreeSet<BlockId>>,
+    blocks: &'a BTreeMap<BlockId, Block>,
 }
 
-impl Streams {
-    /// Starts again, with no channel in line.
-    pub(crate) fn reset(&mut self, scheduler: StreamScheduler) {
-        let quantum = match scheduler {
-            StreamScheduler::Fifo => 0,
-            StreamScheduler::WeightedRoundRobin { quantum } => quantum.max(MIN_QUANTUM).into(),
-        };
-        *self = Self { quantum, weights: std::mem::take(&mut self.weights), ..Self::default() };
+impl<'a> Waiting<'a> {
+    /// Each channel with its oldest block that has new data, by number of the channel.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &'a Block)> {
+        let blocks = self.blocks;
+        self.channels.iter().filter_map(move |(channel, ids)| Some((*channel, blocks.get(ids.first()?)?)))
     }
+}
 
-    /// Sets the share of a channel; it holds from its next turn on.
-    pub(crate) fn set_weight(&mut self, channel: u16, weight: u16) {
-        self.weights.insert(channel, weight.clamp(1, MAX_WEIGHT));
-    }
+/// The oldest block is next, whatever its channel. The default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fifo;
 
-    fn share(&self, channel: u16) -> i64 {
-        self.quantum * i64::from(self.weights.get(&channel).copied().unwrap_or(1))
+impl StreamScheduler for Fifo {
+    fn next(&self, _: &Waiting<'_>) -> Option<Turn> {
+        None
     }
 
     fn is_fifo(&self) -> bool {
-        self.quantum == 0
+        true
+    }
+}
+
+/// The channels of a queue. Keeps no account of anything under [`Fifo`].
+#[derive(Default)]
+pub(crate) struct Streams {
+    /// `None` for first come, first served.
+    scheduler: Option<Box<dyn StreamScheduler>>,
+    /// Blocks with new data by channel; channels without any are left out.
+    waiting: BTreeMap<u16, BTreeSet<BlockId>>,
+    /// Weights that were set.
+    weights: BTreeMap<u16, u16>,
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streams").field("waiting", &self.waiting).field("weights", &self.weights).finish()
+    }
+}
+
+impl Streams {
+    /// Starts again, with no channel that waits.
+    pub(crate) fn reset(&mut self, mut scheduler: Box<dyn StreamScheduler>) {
+        for (channel, weight) in &self.weights {
+            scheduler.set_weight(*channel, *weight);
+        }
+        self.waiting.clear();
+        self.scheduler = Some(scheduler).filter(|scheduler| !scheduler.is_fifo());
+    }
+
+    pub(crate) fn is_fifo(&self) -> bool {
+        self.scheduler.is_none()
+    }
+
+    /// Sets the weight of a channel.
+    pub(crate) fn set_weight(&mut self, channel: u16, weight: u16) {
+        let weight = weight.clamp(1, MAX_WEIGHT);
+        self.weights.insert(channel, weight);
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.set_weight(channel, weight);
+        }
+    }
+
+    /// Rank of a new block.
+    pub(crate) fn rank(&mut self, block: &BlockMeta, bytes: u32) -> u64 {
+        self.scheduler.as_mut().map_or(0, |scheduler| scheduler.rank(block, bytes))
     }
 
     /// A block has new data from now on.
     pub(crate) fn enter(&mut self, channel: u16, block: BlockId) {
-        if self.is_fifo() {
-            return;
+        let Some(scheduler) = &mut self.scheduler else { return };
+        let blocks = self.waiting.entry(channel).or_default();
+        if blocks.is_empty() {
+            scheduler.on_waiting(channel);
         }
-        let share = self.share(channel);
-        let (line, last_turn) = (&mut self.line, &mut self.last_turn);
-        let entry = self.channels.entry(channel).or_insert_with(|| {
-            *last_turn += 1;
-            line.insert(*last_turn, channel);
-            Channel { turn: *last_turn, deficit: share, blocks: BTreeSet::new() }
-        });
-        entry.blocks.insert(block);
+        blocks.insert(block);
     }
 
     /// A block has no new data any more.
     pub(crate) fn leave(&mut self, channel: u16, block: BlockId) {
-        let Some(entry) = self.channels.get_mut(&channel) else { return };
-        entry.blocks.remove(&block);
-        self.settle();
+        let Some(scheduler) = &mut self.scheduler else { return };
+        let Some(blocks) = self.waiting.get_mut(&channel) else { return };
+        blocks.remove(&block);
+        if blocks.is_empty() {
+            self.waiting.remove(&channel);
+            scheduler.on_empty(channel);
+        }
     }
 
-    /// New data of a channel was sent, or, with a negative number, taken back.
-    pub(crate) fn charge(&mut self, channel: u16, bytes: i64) {
-        let Some(entry) = self.channels.get_mut(&channel) else { return };
-        entry.deficit -= bytes;
-        self.settle();
-    }
-
-    /// Ends turns until the first in line may send. Each turn ended was paid for by bytes sent before. A channel that owes
-    /// nothing and has no new data leaves the line.
-    fn settle(&mut self) {
-        while let Some((&turn, &channel)) = self.line.first_key_value() {
-            let share = self.share(channel);
-            let may_send = |entry: &Channel| entry.deficit > 0 && !entry.blocks.is_empty();
-            let Some(entry) = self.channels.get_mut(&channel).filter(|entry| !may_send(entry)) else {
-                return;
-            };
-            self.line.remove(&turn);
-            if entry.deficit > 0 {
-                self.channels.remove(&channel);
-                continue;
-            }
-            self.last_turn += 1;
-            entry.turn = self.last_turn;
-            entry.deficit += share;
-            self.line.insert(self.last_turn, channel);
+    /// New data of a block was sent, or, with a negative number, taken back.
+    pub(crate) fn charge(&mut self, block: &BlockMeta, rank: u64, bytes: i64) {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.on_sent(block, rank, bytes);
         }
     }
 
     /// The block whose new data is next, and how much of it at most; `None` if the order of handing over
     /// decides.
-    pub(crate) fn next(&self) -> Option<(BlockId, u32)> {
-        let (_, channel) = self.line.first_key_value()?;
-        let entry = self.channels.get(channel)?;
-        let left = u32::try_from(entry.deficit).unwrap_or(u32::MAX);
-        Some((*entry.blocks.first()?, left.max(PACKET)))
+    pub(crate) fn next(&self, blocks: &BTreeMap<BlockId, Block>) -> Option<(BlockId, u32)> {
+        let scheduler = self.scheduler.as_ref()?;
+        let turn = scheduler.next(&Waiting { channels: &self.waiting, blocks })?;
+        // A scheduler that names a channel without data has no preference.
+        Some((*self.waiting.get(&turn.channel)?.first()?, turn.bytes))
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use squall_sched::{BlockId, BlockMeta, BlockQueue, PathId, StreamScheduler, Work};
+use squall_sched::{
+    BlockId, BlockMeta, BlockQueue, Fifo, PathId, StreamScheduler, Turn, Waiting, WeightedRoundRobin, Work,
+};
 use squall_units::short::at_ms;
 
 /// Payload of a packet.
@@ -22,7 +24,7 @@ fn send(queue: &mut BlockQueue, packet: u32) -> Option<(u16, u32)> {
     Some((channel, range.end - range.start))
 }
 
-fn queue(streams: StreamScheduler, weights: &[u16]) -> BlockQueue {
+fn queue(streams: Box<dyn StreamScheduler>, weights: &[u16]) -> BlockQueue {
     let mut queue = BlockQueue::new();
     queue.set_streams(streams);
     for (channel, weight) in (0..).zip(weights) {
@@ -33,7 +35,7 @@ fn queue(streams: StreamScheduler, weights: &[u16]) -> BlockQueue {
 
 #[test]
 fn two_channels_share_by_their_weights() {
-    let mut queue = queue(StreamScheduler::weighted(), &[1, 3]);
+    let mut queue = queue(Box::<WeightedRoundRobin>::default(), &[1, 3]);
     queue.insert(meta(0, 0, 1_000_000));
     queue.insert(meta(1, 1, 1_000_000));
     let channels: Vec<u16> = (0..8).filter_map(|_| send(&mut queue, PACKET)).map(|(c, _)| c).collect();
@@ -42,7 +44,7 @@ fn two_channels_share_by_their_weights() {
 
 #[test]
 fn repairs_go_first_and_cost_no_turn() {
-    let mut queue = queue(StreamScheduler::weighted(), &[1, 1]);
+    let mut queue = queue(Box::<WeightedRoundRobin>::default(), &[1, 1]);
     queue.insert(meta(0, 0, 10_000));
     queue.insert(meta(1, 1, 10_000));
     send(&mut queue, PACKET);
@@ -55,7 +57,7 @@ fn repairs_go_first_and_cost_no_turn() {
 
 #[test]
 fn what_is_taken_back_is_given_back() {
-    let mut queue = queue(StreamScheduler::weighted(), &[2, 1]);
+    let mut queue = queue(Box::<WeightedRoundRobin>::default(), &[2, 1]);
     queue.insert(meta(0, 0, 10_000));
     queue.insert(meta(1, 1, 10_000));
     send(&mut queue, PACKET);
@@ -64,7 +66,108 @@ fn what_is_taken_back_is_given_back() {
     assert_eq!(channels, [0, 0, 1]);
 }
 
+/// The channel whose oldest block has the fewest bytes left.
+struct Shortest;
+
+impl StreamScheduler for Shortest {
+    fn next(&self, waiting: &Waiting<'_>) -> Option<Turn> {
+        let (channel, _) = waiting.iter().min_by_key(|(_, block)| block.unsent_bytes())?;
+        Some(Turn { channel, bytes: 700 })
+    }
+}
+
+#[test]
+fn a_stream_scheduler_sees_the_oldest_block_of_each_channel() {
+    let mut queue = queue(Box::new(Shortest), &[]);
+    for (id, channel, len) in [(0, 3, 3_000), (1, 3, 100), (2, 9, 2_000), (3, 9, 500)] {
+        queue.insert(meta(id, channel, len));
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| send(&mut queue, PACKET)).collect();
+    let expected =
+        [(9, 700), (9, 700), (9, 600), (9, 500), (3, 700), (3, 700), (3, 700), (3, 700), (3, 200), (3, 100)];
+    assert_eq!(sent, expected);
+}
+
+/// Bytes that each channel got of the first `most`, if whole blocks are sent in the order of their deadlines.
+fn by_deadline(queue: &mut BlockQueue, channels: usize, most: u64) -> Vec<u64> {
+    let mut got = vec![0; channels];
+    while got.iter().sum::<u64>() < most {
+        let Some(block) = queue.by_deadline().next() else { break };
+        let (id, meta) = (block.meta().id, *block.meta());
+        got[usize::from(meta.channel)] += u64::from(meta.len);
+        queue.mark_sent(id, 0..meta.len, PathId(0), at_ms(0));
+    }
+    got
+}
+
 proptest! {
+    /// Of whole blocks without deadlines, channels that always have some get shares by their weights: none is further from its
+    /// share than two blocks.
+    #[test]
+    fn blocks_that_are_equal_share_by_weights(
+        weights in prop::collection::vec(1u16..=16, 2..6),
+        lens in prop::collection::vec(1u32..20_000, 300),
+        most in 100_000u64..400_000,
+    ) {
+        let mut queue = queue(Box::<WeightedRoundRobin>::default(), &weights);
+        // Each channel has more than all that is sent.
+        let mut ids = 0..;
+        for channel in 0..weights.len() as u16 {
+            let mut left = i64::try_from(most).expect("is small") + 20_000;
+            for len in lens.iter().cycle() {
+                queue.insert(meta(ids.next().expect("endless"), channel, *len));
+                left -= i64::from(*len);
+                if left < 0 {
+                    break;
+                }
+            }
+        }
+        let got = by_deadline(&mut queue, weights.len(), most);
+        let turns: Vec<f64> = got.iter().zip(&weights).map(|(b, w)| *b as f64 / f64::from(*w)).collect();
+        // A block too many of each of two channels (Goyal et al., theorem 1).
+        let bound = |a: usize, b: usize| 20_000.0 / f64::from(weights[a]) + 20_000.0 / f64::from(weights[b]);
+        for a in 0..turns.len() {
+            for b in 0..turns.len() {
+                prop_assert!(turns[a] - turns[b] <= bound(a, b), "{:?} for {:?}", got, weights);
+            }
+        }
+    }
+
+    /// A deadline, and then a priority, decides before any weight; blocks of one channel that are equal keep their order.
+    #[test]
+    fn weights_decide_among_equals_only(
+        weights in prop::collection::vec(1u16..=256, 4),
+        blocks in prop::collection::vec((0u16..4, 1u32..5_000, prop::option::of(1u64..4), 0u8..3), 1..80),
+    ) {
+        let mut queue = queue(Box::<WeightedRoundRobin>::default(), &weights);
+        for (id, (channel, len, deadline, priority)) in (0..).zip(blocks) {
+            let deadline = deadline.map(at_ms);
+            queue.insert(BlockMeta { deadline, priority, ..meta(id, channel, len) });
+        }
+        let order: Vec<BlockMeta> = queue.by_deadline().map(|block| *block.meta()).collect();
+        prop_assert_eq!(order.len(), queue.len());
+        let class = |meta: &BlockMeta| (meta.deadline.is_none(), meta.deadline, meta.priority);
+        prop_assert!(order.is_sorted_by_key(class));
+        for pair in order.iter().enumerate().flat_map(|(at, a)| order[at..].iter().map(move |b| (a, b))) {
+            let (a, b) = pair;
+            prop_assert!(class(a) != class(b) || a.channel != b.channel || a.id <= b.id);
+        }
+    }
+
+    /// A channel that had nothing for a while gains nothing by it: from then on it shares as the others do.
+    #[test]
+    fn a_channel_that_comes_later_does_not_starve_the_others(before in 1u64..200, len in 1u32..10_000) {
+        let mut queue = queue(Box::<WeightedRoundRobin>::default(), &[1, 1]);
+        for id in 0..400 {
+            queue.insert(meta(id, 0, len));
+        }
+        by_deadline(&mut queue, 2, before * u64::from(len));
+        for id in 400..600 {
+            queue.insert(meta(id, 1, len));
+        }
+        let got = by_deadline(&mut queue, 2, 100 * u64::from(len));
+        prop_assert!(got[0].abs_diff(got[1]) <= 2 * u64::from(len), "{:?}", got);
+    }
     /// Of channels that always have data, none is further from its share than a turn and a packet.
     #[test]
     fn shares_follow_weights(
@@ -73,7 +176,7 @@ proptest! {
         packet in 400u32..1500,
         packets in 1usize..600,
     ) {
-        let mut queue = queue(StreamScheduler::WeightedRoundRobin { quantum }, &weights);
+        let mut queue = queue(Box::new(WeightedRoundRobin::new(quantum)), &weights);
         for (id, _) in (0..).zip(&weights) {
             queue.insert(meta(id, id as u16, 2_000_000));
         }
@@ -98,7 +201,7 @@ proptest! {
         messages in prop::collection::vec((1u32..2 * PACKET, any::<bool>()), 1..40),
         packets in 1usize..600,
     ) {
-        let mut queue = queue(StreamScheduler::WeightedRoundRobin { quantum }, &weights);
+        let mut queue = queue(Box::new(WeightedRoundRobin::new(quantum)), &weights);
         queue.insert(meta(0, 0, 2_000_000));
         let mut ids = 1..;
         let mut messages = messages.into_iter().cycle();
@@ -126,7 +229,7 @@ proptest! {
         weights in prop::collection::vec(1u16..=256, 5),
         back in prop::collection::vec(any::<bool>(), 40),
     ) {
-        let mut queue = queue(StreamScheduler::weighted(), &weights);
+        let mut queue = queue(Box::<WeightedRoundRobin>::default(), &weights);
         let mut waiting = (0..).zip(blocks);
         let mut last: BTreeMap<u16, BlockId> = BTreeMap::new();
         let mut back = back.into_iter();
@@ -149,7 +252,7 @@ proptest! {
     /// Without a scheduler of streams the oldest is next, whatever the weights.
     #[test]
     fn first_come_first_served_is_as_it_was(blocks in prop::collection::vec((0u16..5, 1u32..5000), 1..40)) {
-        let mut queue = queue(StreamScheduler::Fifo, &[256, 1, 9]);
+        let mut queue = queue(Box::new(Fifo), &[256, 1, 9]);
         for (id, (channel, len)) in (0..).zip(&blocks) {
             queue.insert(meta(id, *channel, *len));
         }

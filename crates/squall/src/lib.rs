@@ -69,7 +69,7 @@ pub use squall_proto::{
     CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, LossLog, MAX_WORKERS,
     Missed, NetPath, OpenError, OptionError, Outcome, PacketFate, Part, PathCapacity, PathHint, PathStats,
     PredictionStats, Priority, RateLimit, Reasons, Received, RefuseReason, Role, SchedulerFactory, SendError,
-    ServerTls, SessionStats, TlsError, TransportError, WeightError, WriteError,
+    ServerTls, SessionStats, StreamsFactory, TlsError, TransportError, WeightError, WriteError,
     congestion::{self, UnknownController},
     destination_id, pki_types, quic_lb,
     quota::{Period, Quota},

@@ -1,10 +1,11 @@
-//! The laboratory with a scheduler of one's own: `cargo run --example own_laboratory -- run scenarios/metered.toml
+//! The laboratory with a scheduler, a stream scheduler and a multiplexer of one's own: `cargo run --example own_laboratory -- run scenarios/metered.toml
 //! --scheduler 'minrtt,thrifty,thrifty(margin=50)' --report out/thrifty.html`.
 
 use std::process::ExitCode;
 
 use squall_lab_cli::sched::{
-    Assignment, Context, Decision, Entry, OptionSpec, PathView, Scheduler, Span, Time,
+    Assignment, Context, Decision, Entry, Message, Multiplexer, OptionSpec, PathView, Scheduler, Span,
+    StreamScheduler, Time, Turn, Waiting,
 };
 
 /// Unmetered paths carry everything that they can deliver in time, and metered paths the rest.
@@ -44,8 +45,51 @@ impl Scheduler for Thrifty {
     }
 }
 
+/// The channel whose oldest block has the fewest bytes left is next: `[streams]`, `scheduler = "shortest"`.
+struct Shortest;
+
+impl StreamScheduler for Shortest {
+    fn next(&self, waiting: &Waiting<'_>) -> Option<Turn> {
+        let (channel, _) = waiting.iter().min_by_key(|(_, block)| block.unsent_bytes())?;
+        Some(Turn { channel, bytes: u32::MAX })
+    }
+}
+
+/// Two channels, one for large messages and one for small ones: `[[flow]]`, `channels = "by-size"`.
+struct BySize {
+    large: u64,
+}
+
+impl Multiplexer for BySize {
+    fn channels(&self) -> u16 {
+        2
+    }
+
+    fn channel(&mut self, message: &Message) -> u16 {
+        u16::from(message.bytes >= self.large)
+    }
+}
+
 fn main() -> ExitCode {
     let mut registry = squall_lab_cli::registry();
+    let entry = Entry {
+        name: "shortest",
+        summary: "the channel whose oldest block has the fewest bytes left",
+        source: "an example",
+        options: &[],
+        signal: false,
+    };
+    registry.register_streams(entry, |_| Ok(Box::new(Shortest)));
+    let entry = Entry {
+        name: "by-size",
+        summary: "two ordered channels, one for large messages",
+        source: "an example",
+        options: &[OptionSpec { name: "large", default: "10000", help: "bytes of a large message at least" }],
+        signal: false,
+    };
+    registry.register_multiplexer(entry, |options| {
+        Ok(Box::new(BySize { large: options.take("large", 10_000)? }))
+    });
     registry.register(
         Entry {
             name: "thrifty",

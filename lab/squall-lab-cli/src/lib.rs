@@ -1,7 +1,7 @@
 //! The `squall-lab` program as a library: the laboratory with the schedulers that it is given.
 //!
-//! A scheduler of another crate takes part in everything that the program does, without a fork: register it, and call
-//! [`main`] from a program of your own. `examples/own_laboratory.rs` is such a program.
+//! A scheduler, stream scheduler or multiplexer of another crate takes part in everything that the program does, without a fork:
+//! register it, and call [`main`] from a program of your own. `examples/own_laboratory.rs` is such a program.
 //!
 //! ```no_run
 //! use squall_lab_cli::{main, registry};

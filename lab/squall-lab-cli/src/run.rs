@@ -67,6 +67,9 @@ pub(crate) struct RunArgs {
     /// Also write a report that any browser shows
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Also write a table of all messages, chunks and packets with their times at both ends; docs/lab.md lists its columns
+    #[arg(long, value_name = "FILE.csv")]
+    messages: Option<PathBuf>,
     /// Also write qlog files of all connections, a folder for each run; only in a build with the feature qlog
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
@@ -178,6 +181,10 @@ fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) ->
         "--qlog: this build writes no qlog, which costs time in every run; \
          `cargo install --locked --path lab/squall-lab-cli --features qlog` makes one that does"
     );
+    batch.messages.clone_from(&args.messages);
+    if let Some(file) = &args.messages {
+        output::make_folder_of(file)?;
+    }
     if let Some(list) = &args.scheduler {
         batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
         ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall-lab schedulers` lists them");
@@ -221,6 +228,9 @@ fn publish(args: &RunArgs, scenario: &Scenario, runs: &[RunResult]) -> anyhow::R
         let title = if scenario.description.is_empty() { &scenario.name } else { &scenario.description };
         output::write(file, &squall_report::html(runs, title))?;
         text.push_str(&wrote("report", file));
+    }
+    if let Some(file) = &args.messages {
+        text.push_str(&wrote("messages", file));
     }
     if let Some(folder) = &args.qlog {
         text.push_str(&wrote("qlog", folder));

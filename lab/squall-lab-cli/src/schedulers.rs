@@ -12,7 +12,8 @@ use squall_terminal::{
     wrap::{self, wrap},
 };
 
-/// Lists the schedulers that can be picked, with their options and where they come from.
+/// Lists the schedulers that can be picked, with their options and where they come from; then the stream schedulers and
+/// multiplexers of scenarios.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab schedulers\n  squall-lab schedulers dams ras\n  \
     squall-lab schedulers --json - | jq -r '.[].name'\n\n\
@@ -68,7 +69,11 @@ pub(crate) fn run(args: &SchedulersArgs, registry: &Registry) -> anyhow::Result<
             return Ok(ExitCode::SUCCESS);
         }
     }
-    output::print(&text(&entries, wrap::width()))?;
+    let mut shown = text(&entries, wrap::width());
+    if args.names.is_empty() {
+        shown.push_str(&components(registry, wrap::width()));
+    }
+    output::print(&shown)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -100,10 +105,35 @@ fn in_reading_order(registry: &Registry) -> Vec<&Entry> {
     entries
 }
 
+/// The stream schedulers and multiplexers.
+fn components(registry: &Registry, width: Option<usize>) -> String {
+    let streams: Vec<&Entry> = registry.streams().collect();
+    let multiplexers: Vec<&Entry> = registry.multiplexers().collect();
+    let of = |title: &str, entries: &[&Entry]| {
+        format!("\n{}\n{}", wrap("", 0, title, width), listed(entries, width))
+    };
+    of("Stream schedulers, which scenarios name in [streams]:", &streams)
+        + &of("Multiplexers, which scenarios name as the channels of a flow:", &multiplexers)
+}
+
 /// The list as text, broken at `width` columns if one is given.
 fn text(entries: &[&Entry], width: Option<usize>) -> String {
+    let mut text = listed(entries, width);
+    text.push_str(&wrap("", 0, "All of them also take:", width));
+    text.push_str(&options(COMMON_OPTIONS, indent(entries, width).1, width));
+    text.push('\n');
+    text.push_str(&wrap("", 0, SUFFIX, width));
+    text
+}
+
+/// The longest name, and where the text beside the names begins.
+fn indent(entries: &[&Entry], width: Option<usize>) -> (usize, usize) {
     let longest = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
-    let indent = if width.is_some_and(|width| width < NARROW) { 2 } else { longest + 2 };
+    (longest, if width.is_some_and(|width| width < NARROW) { 2 } else { longest + 2 })
+}
+
+fn listed(entries: &[&Entry], width: Option<usize>) -> String {
+    let (longest, indent) = indent(entries, width);
     let margin = " ".repeat(indent);
     let mut text = String::new();
     for entry in entries {
@@ -118,10 +148,6 @@ fn text(entries: &[&Entry], width: Option<usize>) -> String {
         text.push_str(&options(entry.options, indent, width));
         text.push('\n');
     }
-    text.push_str(&wrap("", 0, "All of them also take:", width));
-    text.push_str(&options(COMMON_OPTIONS, indent, width));
-    text.push('\n');
-    text.push_str(&wrap("", 0, SUFFIX, width));
     text
 }
 

@@ -69,3 +69,51 @@ fn it_takes_part_in_experiments_and_is_listed() {
     assert!(message.contains("unknown scheduler 'thrifty'"), "{message}");
     assert_eq!(code, Some(2));
 }
+
+/// Messages of 2 and 40 kB over a link that is full.
+const MIXED: &str = r#"
+name = "mixed"
+duration = "5s"
+schedulers = ["minrtt"]
+
+[streams]
+scheduler = "STREAMS"
+
+[[path]]
+name = "a"
+rate = "8mbps"
+delay = "20ms"
+
+[[flow]]
+name = "mixed"
+kind = "messages"
+size = { uniform = ["2kB", "40kB"] }
+interval = "20ms"
+channels = "CHANNELS"
+"#;
+
+#[test]
+fn stream_schedulers_and_multiplexers_of_ones_own_are_named_in_scenarios() {
+    let scratch = Scratch::new("own-streams");
+    let median = |streams: &str, channels: &str| {
+        let text = MIXED.replace("STREAMS", streams).replace("CHANNELS", channels);
+        let file = scratch.write("mixed.toml", text.as_bytes()).display().to_string();
+        let runs: Value = serde_json::from_str(&success(&["run", &file, "--json", "-"])).expect("is JSON");
+        runs[0]["flows"][0]["latency"]["p50_us"].as_u64().expect("is a number")
+    };
+    let (plain, own) = (median("fifo", "one"), median("shortest", "by-size(large=20000)"));
+    assert!(own * 2 < plain, "small messages pass large ones: {own} and {plain}");
+    let listing = success(&["schedulers"]);
+    assert!(listing.contains("\nshortest ") && listing.contains("large=10000: bytes"), "{listing}");
+    // The program of this repository has neither.
+    for (streams, channels, words) in [
+        ("shortest", "one", "unknown stream scheduler 'shortest'; there are fifo, wrr"),
+        ("fifo", "by-size", "unknown multiplexer 'by-size'; there are one, per-message, spread, unordered"),
+    ] {
+        let text = MIXED.replace("STREAMS", streams).replace("CHANNELS", channels);
+        let file = scratch.write("mixed.toml", text.as_bytes()).display().to_string();
+        let (message, code) = failure(&common::run(["run", &file]));
+        assert!(message.contains(words), "{message}");
+        assert_eq!(code, Some(2));
+    }
+}

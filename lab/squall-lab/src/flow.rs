@@ -12,6 +12,9 @@ pub(crate) fn word(direction: Direction) -> &'static str {
     }
 }
 
+/// The multiplexer of flows that name none.
+pub(crate) const UNORDERED: &str = "unordered";
+
 /// A flow of blocks, with all defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
@@ -21,8 +24,8 @@ pub struct Flow {
     pub direction: Direction,
     /// Channel of the session that carries it, the first if it has several.
     pub channel: u32,
-    /// How its blocks are spread over channels.
-    pub multiplexer: Multiplexer,
+    /// How its blocks are spread over channels: a multiplexer with its options, as the registry takes it.
+    pub multiplexer: String,
     /// Weight of its channels where channels take turns, 1 to 256.
     pub weight: u16,
     /// Time of the first block, in microseconds from the start of the run.
@@ -45,52 +48,13 @@ impl Flow {
             name: name.to_owned(),
             direction,
             channel: 0,
-            multiplexer: Multiplexer::Unordered,
+            multiplexer: UNORDERED.to_owned(),
             weight: 1,
             start_us: 0,
             end_us,
             production: Production::default(),
             dependencies: false,
             traffic,
-        }
-    }
-}
-
-/// How the messages of a flow are spread over channels: MAppLE's stream multiplexer (NineTails, §III).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Multiplexer {
-    /// One channel without order: each message is delivered when it is whole. The default.
-    Unordered,
-    /// One ordered channel, as one stream: a message waits for those before it.
-    One,
-    /// A channel of its own for each message. Channels are numbers below 1,024 and a session remembers the
-    /// last message of each, so they are used in turn, without order: a message that outlives 1,023
-    /// others shares its number and still waits for none.
-    PerMessage,
-    /// This many ordered channels in turn.
-    Spread(u32),
-}
-
-impl Multiplexer {
-    /// The channel of the `index`th message of a flow whose first channel is `first`.
-    pub fn channel(self, first: u32, index: u64) -> u32 {
-        match self {
-            Multiplexer::PerMessage => ((u64::from(first) + index) % u64::from(self.channels())) as u32,
-            _ => first + (index % u64::from(self.channels())) as u32,
-        }
-    }
-
-    /// Whether a message waits for the one before it on its channel.
-    pub fn is_ordered(self) -> bool {
-        matches!(self, Multiplexer::One | Multiplexer::Spread(_))
-    }
-
-    /// Channels that a flow has to itself, at least 1.
-    pub fn channels(self) -> u32 {
-        match self {
-            Multiplexer::Unordered | Multiplexer::One => 1,
-            Multiplexer::PerMessage => squall_proto::MAX_CHANNELS as u32,
-            Multiplexer::Spread(count) => count.max(1),
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod flow;
 pub mod fuzz;
 pub mod life;
 pub mod measure;
+mod message_log;
 pub mod offer;
 pub mod parallel;
 pub mod result;
@@ -31,7 +32,7 @@ pub mod world;
 
 pub use check::{Check, Verdict};
 pub use file::FileError;
-pub use flow::{Direction, Flow, Multiplexer};
+pub use flow::{Direction, Flow};
 pub use measure::{Measure, Subject};
 pub use offer::Offer;
 pub use result::RunResult;

@@ -51,8 +51,8 @@ impl Offer {
         self.class == Self::REQUEST
     }
 
-    /// A block of this class, the `index`th of its flow, without a deadline and not a picture. The
-    /// [`Generator`](crate::Generator) sets the channel.
+    /// A block of this class, the `index`th of its flow, without a deadline and not a picture. Its flow's
+    /// multiplexer sets the channel when it is handed over.
     pub(crate) fn new(at_us: u64, size: u64, index: u16, class: &Class) -> Self {
         Self {
             at_us,

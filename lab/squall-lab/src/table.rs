@@ -1,5 +1,7 @@
 //! Tables of text for the terminal: aligned columns with units.
 
+use std::borrow::Cow;
+
 /// A table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
@@ -110,9 +112,25 @@ fn width(cell: &str) -> usize {
     cell.chars().count()
 }
 
+/// A field of a CSV file, quoted where it must be (RFC 4180).
+pub fn csv_field(field: &str) -> Cow<'_, str> {
+    if field.contains([',', '"', '\n', '\r']) {
+        Cow::Owned(format!("\"{}\"", field.replace('"', "\"\"")))
+    } else {
+        Cow::Borrowed(field)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_with_commas_are_quoted() {
+        assert_eq!(csv_field("rr(a=1,b=2)"), "\"rr(a=1,b=2)\"");
+        assert_eq!(csv_field("say \"hi\""), "\"say \"\"hi\"\"\"");
+        assert_eq!(csv_field("plain"), "plain");
+    }
 
     #[test]
     fn columns_are_aligned() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use squall_proto::{
     Config, LabConfig, SchedulerFactory,
-    sched::{BuildError, Registry, StreamScheduler},
+    sched::{BuildError, Registry},
 };
 
 use crate::flow::Flow;
@@ -129,13 +129,13 @@ impl<'a> Variant<'a> {
         registry.build(self.scheduler).map(drop)
     }
 
-    /// The same, for a scenario whose channels share by this rule.
+    /// The same, for a scenario with this stream scheduler.
     ///
     /// # Errors
-    /// Also if channels are to take turns and the scheduler does not follow the queue's order.
+    /// Also if the stream scheduler is unknown, or orders channels and the scheduler's order leaves it no choice.
     pub fn check_in(&self, scenario: &Scenario, registry: &Registry) -> Result<(), BuildError> {
         let follows = registry.build(self.scheduler)?.profile().follows_queue;
-        if follows || scenario.streams == StreamScheduler::Fifo {
+        if follows || registry.build_streams(&scenario.streams)?.is_fifo() {
             return Ok(());
         }
         Err(BuildError::OwnOrder(self.name().to_owned()))

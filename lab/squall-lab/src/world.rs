@@ -43,7 +43,7 @@ pub enum Monotonic {
 }
 
 /// One of the two ends, the client first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Has one interface for each path, and connects.
     Client,

@@ -26,8 +26,7 @@
 //! describes the DEMS that it measured (§V-C1), and explains its low completion by it.
 
 use squall_sched::{
-    Assignment, Block, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, Profile,
-    SchedEvent, Scheduler,
+    Assignment, Block, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, SchedEvent, Scheduler,
 };
 
 use crate::plan::{FRONT, Plan};
@@ -73,10 +72,6 @@ impl Scheduler for Dems {
 
     fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
         self.plan.on_event(event);
-    }
-
-    fn profile(&self) -> Profile {
-        Profile { follows_queue: false, ..Profile::default() }
     }
 }
 

@@ -60,7 +60,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use squall_sched::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, OptionSpec,
-    Options, PathSet, PathView, Profile, SchedEvent, Scheduler, Segment, SegmentState, Span, Time,
+    Options, PathSet, PathView, SchedEvent, Scheduler, Segment, SegmentState, Span, Time,
     allocation::{Pipe, fill},
     capacity,
 };
@@ -181,10 +181,6 @@ impl Scheduler for Ras {
                 }
             }
         }
-    }
-
-    fn profile(&self) -> Profile {
-        Profile { follows_queue: false, ..Profile::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What holds for every scheduler of the crate.
 
 use proptest::{collection::vec, prelude::*};
-use squall_sched::{Block, BlockId, Segment, SegmentState, Sharing, StreamScheduler, WorkKind};
+use squall_sched::{Block, BlockId, Segment, SegmentState, Sharing, WeightedRoundRobin, WorkKind};
 use squall_units::short::us;
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
@@ -313,7 +313,7 @@ proptest! {
         fates in vec((any::<prop::sample::Index>(), fate()), 0..60),
     ) {
         let mut stage = Stage::new(name, &paths);
-        stage.queue.set_streams(StreamScheduler::weighted());
+        stage.queue.set_streams(Box::<WeightedRoundRobin>::default());
         (0..).zip(weights).for_each(|(channel, weight)| stage.queue.set_channel_weight(channel, weight));
         for (len, channel) in blocks {
             stage.hand_over_on(channel, block(len));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*};
 use squall_papers::near_tail;
-use squall_sched::{BlockId, StreamScheduler, WorkKind};
+use squall_sched::{BlockId, WeightedRoundRobin, WorkKind};
 use squall_units::short::ms;
 
 use crate::stage::{CHUNK, Packet, Stage, block, paths_of};
@@ -242,7 +242,7 @@ proptest! {
 #[test]
 fn what_another_channel_sent_before_an_older_block_is_repeated() {
     let mut stage = Stage::new("ninetails", &[(10, 4), (10, 1)]);
-    stage.queue.set_streams(StreamScheduler::weighted());
+    stage.queue.set_streams(Box::<WeightedRoundRobin>::default());
     stage.queue.set_channel_weight(1, 3);
     let older = stage.hand_over_on(0, block(2 * CHUNK));
     let younger = stage.hand_over_on(1, block(3 * CHUNK));

@@ -7,10 +7,10 @@ use std::{collections::HashMap, ops::Range};
 
 use squall_sched::{
     Block, BlockId, BlockQueue, Context, Decision, PathId, PathView, Profile, SchedEvent, Scheduler, Sharing,
-    Span, StreamScheduler, Time, schedulers::minrtt::MinRtt,
+    Span, Time, schedulers::minrtt::MinRtt,
 };
 
-use crate::{Config, PathHint, SchedulerFactory, block::HintKind};
+use crate::{Config, PathHint, SchedulerFactory, StreamsFactory, block::HintKind};
 
 /// Subqueues that are kept, also without blocks: their schedulers have a memory.
 const KEPT: usize = 17;
@@ -30,7 +30,7 @@ pub(crate) struct Subqueues {
     /// Events that the schedulers have not seen.
     events: Vec<SchedEvent>,
     scheduler: SchedulerFactory,
-    streams: StreamScheduler,
+    streams: StreamsFactory,
     weights: HashMap<u16, u16>,
 }
 
@@ -61,13 +61,13 @@ impl Subqueue {
 impl Subqueues {
     pub(crate) fn new(config: &Config) -> Self {
         let mut first = Subqueue::new(None, (config.scheduler)());
-        first.queue.set_streams(config.streams);
+        first.queue.set_streams((config.streams)());
         Self {
             subqueues: vec![first],
             hinted: HashMap::new(),
             events: Vec::new(),
             scheduler: config.scheduler.clone(),
-            streams: config.streams,
+            streams: config.streams.clone(),
             weights: HashMap::new(),
         }
     }
@@ -88,7 +88,7 @@ impl Subqueues {
             scheduler = Box::new(MinRtt);
         }
         let mut subqueue = Subqueue::new(Some(hint.clone()), scheduler);
-        subqueue.queue.set_streams(self.streams);
+        subqueue.queue.set_streams((self.streams)());
         self.weights
             .iter()
             .for_each(|(channel, weight)| subqueue.queue.set_channel_weight(*channel, *weight));

@@ -40,6 +40,8 @@ pub(crate) struct Chunk {
     pub(crate) has_end: bool,
     /// When it was expected to arrive, when it was given to its path.
     pub(crate) expected_at: Time,
+    /// Time when the scheduler gave it to its path.
+    pub(crate) assigned_at: Time,
     /// When it was written, which its header states: QUIC may keep it for the next packet, and then it leaves a moment later.
     pub(crate) written_at: Time,
 }

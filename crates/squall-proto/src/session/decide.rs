@@ -279,6 +279,7 @@ impl Session {
             path: path.id,
             has_end: false,
             expected_at,
+            assigned_at: now,
             written_at: Time::EPOCH,
         });
         Some(Taken { range, bytes: payload })

@@ -3,12 +3,14 @@
 use squall_sched::{Decision, PathId, Time};
 
 #[cfg(feature = "trace")]
-use super::trace::{ArrivalLog, MAX_LOG, PacketLog};
+use super::trace::{ArrivalLog, ChunkLog, MAX_LOG, PacketLog};
 use super::{
     Session,
     log::{DecisionLog, LossLog, MAX_REASONS, PacketFate, Reasons},
 };
 use crate::path::InFlight;
+#[cfg(feature = "trace")]
+use crate::path::Payload;
 
 impl Session {
     /// Starts or stops to log the scheduler's decisions and the losses of data. This costs
@@ -43,9 +45,12 @@ impl Session {
     ) {
         #[cfg(feature = "trace")]
         self.logs.trace.on_packet(|| {
-            let chunk = entry.chunk().map(|chunk| (chunk.block, chunk.range.clone(), chunk.path));
-            let path = self.conn.paths[path].quic.number;
-            PacketLog { at, path, packet, bytes: entry.bytes, fate, chunk }
+            let chunk = match &entry.payload {
+                Some(Payload::Chunk(chunk)) => Some(ChunkLog::of(chunk)),
+                _ => None,
+            };
+            let number = self.conn.paths[path].quic.number;
+            PacketLog { at, id: path, path: number, packet, bytes: entry.bytes, fate, chunk }
         });
         if let Some((_, log)) = self.logs.reasons.as_mut().filter(|(_, log)| log.len() < MAX_REASONS)
             && matches!(fate, PacketFate::Lost | PacketFate::Unknown)
@@ -75,7 +80,7 @@ impl Session {
 
     pub(super) fn log_arrival(&mut self, entry: ArrivalLog) {
         let log = self.logs.trace.arrivals.as_mut();
-        if let Some(log) = log.filter(|log| log.len() < MAX_LOG && entry.bytes > 0) {
+        if let Some(log) = log.filter(|log| log.len() < MAX_LOG) {
             log.push(entry);
         }
     }

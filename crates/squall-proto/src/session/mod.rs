@@ -48,7 +48,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, MAX_PATHS, PathId, SchedEvent, Span, StreamScheduler, Time};
+use squall_sched::{BlockId, MAX_PATHS, PathId, SchedEvent, Span, Time};
 
 use crate::{
     Block, Channel, CloseReason, Config, Event, Missed, Outcome, SendError, SessionStats, WeightError,
@@ -135,8 +135,8 @@ impl Session {
             stats: SessionStats::default(),
             logs: Logs::default(),
         };
-        if config.streams != StreamScheduler::Fifo && !session.outbox.queue.profile().follows_queue {
-            tracing::warn!("the scheduler has an order of its own: channels do not take turns");
+        if !session.outbox.queue.plain().is_fifo() && !session.outbox.queue.profile().follows_queue {
+            tracing::warn!("the scheduler has an order of its own: channels have no weights");
         }
         if !trusted {
             session.inbox.set_limits(config.limits.of_a_stranger());
@@ -176,10 +176,9 @@ impl Session {
         self.end_block(now, id, Ending::Cancelled("taken back by the application"));
     }
 
-    /// Sets the weight of a channel among the channels with data to send, 1 to 256; 1 if never set. Of
-    /// effect only with
-    /// [`StreamScheduler::WeightedRoundRobin`](squall_sched::StreamScheduler::WeightedRoundRobin), and for
-    /// schedulers that send data in the queue's order.
+    /// Sets the weight of a channel among the channels with data to send, 1 to 256; 1 if never set. Of effect only with a
+    /// [stream scheduler](crate::Config::streams) that uses weights, as [`WeightedRoundRobin`](squall_sched::WeightedRoundRobin)
+    /// does. A scheduler that plans by deadline uses them between blocks whose deadline and priority are equal.
     ///
     /// # Errors
     /// If there is no such weight.

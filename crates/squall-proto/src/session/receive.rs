@@ -396,7 +396,10 @@ impl Session {
             at,
             block: BlockId(header.block),
             path,
+            offset: repair.map_or(header.offset, |repair| repair.index),
+            is_parity: repair.is_some(),
             bytes: (payload.len() as u64).saturating_sub(duplicates) as u32,
+            transit: header.sent.age(at),
         });
         if let Some(path) = id.and_then(|id| self.conn.paths.get_mut(id)).filter(|_| repair.is_none()) {
             path.stats.data_received += payload.len() as u64;
@@ -415,6 +418,16 @@ impl Session {
         payload: &[u8],
     ) -> Result<(), BadPeer> {
         let (path, transit) = self.note_arrival(at, id, run.sent, payload.len());
+        #[cfg(feature = "trace")]
+        self.log_arrival(super::ArrivalLog {
+            at,
+            block: BlockId(run.members.first().map_or(0, |member| member.block)),
+            path,
+            offset: run.index,
+            is_parity: true,
+            bytes: 0,
+            transit: run.sent.age(at),
+        });
         // The sender counts on it only when it learns that a block was rebuilt.
         if self.peer.is_trusted() {
             self.inbox.on_run_parity(at, path, transit, run, payload)?;

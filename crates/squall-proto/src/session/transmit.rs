@@ -565,6 +565,10 @@ impl Session {
             if let Some(Payload::Probe(probe)) = payload {
                 self.probes.on_departure(probe, id);
             }
+            #[cfg(feature = "trace")]
+            if bytes == 0 && matches!(payload, Some(Payload::Chunk(_))) {
+                self.log_packet(at, id, packet, PacketFate::Sent, &InFlight::of(at, bytes, payload.clone()));
+            }
             let path = &mut self.conn.paths[id];
             path.pacer.on_sent(bytes.into());
             if !certain {

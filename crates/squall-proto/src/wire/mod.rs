@@ -71,6 +71,12 @@ impl Stamp {
         self.0.wrapping_sub(earlier.0) & TICK_MASK
     }
 
+    /// Time from it to `now`, in whole ticks, modulo 2²⁴ of them.
+    #[cfg(feature = "trace")]
+    pub(crate) fn age(self, now: Time) -> Span {
+        Span::from_micros(u64::from(Self::at(now).since(self)) * TICK)
+    }
+
     /// The distance from `b` to `a`, in ticks modulo 2²⁴, taken the short way round.
     pub(crate) fn distance(a: u32, b: u32) -> i64 {
         i64::from((a.wrapping_sub(b) << 8) as i32 >> 8)

@@ -631,13 +631,13 @@ fn only_with_its_rules_it_judges_deadlines_and_wants_parity() {
     let traits = |name: &str| {
         let scheduler = Registry::standard().build(name).expect("exists");
         {
-            let Profile { judges_deadlines, wants_parity, follows_queue, .. } = scheduler.profile();
-            (judges_deadlines, wants_parity, follows_queue)
+            let Profile { judges_deadlines, wants_parity, .. } = scheduler.profile();
+            (judges_deadlines, wants_parity)
         }
     };
-    assert_eq!(traits("squall"), (true, true, false));
-    assert_eq!(traits("squall(without=value)"), (false, true, false));
-    assert_eq!(traits("squall(without=parity)"), (true, false, false));
+    assert_eq!(traits("squall"), (true, true));
+    assert_eq!(traits("squall(without=value)"), (false, true));
+    assert_eq!(traits("squall(without=parity)"), (true, false));
 }
 
 #[test]

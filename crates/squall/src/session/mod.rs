@@ -351,8 +351,8 @@ impl Session {
         core.wake();
     }
 
-    /// Sets the weight of a channel, 1 to 256, among those with data to send, if
-    /// [`Config::streams`](crate::Config::streams) has the channels take turns; 1 if never set.
+    /// Sets the weight of a channel, 1 to 256, among those with data to send, for a
+    /// [stream scheduler](crate::Config::streams) that uses weights; 1 if never set.
     ///
     /// # Errors
     /// If there is no such weight, or the session is over.

@@ -311,6 +311,8 @@ pub enum Times {
     Waiting,
     /// Block offered → packet with new bytes of it arrived.
     PacketDelay,
+    /// Packet with new bytes of a block left → arrived.
+    Transit,
     /// Picture offered → it can be decoded.
     PictureLatency,
     /// The least time from offering a block to its delivery, each with the network to itself (the clairvoyant bound).
@@ -323,11 +325,14 @@ pub enum Times {
 pub(super) type TimesRow =
     (Times, &'static str, &'static [Kind], for<'a> fn(&'a Scope<'_>) -> Option<&'a Percentiles>);
 
-pub(super) const TIMES: [TimesRow; 6] = [
+pub(super) const TIMES: [TimesRow; 7] = [
     (Times::Latency, "latency", &[Flow, Class], |s| s.latency),
     (Times::Waiting, "waiting", &[Flow, Class], |s| s.waiting),
     (Times::PacketDelay, "packet_delay", &[Run, Flow], |s| {
         s.flow.map_or(&s.run.packet_delay, |flow| &flow.packet_delay).as_ref()
+    }),
+    (Times::Transit, "transit", &[Run, Flow], |s| {
+        s.flow.map_or(&s.run.transit, |flow| &flow.transit).as_ref()
     }),
     (Times::PictureLatency, "picture_latency", &[Flow], |s| {
         s.flow?.playback.as_ref()?.picture_latency.as_ref()

@@ -49,6 +49,8 @@ pub(crate) struct FlowRecorder {
     offers: u64,
     /// Delays of all packets with new bytes.
     pub(super) packet_delay: Times,
+    /// Their times on the way.
+    pub(super) transit: Times,
     points: Thinned,
     missing: Missing,
     pictures: Pictures,
@@ -66,6 +68,7 @@ impl FlowRecorder {
             classes: std::mem::take(&mut result.classes).into_iter().map(ClassRecorder::new).collect(),
             offers: 0,
             packet_delay: Times::new(),
+            transit: Times::new(),
             points: Thinned::new(duration_us),
             missing: Missing::new(duration_us),
             pictures: Pictures::new(result.picture_us.unwrap_or(0)),
@@ -108,8 +111,8 @@ impl FlowRecorder {
         }
     }
 
-    /// A packet with `bytes` new bytes of a block arrived over a path.
-    pub(crate) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32) {
+    /// A packet with `bytes` new bytes of a block arrived over a path, this long after it left.
+    pub(crate) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32, transit_us: u64) {
         let Some(open) = self.open.get_mut(&block) else { return };
         let delay_us = at_us.saturating_sub(open.at_us);
         let timely = open.deadline_us.is_none_or(|deadline| delay_us <= deadline);
@@ -117,6 +120,7 @@ impl FlowRecorder {
         open.timely_bytes += if timely { u64::from(bytes) } else { 0 };
         self.classes[open.class].on_packet(path, bytes.into(), timely);
         self.packet_delay.record(delay_us);
+        self.transit.record(transit_us);
     }
 
     /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have
@@ -220,6 +224,7 @@ impl FlowRecorder {
             latency: latency.percentiles(),
             waiting: waiting.percentiles(),
             packet_delay: self.packet_delay.percentiles(),
+            transit: self.transit.percentiles(),
             goodput_bps: rate_bps(total.delivered_bytes, end_us),
             distribution: latency.tail(total.decided_blocks()),
             latencies: self.points.points(),
@@ -261,12 +266,12 @@ mod tests {
         for (block, at_us) in [(0, 0), (1, 200_000), (2, 950_000)] {
             recorder.on_offer(block, &offer(at_us));
         }
-        recorder.on_packet(0, 50_000, 0, 600);
-        recorder.on_packet(0, 150_000, 1, 400);
+        recorder.on_packet(0, 50_000, 0, 600, 20_000);
+        recorder.on_packet(0, 150_000, 1, 400, 20_000);
         recorder.on_delivered(0, 150_000);
-        recorder.on_packet(1, 250_000, 1, 500);
+        recorder.on_packet(1, 250_000, 1, 500, 20_000);
         recorder.on_lost(1, LostReason::Cancelled);
-        recorder.on_packet(2, 960_000, 1, 100);
+        recorder.on_packet(2, 960_000, 1, 100, 20_000);
         let result = recorder.finish(1_000_000);
         assert_eq!(result.in_time_bytes_ratio, Some(0.55), "1,100 of 2,000; the last block is undecided");
         assert_eq!((result.completion_rate, result.total.open_bytes), (Some(0.0), 1_000));

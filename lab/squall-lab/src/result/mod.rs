@@ -58,6 +58,9 @@ pub struct RunResult {
     /// [`FlowResult::packet_delay`].
     #[serde(default)]
     pub packet_delay: Option<Percentiles>,
+    /// Packet with new bytes of a block left → arrived, of the packets of all flows together; see [`FlowResult::transit`].
+    #[serde(default)]
+    pub transit: Option<Percentiles>,
     /// One entry per flow, in the order of the scenario.
     pub flows: Vec<FlowResult>,
     /// One entry per path, in the order of the scenario.
@@ -335,6 +338,9 @@ pub struct FlowResult {
     /// their blocks. A live session does not record it.
     #[serde(default)]
     pub packet_delay: Option<Percentiles>,
+    /// Packet left → arrived, of the same packets, in steps of 4 µs. A live session does not record it.
+    #[serde(default)]
+    pub transit: Option<Percentiles>,
     /// Longest time without a delivery, in microseconds: from the first offer, and up to the end of the run
     /// if blocks were missing then.
     pub longest_gap_us: u64,

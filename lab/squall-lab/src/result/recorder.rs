@@ -27,10 +27,12 @@ impl Recorder {
     /// Ends the run at `at_us`.
     pub(crate) fn finish(self, at_us: u64) -> RunResult {
         let packet_delay = Times::merged(self.flows.iter().map(|flow| &flow.packet_delay)).percentiles();
+        let transit = Times::merged(self.flows.iter().map(|flow| &flow.transit)).percentiles();
         RunResult {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_us: at_us,
             packet_delay,
+            transit,
             flows: self.flows.into_iter().map(|flow| flow.finish(at_us)).collect(),
             paths: self.paths.into_iter().map(|path| path.finish(at_us)).collect(),
             ..self.run

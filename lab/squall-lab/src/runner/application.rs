@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use bytes::Bytes;
 use squall_proto::{
     Block, BlockOptions, Channel, Event, OpenError, Outcome, PathChange, Priority, Received, SendError,
-    sched::BlockId,
+    sched::{BlockId, BuildError, Registry},
 };
 use squall_trace::Micros;
 
@@ -13,8 +13,9 @@ use super::clairvoyant::Offered;
 use super::ends::Ends;
 use super::growth::{Growth, Step};
 use super::sampler::Sampler;
-use super::source::{Source, other, sender};
+use super::source::{Source, other};
 use crate::flow::Flow;
+use crate::message_log::{self, MessageLog};
 use crate::offer::Offer;
 use crate::result::{LostReason, PathAlert, Recorder, RunResult};
 use crate::scenario::Scenario;
@@ -46,6 +47,8 @@ pub(super) struct Application {
     has_deadlines: bool,
     /// Which blocks are delivered in order, on one channel.
     stream: Stream,
+    /// Time stamps of messages, chunks and packets, if they are asked for.
+    log: Option<MessageLog>,
 }
 
 /// A block under way.
@@ -55,6 +58,7 @@ struct Sent {
     index: u64,
     /// Whether it is a request, which is nothing that the flow is for and not recorded.
     request: bool,
+    channel: u16,
     size: u64,
     received: bool,
     finished: bool,
@@ -86,16 +90,30 @@ impl Stream {
 }
 
 impl Application {
-    pub(super) fn new(scenario: &Scenario, scheduler: &str, seed: u64, recorder: Recorder) -> Self {
+    pub(super) fn new(
+        scenario: &Scenario,
+        scheduler: &str,
+        seed: u64,
+        recorder: Recorder,
+        registry: &Registry,
+    ) -> Result<Self, BuildError> {
         let variant = Variant::of(scheduler);
-        let flows = scenario.flows.iter().map(|flow| variant.flow(flow)).enumerate();
-        Self {
-            weights: scenario.flows.iter().flat_map(weights).collect(),
+        let source = |(index, flow): (usize, &Flow)| {
+            let multiplexer = registry.build_multiplexer(&flow.multiplexer)?;
+            Ok(Source::new(&variant.flow(flow), index, seed, multiplexer))
+        };
+        let sources =
+            scenario.flows.iter().enumerate().map(source).collect::<Result<Vec<_>, BuildError>>()?;
+        let weights = scenario.flows.iter().zip(&sources).filter(|(flow, _)| flow.weight != 1);
+        let weights = weights
+            .flat_map(|(flow, source)| source.channels().map(|channel| (source.side, channel, flow.weight)));
+        Ok(Self {
+            weights: weights.collect(),
             start: 0,
             begun: false,
             recorder,
             offered: Offered::default(),
-            sources: flows.map(|(index, flow)| Source::new(&flow, index, seed)).collect(),
+            sources,
             growth: Growth::default(),
             news: false,
             blocks: [HashMap::new(), HashMap::new()],
@@ -105,7 +123,18 @@ impl Application {
             ended: None,
             has_deadlines: !variant.late,
             stream: Stream::of(&variant),
-        }
+            log: None,
+        })
+    }
+
+    /// Keeps time stamps of messages, chunks and packets from now on.
+    pub(super) fn keep_log(&mut self, log: MessageLog) {
+        self.log = Some(log);
+    }
+
+    /// Takes what was logged.
+    pub(super) fn take_log(&mut self) -> Option<MessageLog> {
+        self.log.take()
     }
 
     /// The first path that is not up at both ends.
@@ -146,6 +175,7 @@ impl Application {
             match self.sources[flow].pace {
                 Pace::Clock => {
                     while let Some(offer) = self.sources[flow].next.filter(|offer| offer.at_us <= now) {
+                        let offer = self.sources[flow].placed(offer);
                         self.produce(world, flow, &offer);
                         self.advance(world, flow);
                     }
@@ -218,7 +248,8 @@ impl Application {
         while self.sources[flow].queued < backlog {
             let Some(offer) = self.sources[flow].next else { break };
             let index = self.sources[flow].index;
-            if !self.send(world, flow, index, &Offer { at_us: now, ..offer }) {
+            let offer = self.sources[flow].placed(Offer { at_us: now, ..offer });
+            if !self.send(world, flow, index, &offer) {
                 break;
             }
             self.sources[flow].advance();
@@ -270,12 +301,21 @@ impl Application {
     fn on_taken(&mut self, side: Side, id: BlockId, flow: usize, index: u64, offer: &Offer) {
         let request = offer.is_request();
         self.sources[flow].queued += offer.size;
-        let sent = Sent { flow, index, request, size: offer.size, received: false, finished: false };
+        let (size, channel) = (offer.size, offer.channel as u16);
+        let sent = Sent { flow, index, request, channel, size, received: false, finished: false };
         self.blocks[side as usize].insert(id, sent);
         if !request {
             self.sources[flow].on_taken(index, id);
             self.recorder.flows[flow].on_offer(id.0, offer);
             self.offered.add(flow, offer);
+            self.log_offer(side, Some(id), flow, index, offer);
+        }
+    }
+
+    fn log_offer(&mut self, side: Side, id: Option<BlockId>, flow: usize, index: u64, offer: &Offer) {
+        if let Some(log) = &mut self.log {
+            let channel = self.stream.channel(offer).get();
+            log.on_offered(side, id, &message_log::Offered { flow, index, channel, offer });
         }
     }
 
@@ -289,8 +329,14 @@ impl Application {
             self.recorder.flows[flow].on_offer(number, offer);
             self.offered.add(flow, offer);
             self.recorder.flows[flow].on_lost(number, why);
+            self.log_offer(self.sources[flow].side, None, flow, index, offer);
+            if let Some(log) = &mut self.log {
+                log.on_refused(why);
+            }
         }
-        self.sources[flow].generator.on_ended(index, offer.at_us, false);
+        let source = &mut self.sources[flow];
+        source.on_message_ended(offer.channel as u16, offer.size);
+        source.generator.on_ended(index, offer.at_us, false);
     }
 
     fn payload(&mut self, size: usize) -> Bytes {
@@ -304,7 +350,16 @@ impl Application {
         // The packets that completed a block are reported before the block.
         self.take_arrivals(world, side);
         match event {
-            Event::Received(block) => self.on_received(world.now() - self.start, other(side), &block),
+            Event::Received(block) => {
+                let at_us = world.now() - self.start;
+                if self.on_received(at_us, other(side), &block)
+                    && let Some(log) = &mut self.log
+                {
+                    let [first_us, complete_us] = [block.first_at, block.whole_at]
+                        .map(|at| world.micros(at).saturating_sub(self.start));
+                    log.on_delivered(other(side), block.id, [first_us, complete_us, at_us]);
+                }
+            }
             Event::Ended { id, outcome } => {
                 self.on_finished(world.now() - self.start, side, id, &outcome);
                 self.refill(world, side);
@@ -330,13 +385,34 @@ impl Application {
         }
     }
 
+    /// Logs what became of the packets of both sides.
+    fn log_packets(&mut self, world: &mut impl Ends) {
+        let Some(log) = &mut self.log else { return };
+        for side in [Side::Client, Side::Server] {
+            for entry in world.take_packets(side) {
+                if let Some(path) = self.sampler.path(side, entry.id) {
+                    log.on_packet(side, path, self.start, &entry);
+                }
+            }
+        }
+    }
+
     fn take_arrivals(&mut self, world: &mut impl Ends, side: Side) {
+        self.log_packets(world);
         for arrival in world.take_arrivals(side) {
+            let Some(path) = self.sampler.path(side, arrival.path) else { continue };
+            if let Some(log) = &mut self.log {
+                log.on_arrival(other(side), path, self.start, &arrival);
+            }
+            if arrival.bytes == 0 {
+                continue;
+            }
             let sent = self.blocks[other(side) as usize].get(&arrival.block);
             if let Some(sent) = sent.filter(|sent| !sent.request) {
                 let at_us = arrival.at.micros().saturating_sub(self.start);
-                let Some(path) = self.sampler.path(side, arrival.path) else { continue };
-                self.recorder.flows[sent.flow].on_packet(arrival.block.0, at_us, path, arrival.bytes);
+                let transit_us = arrival.transit.micros();
+                let flow = &mut self.recorder.flows[sent.flow];
+                flow.on_packet(arrival.block.0, at_us, path, arrival.bytes, transit_us);
             }
         }
     }
@@ -349,14 +425,15 @@ impl Application {
         }
     }
 
-    fn on_received(&mut self, at_us: u64, from: Side, block: &Received) {
+    /// Returns whether it is a block that was sent.
+    fn on_received(&mut self, at_us: u64, from: Side, block: &Received) -> bool {
         let id = block.id;
-        let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return };
+        let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return false };
         let source = &mut self.sources[sent.flow];
         if !sent.request {
             // Other bytes than were sent are no delivery.
             if source.generator.data(sent.index).is_some_and(|data| data != block.data) {
-                return;
+                return false;
             }
             self.recorder.flows[sent.flow].on_delivered(id.0, at_us);
         }
@@ -366,6 +443,7 @@ impl Application {
         if sent.finished {
             self.blocks[from as usize].remove(&id);
         }
+        true
     }
 
     fn on_missed(&mut self, at_us: u64, from: Side, id: BlockId) {
@@ -379,6 +457,7 @@ impl Application {
         let Some(sent) = self.blocks[side as usize].get_mut(&id) else { return };
         let source = &mut self.sources[sent.flow];
         source.queued -= sent.size;
+        source.on_message_ended(sent.channel, sent.size);
         source.generator.on_ended(sent.index, at_us, matches!(outcome, Outcome::Delivered { .. }));
         self.news |= source.wake();
         let why = match outcome {
@@ -396,6 +475,9 @@ impl Application {
         };
         if let Some(why) = why.filter(|_| !sent.request) {
             self.recorder.flows[sent.flow].on_lost(id.0, why);
+        }
+        if let Some(log) = &mut self.log {
+            log.on_ended(side, id, at_us, why);
         }
         sent.finished = true;
         if sent.received {
@@ -433,11 +515,4 @@ impl Application {
         }
         (result, self.offered)
     }
-}
-
-/// The weights that a flow asks for.
-fn weights(flow: &Flow) -> impl Iterator<Item = (Side, u16, u16)> + use<> {
-    let channels = flow.channel..flow.channel + flow.multiplexer.channels();
-    let (side, weight) = (sender(flow.direction), flow.weight);
-    channels.filter(move |_| weight != 1).map(move |channel| (side, channel as u16, weight))
 }

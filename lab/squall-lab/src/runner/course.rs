@@ -12,6 +12,7 @@ use squall_units::Size;
 use super::{RunError, application::Application, quota::Meters, stopwatch::Stopwatch};
 #[cfg(feature = "qlog")]
 use crate::file::FileError;
+use crate::message_log::MessageLog;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
 use crate::variant::Variant;
@@ -27,6 +28,8 @@ const CONNECT_ROUNDS: u64 = 10;
 #[derive(Clone, Default)]
 pub(super) struct Handling {
     pub(super) protection: Protection,
+    /// Whether to log messages, chunks and packets.
+    pub(super) messages: bool,
     /// Where to write qlog files, if anywhere.
     #[cfg(feature = "qlog")]
     pub(super) qlog_dir: Option<PathBuf>,
@@ -39,7 +42,7 @@ pub(super) fn run(
     registry: &Arc<Registry>,
     handling: &Handling,
     progress: &mut dyn FnMut(u64),
-) -> Result<RunResult, RunError> {
+) -> Result<(RunResult, Option<MessageLog>), RunError> {
     let variant = Variant::of(scheduler);
     for flow in &scenario.flows {
         variant.flow(flow).traffic.prepare(&|_, _| {}).map_err(|source| RunError::Pictures {
@@ -61,7 +64,8 @@ pub(super) fn run(
     let mut world =
         World::protected(handling.protection, &calm, config.clone(), config, seed).map_err(problem)?;
     let recorder = Recorder::new(scenario.unmeasured(scheduler, seed));
-    let mut application = Application::new(scenario, scheduler, seed, recorder);
+    let mut application = Application::new(scenario, scheduler, seed, recorder, registry)
+        .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
     // Both sides know of metered paths before the flows begin.
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));
     for (index, path) in scenario.paths.iter().enumerate() {
@@ -81,7 +85,11 @@ pub(super) fn run(
     for side in [Side::Client, Side::Server] {
         if let Some(session) = world.session(side) {
             session.keep_arrivals(true);
+            session.keep_packets(handling.messages);
         }
+    }
+    if handling.messages {
+        application.keep_log(MessageLog::new(scenario));
     }
     application.begin(&mut world);
     let mut meters = Meters::new(&scenario.paths, scenario.duration_us, &mut world);
@@ -109,11 +117,12 @@ pub(super) fn run(
             break;
         }
     }
+    let log = application.take_log();
     let (mut result, offered) = application.finish(scenario.duration_us);
     offered.bound(scenario, cap, &mut result);
     result.scheduling_ns = stopwatch.map(|stopwatch| stopwatch.nanos());
     result.checks = scenario.judge(&result);
-    Ok(result)
+    Ok((result, log))
 }
 
 /// How the sessions of a run behave.
@@ -123,16 +132,17 @@ pub(super) fn config(
     registry: &Arc<Registry>,
     stopwatch: Option<&Stopwatch>,
 ) -> Result<Config, RunError> {
-    let config = Variant::of(scheduler)
-        .config(registry)
-        .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
+    let problem = |source| RunError::Scheduler { scenario: scenario.name.clone(), source };
+    let config = Variant::of(scheduler).config(registry).map_err(problem)?;
+    registry.build_streams(&scenario.streams).map_err(problem)?;
+    let (streams, known) = (scenario.streams.clone(), registry.clone());
     let scheduler = match stopwatch {
         Some(stopwatch) => stopwatch.time(config.scheduler.clone()),
         None => config.scheduler.clone(),
     };
     let signal = config.signal.map(|_| scenario.signal);
     Ok(config
-        .streams(scenario.streams)
+        .streams(Arc::new(move || known.build_streams(&streams).expect("it was built before")))
         .scheduler(scheduler)
         .signal(signal)
         .congestion(scenario.congestion.clone()))

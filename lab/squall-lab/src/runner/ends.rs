@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use squall_net::{Direction, LinkState};
 use squall_proto::{
-    ArrivalLog, Block, BlockOptions, Capacity, Channel, NetPath, OpenError, PathStats, SendError, Session,
-    WriteError, sched::BlockId,
+    ArrivalLog, Block, BlockOptions, Capacity, Channel, NetPath, OpenError, PacketLog, PathStats, SendError,
+    Session, WriteError, sched::BlockId,
 };
 use squall_trace::Micros;
 
@@ -20,6 +20,9 @@ const SURE: f64 = 0.9;
 pub(super) trait Ends {
     /// Microseconds since a moment before the run.
     fn now(&self) -> Micros;
+
+    /// The same of another moment.
+    fn micros(&self, at: Instant) -> Micros;
 
     /// Hands a block over at one end.
     fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError>;
@@ -38,6 +41,9 @@ pub(super) trait Ends {
 
     /// The chunks that arrived at this end since the last call, where they are recorded.
     fn take_arrivals(&mut self, side: Side) -> Vec<ArrivalLog>;
+
+    /// What happened to the packets of this end since the last call, where that is recorded.
+    fn take_packets(&mut self, side: Side) -> Vec<PacketLog>;
 
     /// The path of the scenario that a session's pair of addresses runs over.
     fn path_of(&self, side: Side, net: NetPath) -> Option<usize>;
@@ -69,6 +75,10 @@ pub(super) fn allowed(
 impl Ends for World {
     fn now(&self) -> Micros {
         World::now(self)
+    }
+
+    fn micros(&self, at: Instant) -> Micros {
+        World::micros(self, at)
     }
 
     fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError> {
@@ -110,6 +120,10 @@ impl Ends for World {
 
     fn take_arrivals(&mut self, side: Side) -> Vec<ArrivalLog> {
         self.look_at(side).map(Session::take_arrivals).unwrap_or_default()
+    }
+
+    fn take_packets(&mut self, side: Side) -> Vec<PacketLog> {
+        self.look_at(side).map(Session::take_packets).unwrap_or_default()
     }
 
     fn path_of(&self, side: Side, net: NetPath) -> Option<usize> {

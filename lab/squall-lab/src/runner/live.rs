@@ -18,8 +18,8 @@ use squall::{
 };
 use squall_net::{Direction, LinkState, Relay, RelayReport, live::PathSnapshot, radio::Air};
 use squall_proto::{
-    ArrivalLog, Block, BlockOptions, Channel, Event, Interface, NetPath, OpenError, PathStats, SendError,
-    sched::BlockId,
+    ArrivalLog, Block, BlockOptions, Channel, Event, Interface, NetPath, OpenError, PacketLog, PathStats,
+    SendError, sched::BlockId,
 };
 use squall_sched::Registry;
 use squall_trace::Micros;
@@ -86,6 +86,7 @@ pub struct LiveRun {
     scenario: Arc<Scenario>,
     scheduler: String,
     seed: u64,
+    registry: Arc<Registry>,
     config: Config,
     relay: Arc<Relay>,
     endpoint: Endpoint,
@@ -159,7 +160,8 @@ impl LiveRun {
             .interfaces(Interfaces::Pairs(pairs.collect()));
         let (scenario, scheduler) = (scenario.clone(), scheduler.to_owned());
         let (relay, status) = (Arc::new(relay), watch::Sender::default());
-        Ok(Self { scenario, scheduler, seed, config, relay, endpoint, request, status })
+        let registry = registry.clone();
+        Ok(Self { scenario, scheduler, seed, registry, config, relay, endpoint, request, status })
     }
 
     /// To follow the run from outside.
@@ -186,7 +188,12 @@ impl LiveRun {
         let radios =
             if self.config.signal.is_some() { self.publish_radios(&client)? } else { JoinSet::new() };
         let (give, events) = mpsc::unbounded_channel();
-        let result = Live::new(&self, [client, server], give).run(&self, events, stopped).await;
+        let recorder = Recorder::new(self.scenario.unmeasured(&self.scheduler, self.seed));
+        let application =
+            Application::new(&self.scenario, &self.scheduler, self.seed, recorder, &self.registry)
+                .map_err(|source| RunError::Scheduler { scenario: self.scenario.name.clone(), source })?;
+        let live = Live::new(&self, [client, server], give);
+        let result = live.run(&self, application, events, stopped).await;
         drop(radios);
         Ok((result, self.relay.report()))
     }
@@ -293,11 +300,10 @@ impl Live {
     async fn run(
         mut self,
         run: &LiveRun,
+        mut application: Application,
         mut events: mpsc::UnboundedReceiver<Happened>,
         mut stopped: watch::Receiver<bool>,
     ) -> RunResult {
-        let recorder = Recorder::new(run.scenario.unmeasured(&run.scheduler, run.seed));
-        let mut application = Application::new(&run.scenario, &run.scheduler, run.seed, recorder);
         while Instant::now() < self.begin {
             self.events(&mut application, &mut events, self.begin).await;
         }
@@ -409,7 +415,11 @@ impl Live {
 
 impl Ends for Live {
     fn now(&self) -> Micros {
-        self.now.saturating_duration_since(self.relay.started()).as_micros() as Micros
+        self.micros(self.now)
+    }
+
+    fn micros(&self, at: Instant) -> Micros {
+        at.saturating_duration_since(self.relay.started()).as_micros() as Micros
     }
 
     fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError> {
@@ -447,6 +457,10 @@ impl Ends for Live {
 
     /// Sessions of the product do not record them.
     fn take_arrivals(&mut self, _: Side) -> Vec<ArrivalLog> {
+        Vec::new()
+    }
+
+    fn take_packets(&mut self, _: Side) -> Vec<PacketLog> {
         Vec::new()
     }
 

@@ -22,14 +22,14 @@ mod stopwatch;
 
 pub use live::{LiveError, LiveRun, PathStatus, Status, View};
 
-#[cfg(feature = "qlog")]
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fs::File, io::BufWriter};
 
 use squall_proto::sched::{BuildError, Registry};
 
-#[cfg(feature = "qlog")]
 use crate::file::FileError;
+use crate::message_log::{InOrder, MessageLog};
 use crate::parallel;
 use crate::result::RunResult;
 use crate::scenario::Scenario;
@@ -80,10 +80,9 @@ pub enum RunError {
         /// The first path that is not up.
         path: String,
     },
-    /// The folder for qlog files could not be made.
-    #[cfg(feature = "qlog")]
+    /// The folder for qlog files could not be made, or the file of messages not be written.
     #[error(transparent)]
-    Qlog(#[from] FileError),
+    File(#[from] FileError),
 }
 
 /// Runs a scenario with one scheduler and one seed, and judges it by the scenario's checks.
@@ -100,7 +99,7 @@ pub fn run(
     registry: &Arc<Registry>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
-    course::run(scenario, scheduler, seed, registry, &Handling::default(), progress)
+    course::run(scenario, scheduler, seed, registry, &Handling::default(), progress).map(|(result, _)| result)
 }
 
 /// Several runs of one scenario: each scheduler with each seed.
@@ -117,6 +116,8 @@ pub struct Batch<'a> {
     /// Where to write qlog files, one folder for each run, if anywhere. Default: nowhere.
     #[cfg(feature = "qlog")]
     pub qlog_dir: Option<PathBuf>,
+    /// CSV file for the time stamps of all messages, chunks and packets, if any. Default: none.
+    pub messages: Option<PathBuf>,
     /// Whether packets are encrypted, which changes nothing but the time that runs take. Default: they are not.
     pub protection: Protection,
 }
@@ -131,6 +132,7 @@ impl<'a> Batch<'a> {
             registry,
             #[cfg(feature = "qlog")]
             qlog_dir: None,
+            messages: None,
             protection: Protection::default(),
         }
     }
@@ -147,12 +149,25 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// The first error in the order of the results. No run begins after one has failed.
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<RunResult>, RunError> {
-        let jobs: Vec<(&str, u64)> = self
+        let pairs = self
             .schedulers
             .iter()
-            .flat_map(|scheduler| self.seeds.iter().map(move |seed| (scheduler.as_str(), *seed)))
-            .collect();
-        parallel::each(&jobs, |(scheduler, seed)| self.run_one(scheduler, *seed, progress))
+            .flat_map(|scheduler| self.seeds.iter().map(move |seed| (scheduler, *seed)));
+        let jobs: Vec<(usize, &str, u64)> =
+            pairs.enumerate().map(|(index, (scheduler, seed))| (index, scheduler.as_str(), seed)).collect();
+        let open = |path: &PathBuf| {
+            let rows = File::create(path).and_then(|file| InOrder::new(BufWriter::new(file)));
+            rows.map_err(FileError::of(path))
+        };
+        let messages =
+            self.messages.as_ref().map(|path| Ok::<_, FileError>((path, open(path)?))).transpose()?;
+        parallel::each(&jobs, |(index, scheduler, seed)| {
+            let (result, log) = self.run_one(scheduler, *seed, progress)?;
+            if let (Some((path, rows)), Some(log)) = (&messages, log) {
+                rows.write(*index, log.rows(scheduler, *seed)).map_err(FileError::of(path))?;
+            }
+            Ok(result)
+        })
     }
 
     fn run_one(
@@ -160,10 +175,11 @@ impl<'a> Batch<'a> {
         scheduler: &str,
         seed: u64,
         progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<RunResult, RunError> {
+    ) -> Result<(RunResult, Option<MessageLog>), RunError> {
         let mut reported = 0;
         let handling = Handling {
             protection: self.protection,
+            messages: self.messages.is_some(),
             #[cfg(feature = "qlog")]
             qlog_dir: self.qlog_dir.as_ref().map(|dir| {
                 let plain: String =

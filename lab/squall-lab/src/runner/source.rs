@@ -1,6 +1,9 @@
 //! Where the blocks of a flow come from.
 
-use squall_proto::{Depends, sched::BlockId};
+use squall_proto::{
+    Depends,
+    sched::{BlockId, Message, Multiplexer, Span},
+};
 
 use crate::flow::{Direction, Flow, Production};
 use crate::offer::Offer;
@@ -21,6 +24,13 @@ pub(super) struct Source {
     pub(super) index: u64,
     /// Bytes handed over and not ended.
     pub(super) queued: u64,
+    pub(super) multiplexer: Box<dyn Multiplexer>,
+    /// The first channel.
+    first: u16,
+    /// Place of the next block among the channels from there on, once the multiplexer has chosen it.
+    place: Option<u16>,
+    /// Blocks so far, and requests, which are numbered apart.
+    numbers: [u64; 2],
     /// By number of the flow's blocks, what the session calls it; empty unless the session learns dependencies.
     names: Vec<Option<BlockId>>,
     /// Whether it does.
@@ -29,7 +39,7 @@ pub(super) struct Source {
 
 impl Source {
     /// Of the `index`th flow of a scenario.
-    pub(super) fn new(flow: &Flow, index: usize, seed: u64) -> Self {
+    pub(super) fn new(flow: &Flow, index: usize, seed: u64, multiplexer: Box<dyn Multiplexer>) -> Self {
         let generator = Generator::new(flow, index, seed);
         let pace = generator.pace();
         let (side, production) = (sender(flow.direction), flow.production);
@@ -41,6 +51,10 @@ impl Source {
             next: None,
             index: 0,
             queued: 0,
+            multiplexer,
+            first: flow.channel as u16,
+            place: None,
+            numbers: [0; 2],
             names: Vec::new(),
             dependencies: flow.dependencies,
         }
@@ -63,8 +77,42 @@ impl Source {
         }
     }
 
+    /// The next block with its channel. The multiplexer is asked once.
+    pub(super) fn placed(&mut self, offer: Offer) -> Offer {
+        let message = Message {
+            index: self.numbers[usize::from(offer.is_request())],
+            bytes: offer.size,
+            deadline: offer.deadline_us.map(Span::from_micros),
+            priority: offer.priority,
+            reliable: offer.reliable,
+        };
+        let place = *self.place.get_or_insert_with(|| self.multiplexer.channel(&message));
+        let channel = self.channel(place).into();
+        Offer { channel, ordered: self.multiplexer.is_ordered(), ..offer }
+    }
+
+    /// The channel at this place from the first one on.
+    fn channel(&self, place: u16) -> u16 {
+        (self.first + place % squall_proto::MAX_CHANNELS) % squall_proto::MAX_CHANNELS
+    }
+
+    /// Its channels.
+    pub(super) fn channels(&self) -> impl Iterator<Item = u16> {
+        (0..self.multiplexer.channels()).map(|place| self.channel(place))
+    }
+
+    /// A block that was handed over has ended.
+    pub(super) fn on_message_ended(&mut self, channel: u16, bytes: u64) {
+        let all = squall_proto::MAX_CHANNELS;
+        self.multiplexer.on_ended((channel + all - self.first) % all, bytes);
+    }
+
     /// Goes on to the next block.
     pub(super) fn advance(&mut self) {
+        self.place = None;
+        if let Some(offer) = &self.next {
+            self.numbers[usize::from(offer.is_request())] += 1;
+        }
         self.index += u64::from(self.next.is_some());
         self.next = self.generator.next();
     }

@@ -41,8 +41,8 @@ pub struct Scenario {
     pub paths: Vec<PathConfig>,
     /// The flows, at least one.
     pub flows: Vec<Flow>,
-    /// Which channel's data is next when several wait.
-    pub streams: squall_sched::StreamScheduler,
+    /// What decides which channel's data is next when several wait: a stream scheduler with its options, as the registry takes it.
+    pub streams: String,
     /// How sessions use the reports of radios, with schedulers that do.
     pub signal: WatermarkConfig,
     /// Whether it is measured how long the schedulers take: in real time, so that two runs differ in it.

@@ -3,7 +3,7 @@
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny};
 use squall_net::PathConfig;
 use squall_proto::CongestionControl;
-use squall_units::{Size, Span};
+use squall_units::Span;
 
 use super::{Quantity, signal::SignalTable};
 use crate::flow::Direction;
@@ -76,15 +76,5 @@ pub(super) struct CheckTable {
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StreamsTable {
-    #[serde(default)]
-    pub(super) scheduler: StreamsKind,
-    pub(super) quantum: Option<Size>,
-}
-
-#[derive(Debug, Clone, Copy, Default, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum StreamsKind {
-    #[default]
-    Fifo,
-    Wrr,
+    pub(super) scheduler: Option<String>,
 }

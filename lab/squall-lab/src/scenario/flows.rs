@@ -4,13 +4,14 @@ use std::fmt;
 use std::path::Path;
 
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
+use squall_sched::{BuildError, Registry};
 use squall_units::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::definition::{MAX_FLOWS, check_name};
 use super::place::{Outline, Problem, Step, problem};
-use crate::flow::{Direction, Flow, Multiplexer, Production};
+use crate::flow::{Direction, Flow, Production, UNORDERED};
 use crate::traffic::Traffic;
 
 /// Bounds of a `production`.
@@ -72,6 +73,29 @@ pub(super) fn load(flows: &mut [Flow], base: &Path) -> Result<(), Problem> {
     })
 }
 
+/// Checks the multiplexer of a flow, but for errors that are to be left out, and the channels that it takes; else the field that
+/// is wrong, and why.
+pub(super) fn check_channels(
+    flow: &Flow,
+    registry: &Registry,
+    leaves_out: impl Fn(&BuildError) -> bool,
+) -> Result<(), (&'static str, String)> {
+    let count = match registry.build_multiplexer(&flow.multiplexer) {
+        Ok(built) => u32::from(built.channels()),
+        Err(error) if leaves_out(&error) => return Ok(()),
+        Err(error) => return Err(("channels", format!("channels: {error}"))),
+    };
+    let takes_all = count == MAX_CHANNELS;
+    if takes_all && flow.weight != 1 {
+        return Err(("weight", "weight: channels per message are everybody's, and have none".to_owned()));
+    }
+    if !takes_all && flow.channel + count > MAX_CHANNELS {
+        let words = format!("channels: {count} from {} on go beyond {MAX_CHANNELS}", flow.channel);
+        return Err(("channels", words));
+    }
+    Ok(())
+}
+
 /// A `[[flow]]` table whose common fields are read.
 struct Reader<'a> {
     index: usize,
@@ -103,7 +127,8 @@ impl<'a> Reader<'a> {
         if channel >= MAX_CHANNELS {
             return Err(self.at("channel", format!("channel: {channel} is not below {MAX_CHANNELS}")));
         }
-        let (multiplexer, weight) = self.multiplexer(channel)?;
+        let multiplexer = common.channels.as_ref().map_or(UNORDERED, |channels| &channels.0).to_owned();
+        let weight = self.weight()?;
         let start_us = common.start.map_or(0, Span::micros);
         let end_us = common.end.map_or(duration_us, Span::micros);
         if start_us >= end_us {
@@ -165,24 +190,14 @@ impl<'a> Reader<'a> {
         Ok(Production { time_us: time.micros(), growing: growing.unwrap_or(false) })
     }
 
-    /// How its blocks are spread over channels from this one on, and their weight.
-    fn multiplexer(&self, channel: u32) -> Result<(Multiplexer, u16), Problem> {
-        let multiplexer = self.common.channels.map_or(Multiplexer::Unordered, |channels| channels.0);
+    /// The weight of its channels.
+    fn weight(&self) -> Result<u16, Problem> {
         let weight = self.common.weight.unwrap_or(1);
         if !(1..=squall_sched::MAX_WEIGHT).contains(&weight) {
             let words = format!("weight: {weight} is not within 1 and {}", squall_sched::MAX_WEIGHT);
             return Err(self.at("weight", words));
         }
-        match multiplexer {
-            Multiplexer::PerMessage if self.common.weight.is_some() => {
-                Err(self.at("weight", "weight: channels per message are everybody's, and have none"))
-            }
-            Multiplexer::Spread(count) if channel + count > MAX_CHANNELS => {
-                Err(self
-                    .at("channels", format!("channels: {count} from {channel} on go beyond {MAX_CHANNELS}")))
-            }
-            _ => Ok((multiplexer, weight)),
-        }
+        Ok(weight)
     }
 
     /// Something wrong with one of its fields.
@@ -204,9 +219,9 @@ fn deserialize<T: DeserializeOwned>(value: Spanned<DeValue<'_>>) -> Result<T, Pr
     })
 }
 
-/// `"one"`, `"per-message"` or a number.
-#[derive(Debug, Clone, Copy)]
-struct Channels(Multiplexer);
+/// The name of a multiplexer with its options, or a number of ordered channels.
+#[derive(Debug, Clone)]
+struct Channels(String);
 
 impl<'de> Deserialize<'de> for Channels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -216,21 +231,17 @@ impl<'de> Deserialize<'de> for Channels {
             type Value = Channels;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"one\", \"per-message\" or a number of channels, 1 to 1024")
+                f.write_str("a multiplexer such as \"one\", or a number of channels, 1 to 1024")
             }
 
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<Channels, E> {
-                match word {
-                    "one" => Ok(Channels(Multiplexer::One)),
-                    "per-message" => Ok(Channels(Multiplexer::PerMessage)),
-                    _ => Err(E::invalid_value(de::Unexpected::Str(word), &self)),
-                }
+            fn visit_str<E: de::Error>(self, description: &str) -> Result<Channels, E> {
+                Ok(Channels(description.to_owned()))
             }
 
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Channels, E> {
                 let count = u32::try_from(number).ok().filter(|count| (1..=1024).contains(count));
                 let wrong = || E::invalid_value(de::Unexpected::Signed(number), &self);
-                count.map(|count| Channels(Multiplexer::Spread(count))).ok_or_else(wrong)
+                count.map(|count| Channels(format!("spread(channels={count})"))).ok_or_else(wrong)
             }
         }
 

@@ -16,7 +16,7 @@ mod text;
 use std::path::Path;
 
 use squall_net::PathConfig;
-use squall_sched::Registry;
+use squall_sched::{BuildError, Registry};
 
 use crate::check::Verdict;
 use crate::flow::{Direction, Flow};
@@ -39,7 +39,7 @@ impl Scenario {
         Self::load_checked(path, |_| Ok(()))
     }
 
-    /// The same, for a file whose schedulers must be in the registry.
+    /// The same, for a file whose schedulers, stream scheduler and multiplexers must be in the registry.
     ///
     /// # Errors
     /// As [`Self::load`], and the first scheduler that is not there or does not take its options.
@@ -58,7 +58,8 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Checks that the registry has the schedulers that the text of a scenario names; `name` stands for the file in errors.
+    /// Checks that the registry has what the text of a scenario names: schedulers, stream scheduler, multiplexers; `name` stands
+    /// for the file in errors.
     ///
     /// # Errors
     /// As [`Self::parse`], and the first scheduler that is not there or does not take its options.
@@ -67,7 +68,24 @@ impl Scenario {
         Self::parse(text, name)?.check_schedulers(registry).map_err(|problem| whole.located(&problem))
     }
 
+    /// Checks the stream scheduler and the multiplexers but for errors that are to be left out.
+    fn check_components(
+        &self,
+        registry: &Registry,
+        leaves_out: impl Fn(&BuildError) -> bool,
+    ) -> Result<(), Problem> {
+        if let Some(error) = registry.build_streams(&self.streams).err().filter(|error| !leaves_out(error)) {
+            let place = vec![Step::Key("streams"), Step::Key("scheduler")];
+            return Err(Problem { place, words: format!("streams: {error}") });
+        }
+        self.flows.iter().enumerate().try_for_each(|(index, flow)| {
+            let checked = flows::check_channels(flow, registry, &leaves_out);
+            checked.map_err(|(field, words)| problem(&["flow"], index, &[field], words))
+        })
+    }
+
     fn check_schedulers(&self, registry: &Registry) -> Result<(), Problem> {
+        self.check_components(registry, |_| false)?;
         self.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
             let known = Variant::of(scheduler).check_in(self, registry);
             known.map_err(|error| problem(&["schedulers"], index, &[], error))
@@ -230,7 +248,7 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
         seeds,
         schedulers: file.schedulers,
         congestion: file.congestion,
-        streams: streams(&file.streams)?,
+        streams: file.streams.scheduler.unwrap_or_else(|| "fifo".to_owned()),
         signal: signal::resolve(&file.signal)?,
         timed: file.timed,
         has_axes: file.axes.is_some(),
@@ -239,22 +257,9 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
         checks: Vec::new(),
     };
     scenario.checks = checks::resolve(&file.checks, &scenario)?;
+    // Those of other crates are checked when there is a registry that has them.
+    scenario.check_components(&Registry::standard(), |error| matches!(error, BuildError::Unknown { .. }))?;
     Ok(scenario)
-}
-
-fn streams(table: &file::StreamsTable) -> Result<squall_sched::StreamScheduler, Problem> {
-    use squall_sched::StreamScheduler;
-
-    let at = |words: &str| Problem { place: vec![Step::Key("streams")], words: words.into() };
-    match (table.scheduler, table.quantum.map(squall_units::Size::bytes)) {
-        (file::StreamsKind::Fifo, None) => Ok(StreamScheduler::Fifo),
-        (file::StreamsKind::Fifo, Some(_)) => Err(at("streams: fifo has no quantum, only wrr has")),
-        (file::StreamsKind::Wrr, None) => Ok(StreamScheduler::weighted()),
-        (file::StreamsKind::Wrr, Some(bytes @ 64..=1_048_576)) => {
-            Ok(StreamScheduler::WeightedRoundRobin { quantum: bytes as u32 })
-        }
-        (file::StreamsKind::Wrr, Some(_)) => Err(at("streams: quantum is not within 64 B and 1 MiB")),
-    }
 }
 
 fn seeds(file: &file::ScenarioFile) -> Result<Vec<u64>, Problem> {

@@ -136,10 +136,6 @@ pub enum Pace {
 pub struct Generator {
     flow: Flow,
     source: Box<dyn Source>,
-    /// Blocks so far.
-    blocks: u64,
-    /// Requests so far, which have channels of their own.
-    requests: u64,
 }
 
 impl Generator {
@@ -149,7 +145,7 @@ impl Generator {
         let stream = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let rng = Pcg64Mcg::seed_from_u64(seed ^ stream);
         let source = flow.traffic.source(rng, flow.end_us - flow.start_us);
-        Self { flow: flow.clone(), source, blocks: 0, requests: 0 }
+        Self { flow: flow.clone(), source }
     }
 
     /// What paces the offers.
@@ -205,11 +201,7 @@ impl Iterator for Generator {
     fn next(&mut self) -> Option<Offer> {
         let offer = self.source.next()?;
         let at_us = self.flow.start_us.checked_add(offer.at_us).filter(|at_us| *at_us < self.flow.end_us)?;
-        let multiplexer = self.flow.multiplexer;
-        let count = if offer.is_request() { &mut self.requests } else { &mut self.blocks };
-        let channel = multiplexer.channel(self.flow.channel, *count);
-        *count += 1;
-        Some(Offer { at_us, channel, ordered: multiplexer.is_ordered(), ..offer })
+        Some(Offer { at_us, ..offer })
     }
 }
 
@@ -219,11 +211,11 @@ mod tests {
     use squall_units::{Size, Span};
 
     use super::*;
-    use crate::flow::{Direction, Multiplexer};
+    use crate::flow::Direction;
 
     /// A flow of the kind with these fields, from 0.5 s to 10.5 s.
     fn flow(traffic: Traffic) -> Flow {
-        Flow { channel: 3, start_us: 500_000, ..Flow::new("f", Direction::Down, 10_500_000, traffic) }
+        Flow { start_us: 500_000, ..Flow::new("f", Direction::Down, 10_500_000, traffic) }
     }
 
     /// Traffic of this kind, with these fields.
@@ -290,21 +282,6 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_spread_as_the_multiplexer_says() {
-        let blocks = traffic("blocks", "size = \"1kB\"\ninterval = \"1ms\"\npriority = 2\nreliable = false");
-        let spread = |multiplexer| {
-            let flow = Flow { multiplexer, ..flow(blocks.clone()) };
-            let offers: Vec<_> = Generator::new(&flow, 0, 1).collect();
-            let channels: Vec<_> = offers.iter().map(|offer| offer.channel).collect();
-            (channels[..5].to_vec(), channels[1_021..1_024].to_vec(), offers[0].ordered)
-        };
-        assert_eq!(spread(Multiplexer::One), (vec![3; 5], vec![3; 3], true));
-        assert_eq!(spread(Multiplexer::Unordered), (vec![3; 5], vec![3; 3], false));
-        assert_eq!(spread(Multiplexer::PerMessage), (vec![3, 4, 5, 6, 7], vec![0, 1, 2], false));
-        assert_eq!(spread(Multiplexer::Spread(2)), (vec![3, 4, 3, 4, 3], vec![4, 3, 4], true));
-    }
-
-    #[test]
     fn bulk_is_endless_and_reliable() {
         let bulk = traffic("bulk", "size = 65536\nbacklog = \"1MB\"\npriority = 1");
         let mut generator = Generator::new(&flow(bulk), 0, 1);
@@ -313,7 +290,7 @@ mod tests {
             Pace::Saturate { start_us: 500_000, end_us: 10_500_000, backlog: 1_000_000 }
         );
         let offer = generator.nth(1_000_000).unwrap();
-        assert!(offer.reliable && offer.size == 65_536 && offer.channel == 3);
+        assert!(offer.reliable && offer.size == 65_536);
     }
 
     fn any_distribution<T: Copy + std::fmt::Debug + 'static>(

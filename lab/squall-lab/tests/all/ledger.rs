@@ -86,7 +86,8 @@ fn compare_reasons(reasons: &Reasons, log: &[PacketLog], paths: &[PathStats]) {
         );
     }
     let lost = |entry: &&PacketLog| {
-        matches!(entry.fate, PacketFate::Lost | PacketFate::Unknown) && entry.chunk.is_some()
+        let is_data = entry.chunk.as_ref().is_some_and(|chunk| !chunk.kind.is_parity());
+        matches!(entry.fate, PacketFate::Lost | PacketFate::Unknown) && is_data
     };
     assert_eq!(reasons.losses.len(), log.iter().filter(lost).count());
 }
@@ -118,7 +119,7 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
     let mut pushes = seen.values().peekable();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut sent: BTreeMap<u64, Option<&Seen>> = BTreeMap::new();
-    for entry in log.iter().filter(|l| l.fate == PacketFate::Sent) {
+    for entry in log.iter().filter(|l| l.fate == PacketFate::Sent && l.bytes > 0) {
         // The ledger has only packets that ask for an acknowledgement, the emulator has all; both have
         // them in the order of departure.
         let size = usize::from(entry.bytes) + UDP_OVERHEAD;
@@ -138,7 +139,7 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
         }
         assert!(sent.insert(entry.packet, push).is_none(), "packet {} twice", entry.packet);
         // Only what was queued for the path that moved may leave elsewhere; the ledger shows where.
-        let stray = entry.chunk.as_ref().is_some_and(|(_, _, meant)| *meant != PathId(path as u8));
+        let stray = entry.chunk.as_ref().is_some_and(|chunk| chunk.meant != PathId(path as u8));
         assert!(
             !stray || (REBINDING..REBINDING + 300_000).contains(&entry.at.micros()),
             "{entry:?} on path {path}"

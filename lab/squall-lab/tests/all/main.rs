@@ -15,6 +15,7 @@ mod growing;
 mod lead;
 mod ledger;
 mod liveness;
+mod messages;
 mod mtu;
 mod parity;
 mod paths;

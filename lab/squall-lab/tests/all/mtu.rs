@@ -108,7 +108,7 @@ fn tunnel(first: &str, [up, down]: [u64; 2], config: &Config) -> Vec<PacketLog> 
 fn divided(log: &[PacketLog]) -> Vec<(Micros, Micros)> {
     let mut rows: Vec<(Micros, Micros)> = Vec::new();
     let sent = log.iter().filter(|packet| packet.fate == PacketFate::Sent);
-    let parts = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|(_, range, _)| range.len() < 1_300));
+    let parts = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|chunk| chunk.range.len() < 1_300));
     for at in parts.map(|packet| packet.at.micros() / 1_000) {
         match rows.last_mut().filter(|row| at < row.1 + 50) {
             Some(row) => row.1 = at,
@@ -121,7 +121,7 @@ fn divided(log: &[PacketLog]) -> Vec<(Micros, Micros)> {
 /// Share of the packets with a whole TUN packet that were filled.
 fn filled(log: &[PacketLog]) -> f64 {
     let sent = log.iter().filter(|packet| packet.fate == PacketFate::Sent);
-    let whole = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|(_, range, _)| range.len() == 1_300));
+    let whole = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|chunk| chunk.range.len() == 1_300));
     let sizes: Vec<u16> = whole.map(|packet| packet.bytes).collect();
     sizes.iter().filter(|bytes| **bytes >= 1_451).count() as f64 / sizes.len() as f64
 }

@@ -89,7 +89,7 @@ pub use self::{
     order::Credit,
 };
 use squall_sched::{
-    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, Profile,
+    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView,
     SchedEvent, Scheduler, Span, Time,
 };
 
@@ -340,9 +340,5 @@ impl Scheduler for Dams {
         if !self.plans_all() {
             self.arrivals.on_event(event, cx.queue);
         }
-    }
-
-    fn profile(&self) -> Profile {
-        Profile { follows_queue: false, ..Profile::default() }
     }
 }

@@ -187,7 +187,6 @@ impl Scheduler for Squall {
 
     fn profile(&self) -> Profile {
         Profile {
-            follows_queue: false,
             wants_parity: self.has(Rule::Parity),
             judges_deadlines: self.has(Rule::Value),
             // An encoder is not to fill metered paths.

@@ -1,0 +1,53 @@
+//! Which channel a message goes to: MAppLE's stream multiplexer (NineTails, §III). The laboratory asks one for each flow.
+
+use squall_units::Span;
+
+/// Spreads the messages of a flow over channels.
+///
+/// ```
+/// use squall_sched::{Message, Multiplexer};
+///
+/// /// Small messages do not wait for large ones.
+/// struct BySize;
+///
+/// impl Multiplexer for BySize {
+///     fn channels(&self) -> u16 {
+///         2
+///     }
+///
+///     fn channel(&mut self, message: &Message) -> u16 {
+///         u16::from(message.bytes > 10_000)
+///     }
+/// }
+/// ```
+pub trait Multiplexer: Send {
+    /// Channels that it uses, 1 to 1,024: those from the first channel of the flow on. With 1,024 it uses all of the session,
+    /// counted from the first channel of the flow and then from 0.
+    fn channels(&self) -> u16;
+
+    /// The channel of a message, below [`Self::channels`]. Asked once for each message.
+    fn channel(&mut self, message: &Message) -> u16;
+
+    /// A message of this many bytes on a channel is delivered, or was given up. Default: nothing.
+    fn on_ended(&mut self, _channel: u16, _bytes: u64) {}
+
+    /// Whether a message is delivered after those before it on its channel. Default: true.
+    fn is_ordered(&self) -> bool {
+        true
+    }
+}
+
+/// A message that is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its number in the flow, from 0.
+    pub index: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Time from the hand-over to its deadline; `None` for no deadline.
+    pub deadline: Option<Span>,
+    /// 0 (most important) to 7.
+    pub priority: u8,
+    /// Whether lost bytes are sent again.
+    pub reliable: bool,
+}
