@@ -24,6 +24,9 @@
 //! - A full path is waited for only while it is healthy and an acknowledgement can open it; so something is
 //!   always in flight while ECF waits, and no wake-up is needed. When the path falls silent the session
 //!   reports it, and its data leaves on another path.
+//! - A path that was thin and is good again stays unused until the keep-alive of the session (5 s) has replaced its RTT: both RTT_s
+//!   and CWND_s of the test date from the thin time, and change only with data on `s`, which it therefore does not get. The algorithm
+//!   has nothing that would look again, so this is left as published (`docs/schedulers.md`, links that are thin at first).
 //! - Any number of paths: `f` is the fastest of all and `s` the fastest with room. Where waiting for `f`
 //!   beats `s`, it beats every path slower than `s`. Each pair of `f` and `s` has a `waiting` of its own.
 

@@ -25,6 +25,7 @@
 //! - Among blocks with equally many bytes left the older goes first. Deadlines and priorities play no part.
 //!   A large block can wait for ever behind small ones: so it is with shortest remaining first.
 //! - Any number of paths: the fastest with room is weighed against the fastest of all.
+//! - A path that was thin and is good again stays unused for as long as with ECF, for the same reason.
 
 use crate::{
     candidates::Candidates,

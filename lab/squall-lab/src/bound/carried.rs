@@ -32,8 +32,8 @@ struct Reached<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Job {
     release: Micros,
-    /// Which of the deadlines, in order; `None` if it has none that counts.
-    due: Option<usize>,
+    /// Which of the deadlines, in order.
+    due: usize,
 }
 
 /// What is left to carry, by deadline.
@@ -52,15 +52,15 @@ struct Place {
 }
 
 impl<'a> Sweep<'a> {
-    /// Blocks by release and deadline, in order of the releases. Those without a deadline cannot be asked for.
-    pub(super) fn new(supply: &'a Supply, blocks: impl Iterator<Item = (Micros, Option<Micros>)>) -> Self {
+    /// Blocks by release and deadline, in order of the releases.
+    pub(super) fn new(supply: &'a Supply, blocks: impl Iterator<Item = (Micros, Micros)>) -> Self {
         let blocks: Vec<_> = blocks.collect();
-        let mut dues: Vec<Micros> = blocks.iter().filter_map(|(_, due)| *due).collect();
+        let mut dues: Vec<Micros> = blocks.iter().map(|(_, due)| *due).collect();
         dues.sort_unstable();
         dues.dedup();
-        let job = |&(release, due): &(Micros, Option<Micros>)| Job {
+        let job = |&(release, due): &(Micros, Micros)| Job {
             release,
-            due: due.map(|due| dues.partition_point(|other| *other < due)),
+            due: dues.partition_point(|other| *other < due),
         };
         let reached = |serialiser: &'a Serialiser| {
             let end = |due: &Micros| serialiser.latest(*due).map_or(0, |latest| latest + 1);
@@ -154,11 +154,9 @@ impl Reached<'_> {
 }
 
 impl Left {
-    fn add(&mut self, due: Option<usize>, bytes: u64) {
-        if let Some(due) = due {
-            let amount = self.amounts.entry(due).or_default();
-            *amount = amount.saturating_add(bytes.saturating_mul(PER_BYTE));
-        }
+    fn add(&mut self, due: usize, bytes: u64) {
+        let amount = self.amounts.entry(due).or_default();
+        *amount = amount.saturating_add(bytes.saturating_mul(PER_BYTE));
     }
 
     /// Whether there is something with this deadline or a later one.

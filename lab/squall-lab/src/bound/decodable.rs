@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 
-use super::{Demand, Supply, blocks::most_blocks, carried::Sweep, serialiser::PER_BYTE};
+use super::{Clairvoyant, Demand, Supply, blocks::most_blocks, carried::Sweep, serialiser::PER_BYTE};
 
 /// Most blocks that are looked at of those that one needs: the newest of them. What is left out can only raise the
 /// bound.
@@ -23,7 +23,7 @@ pub(super) struct Needs {
 impl Needs {
     /// Of blocks in the order of their release, each with its place among all that were given, and of the times at
     /// which they are due.
-    pub(super) fn new(supply: &Supply, demands: &[(usize, Demand)], dues: &[Option<u64>]) -> Self {
+    pub(super) fn new(supply: &Supply, demands: &[(usize, Demand)], dues: &[u64]) -> Self {
         let index: BTreeMap<usize, usize> =
             demands.iter().enumerate().map(|(index, (place, _))| (*place, index)).collect();
         let named = |demand: &Demand| demand.needs.map(|need| index.get(&need?).copied());
@@ -43,36 +43,29 @@ impl Needs {
 
     /// An upper bound of how many of `members` can be decodable in time. They ascend, each can be in time by itself, and
     /// so can at most `in_time` of them together.
-    pub(super) fn most(
-        &self,
-        supply: &Supply,
-        sweep: &Sweep<'_>,
-        demands: &[(usize, Demand)],
-        members: &[usize],
-        in_time: u64,
-    ) -> u64 {
+    pub(super) fn most(&self, all: &Clairvoyant<'_>, members: &[usize], in_time: u64) -> u64 {
         if members.iter().all(|index| self.needs[*index] == [None; 2]) {
             return in_time;
         }
         let members: Vec<usize> = members.iter().copied().filter(|index| self.possible[*index]).collect();
-        let apart = most_blocks(sweep, &members, |index| demands[index].1.size);
+        let apart = most_blocks(&all.sweep, &members, |index| all.demands[index].1.size);
         // Nothing is left out, unless for the roots.
         let has_root = |index: &usize| members.binary_search(&self.roots[*index]).is_ok();
         if apart == members.len() as u64 && members.iter().all(has_root) {
             return apart.min(in_time);
         }
-        apart.min(in_time).min(share_by_share(supply, demands, &self.jobs(demands, &members)))
+        apart.min(in_time).min(share_by_share(all.supply, &all.demands, &self.jobs(all, &members)))
     }
 
     /// The members and their roots, as jobs that share what the members are worth: see [`Job`].
-    fn jobs(&self, demands: &[(usize, Demand)], members: &[usize]) -> BTreeMap<usize, Job> {
+    fn jobs(&self, all: &Clairvoyant<'_>, members: &[usize]) -> BTreeMap<usize, Job> {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for index in members {
             groups.entry(self.roots[*index]).or_default().push(*index);
         }
         let mut jobs = BTreeMap::new();
         for (root, members) in groups {
-            let size = |index: usize| demands[index].1.size as f64;
+            let size = |index: usize| all.demands[index].1.size as f64;
             let others = || members.iter().copied().filter(|index| *index != root);
             let worth = members.len() as f64;
             let kept = |density: f64, index: usize| (density * size(index)).min(1.0);
@@ -80,10 +73,10 @@ impl Needs {
             let (mut low, mut high) = (0.0, worth / size(root));
             for _ in 0..50 {
                 let middle = f64::midpoint(low, high);
-                let all = others().map(|index| kept(middle, index)).sum::<f64>() + middle * size(root);
-                if all < worth { low = middle } else { high = middle }
+                let sum = others().map(|index| kept(middle, index)).sum::<f64>() + middle * size(root);
+                if sum < worth { low = middle } else { high = middle }
             }
-            let due = |index: usize| due(&demands[index].1);
+            let due = |index: usize| all.dues[index];
             let mut of_root = Job { worth, due: if members.contains(&root) { due(root) } else { 0 } };
             for index in others() {
                 let job = Job { worth: kept(high, index), due: due(index) };
@@ -109,11 +102,6 @@ struct Job {
     due: u64,
 }
 
-/// The absolute deadline of a block that has one.
-fn due(demand: &Demand) -> u64 {
-    demand.release_us.saturating_add(demand.deadline_us.unwrap_or(0))
-}
-
 /// A block and what it needs, directly and through others, the newest first.
 fn needed(needs: &[[Option<usize>; 2]], index: usize) -> impl Iterator<Item = usize> {
     let (mut open, mut seen) = (BinaryHeap::from([index]), HashSet::from([index]));
@@ -129,7 +117,7 @@ fn needed(needs: &[[Option<usize>; 2]], index: usize) -> impl Iterator<Item = us
 struct Blocks<'a> {
     supply: &'a Supply,
     demands: &'a [(usize, Demand)],
-    dues: &'a [Option<u64>],
+    dues: &'a [u64],
     needs: &'a [[Option<usize>; 2]],
     /// Of each block before, what [`Self::spare`] says, or less.
     spare: &'a [Option<i128>],
@@ -143,7 +131,7 @@ impl Blocks<'_> {
     /// How many bytes more, in millionths, could arrive by the time at which a block is due than it and what it needs
     /// have: of those that are released from any time on, the least. `None` if they cannot all arrive.
     fn spare(&self, index: usize) -> Option<i128> {
-        let due = self.dues[index]?;
+        let due = self.dues[index];
         let (mut first, mut bytes, mut spare) = (u64::MAX, 0, i128::MAX);
         for needed in needed(self.needs, index) {
             first = first.min(self.demands[needed].1.release_us);
@@ -161,7 +149,7 @@ impl Blocks<'_> {
     fn spare_after_one(&self, index: usize) -> Option<i128> {
         let ([Some(need), None] | [None, Some(need)]) = self.needs[index] else { return None };
         let before = (*self.spare.get(need)?)?;
-        let (due, due_before) = (self.dues[index]?, self.dues[need]?);
+        let (due, due_before) = (self.dues[index], self.dues[need]);
         if due < due_before || self.supply.is_capped() {
             return None;
         }
@@ -175,7 +163,7 @@ impl Blocks<'_> {
 /// The most worth that can arrive, if each byte counts as its share of its job; whole blocks.
 fn share_by_share(supply: &Supply, demands: &[(usize, Demand)], jobs: &BTreeMap<usize, Job>) -> u64 {
     let release = |index: usize| demands[index].1.release_us;
-    let sweep = Sweep::new(supply, jobs.iter().map(|(index, job)| (release(*index), Some(job.due))));
+    let sweep = Sweep::new(supply, jobs.iter().map(|(index, job)| (release(*index), job.due)));
     let sizes: Vec<u64> = jobs.keys().map(|index| demands[*index].1.size).collect();
     let density: Vec<f64> = jobs.values().zip(&sizes).map(|(job, size)| job.worth / *size as f64).collect();
     let mut order: Vec<usize> = (0..sizes.len()).collect();

@@ -29,10 +29,11 @@ impl From<&Offer> for Demand {
 }
 
 impl Demand {
-    /// The time of its deadline if the run is to decide it. As in [`Tally`](crate::result::Tally), a block
-    /// whose deadline is not before the end of the run is open, and so is one without a deadline.
-    pub(super) fn due(&self, duration_us: u64) -> Option<u64> {
-        Some(self.release_us.saturating_add(self.deadline_us?)).filter(|due| *due < duration_us)
+    /// The latest time at which it arrives in time. As in [`Tally`](crate::result::Tally), that is the end of the run for a
+    /// block whose deadline is not before it, and for one without a deadline.
+    pub(super) fn due(&self, duration_us: u64) -> u64 {
+        let deadline = self.deadline_us.map_or(u64::MAX, |deadline| self.release_us.saturating_add(deadline));
+        deadline.min(duration_us)
     }
 }
 

@@ -15,7 +15,7 @@ mod supply;
 mod tests;
 
 use crate::result::Percentiles;
-pub use crate::result::{Bound, ClassBound, Limit};
+pub use crate::result::{Bound, ClassBound, Due, Limit};
 pub use demand::{Demand, Demands};
 pub use supply::Supply;
 
@@ -34,8 +34,8 @@ pub struct Clairvoyant<'a> {
     demands: Vec<(usize, Demand)>,
     /// Of each, with the network to itself.
     latencies: Vec<Option<u64>>,
-    /// Of each, whether the run decides it.
-    decided: Vec<bool>,
+    /// Of each, the latest time at which it arrives in time.
+    dues: Vec<u64>,
     sweep: Sweep<'a>,
     supply: &'a Supply,
     needs: Needs,
@@ -48,15 +48,15 @@ impl<'a> Clairvoyant<'a> {
             demands.iter().copied().enumerate().filter(|(_, demand)| demand.size > 0).collect();
         demands.sort_by_key(|(_, demand)| demand.release_us);
         let due = |(_, demand): &(usize, Demand)| demand.due(supply.duration_us());
-        let dues: Vec<Option<u64>> = demands.iter().map(due).collect();
+        let dues: Vec<u64> = demands.iter().map(due).collect();
         let releases = demands.iter().map(|(_, demand)| demand.release_us);
         Self {
             latencies: demands.iter().map(|(_, demand)| supply.least_latency_us(demand)).collect(),
-            decided: dues.iter().map(Option::is_some).collect(),
             needs: Needs::new(supply, &demands, &dues),
-            sweep: Sweep::new(supply, releases.zip(dues)),
+            sweep: Sweep::new(supply, releases.zip(dues.iter().copied())),
             supply,
             demands,
+            dues,
         }
     }
 
@@ -85,27 +85,38 @@ impl<'a> Clairvoyant<'a> {
     }
 
     fn limit_of(&self, takes: impl Fn(&(usize, Demand)) -> bool) -> Limit {
-        let members = || (0..self.demands.len()).filter(|&index| takes(&self.demands[index]));
-        let size = |index: usize| self.demands[index].1.size;
-        let open = || members().filter(|&index| !self.decided[index]);
-        let decided: Vec<usize> = members().filter(|&index| self.decided[index]).collect();
-        let in_time_bytes = self.sweep.most_bytes(&decided, size);
-        let possible = |index: &usize| {
-            let deadline = self.demands[*index].1.deadline_us;
-            self.latencies[*index].is_some_and(|least| deadline.is_some_and(|most| least <= most))
-        };
-        let possible: Vec<usize> = decided.iter().copied().filter(possible).collect();
-        let in_time_blocks = most_blocks(&self.sweep, &possible, size);
-        let (supply, sweep, demands) = (self.supply, &self.sweep, &self.demands);
+        let members = (0..self.demands.len()).filter(|&index| takes(&self.demands[index]));
+        let members: Vec<usize> = members.collect();
+        let end = self.supply.duration_us();
+        let due: Vec<usize> = members.iter().copied().filter(|&index| self.dues[index] < end).collect();
+        let of_due = self.most(&due);
+        let of_all = if due.len() == members.len() { of_due } else { self.most(&members) };
         Limit {
-            offered_blocks: members().count() as u64,
-            offered_bytes: members().map(size).sum(),
-            open_blocks: open().count() as u64,
-            open_bytes: open().map(size).sum(),
-            decodable_blocks: self.needs.most(supply, sweep, demands, &possible, in_time_blocks),
+            offered_blocks: of_all.blocks,
+            offered_bytes: of_all.bytes,
+            in_time_blocks: of_all.in_time_blocks,
+            decodable_blocks: of_all.decodable_blocks,
+            in_time_bytes: of_all.in_time_bytes,
+            due: of_due,
+            latency: Percentiles::of(members.iter().filter_map(|&index| self.latencies[index]).collect()),
+        }
+    }
+
+    /// The most of these blocks, which ascend, if there are no others.
+    fn most(&self, members: &[usize]) -> Due {
+        let size = |index: usize| self.demands[index].1.size;
+        let possible = |index: &usize| {
+            let arrival = self.latencies[*index].map(|least| self.demands[*index].1.release_us + least);
+            arrival.is_some_and(|arrival| arrival <= self.dues[*index])
+        };
+        let possible: Vec<usize> = members.iter().copied().filter(possible).collect();
+        let in_time_blocks = most_blocks(&self.sweep, &possible, size);
+        Due {
+            blocks: members.len() as u64,
+            bytes: members.iter().map(|index| size(*index)).sum(),
             in_time_blocks,
-            in_time_bytes,
-            latency: Percentiles::of(members().filter_map(|index| self.latencies[index]).collect()),
+            decodable_blocks: self.needs.most(self, &possible, in_time_blocks),
+            in_time_bytes: self.sweep.most_bytes(members, size),
         }
     }
 }

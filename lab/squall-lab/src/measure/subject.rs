@@ -170,14 +170,6 @@ fn in_time_bytes_ratio(classes: &[&ClassResult]) -> Option<f64> {
 
 /// The bounds of both directions together, without percentiles.
 fn limit_of_run(run: &RunResult) -> Option<Limit> {
-    run.bounds.iter().map(|bound| bound.bound.total).reduce(|sum, one| Limit {
-        offered_blocks: sum.offered_blocks + one.offered_blocks,
-        offered_bytes: sum.offered_bytes + one.offered_bytes,
-        open_blocks: sum.open_blocks + one.open_blocks,
-        open_bytes: sum.open_bytes + one.open_bytes,
-        in_time_blocks: sum.in_time_blocks + one.in_time_blocks,
-        decodable_blocks: sum.decodable_blocks + one.decodable_blocks,
-        in_time_bytes: sum.in_time_bytes + one.in_time_bytes,
-        latency: None,
-    })
+    let totals = run.bounds.iter().map(|bound| bound.bound.total);
+    totals.reduce(|sum, one| sum.plus(&one)).map(|sum| Limit { latency: None, ..sum })
 }

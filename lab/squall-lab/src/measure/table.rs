@@ -126,7 +126,7 @@ pub(super) const ROWS: [Row; 52] = [
     // The highest completion rate by packets.
     row("bound_in_time_bytes_ratio", Unit::Ratio, NEITHER, BLOCKS, |s| s.limit?.in_time_bytes_ratio()),
     // The highest in-time bitrate that any scheduler could have had.
-    row("bound_in_time_bitrate", Unit::Rate, NEITHER, BLOCKS, |s| Some(s.rate(s.limit?.tally_bytes()))),
+    row("bound_in_time_bitrate", Unit::Rate, NEITHER, BLOCKS, |s| Some(s.rate(s.limit?.in_time_bytes))),
     // Completion rate / the highest possible.
     row("in_time_of_bound", Unit::Ratio, MORE, BLOCKS, |s| {
         reached(s.tally.in_time_ratio(), s.limit?.in_time_ratio())

@@ -20,8 +20,8 @@ struct OpenBlock {
     index: u64,
     /// Bytes that arrived before the deadline.
     timely_bytes: u64,
-    /// Whether anything of it has arrived.
-    begun: bool,
+    /// Bytes that arrived.
+    arrived_bytes: u64,
     lost: Option<LostReason>,
 }
 
@@ -96,7 +96,7 @@ impl FlowRecorder {
                 is_picture: offer.frame.is_some(),
                 index: self.offers,
                 timely_bytes: 0,
-                begun: false,
+                arrived_bytes: 0,
                 lost: None,
             },
         );
@@ -111,14 +111,16 @@ impl FlowRecorder {
         }
     }
 
-    /// A packet with `bytes` new bytes of a block arrived over a path, this long after it left.
+    /// A packet with `bytes` new bytes of a block, or of its parity, arrived over a path, this long after it left.
     pub(crate) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32, transit_us: u64) {
         let Some(open) = self.open.get_mut(&block) else { return };
+        // Parity stands for missing bytes, and is longer than them where it stands for the end of the block.
+        let bytes = u64::from(bytes).min(open.size - open.arrived_bytes);
         let delay_us = at_us.saturating_sub(open.at_us);
         let timely = open.deadline_us.is_none_or(|deadline| delay_us <= deadline);
-        open.begun = true;
-        open.timely_bytes += if timely { u64::from(bytes) } else { 0 };
-        self.classes[open.class].on_packet(path, bytes.into(), timely);
+        open.arrived_bytes += bytes;
+        open.timely_bytes += if timely { bytes } else { 0 };
+        self.classes[open.class].on_packet(path, bytes, timely);
         self.packet_delay.record(delay_us);
         self.transit.record(transit_us);
     }
@@ -189,7 +191,7 @@ impl FlowRecorder {
                 missed
             });
             if let Some(why) = missed {
-                if open.begun {
+                if open.arrived_bytes > 0 {
                     class.on_wasted();
                 }
                 self.missing.record(open.at_us, why);
@@ -277,6 +279,18 @@ mod tests {
         assert_eq!((result.completion_rate, result.total.open_bytes), (Some(0.0), 1_000));
         assert_eq!(result.classes[0].path_bytes, [600, 1_000]);
         assert_eq!(result.total.wasted_blocks, 1, "the first is there, the last is undecided");
+    }
+
+    #[test]
+    fn parity_counts_for_no_more_than_the_bytes_that_were_missing() {
+        let mut recorder = recorder();
+        recorder.on_offer(0, &offer(0));
+        recorder.on_packet(0, 50_000, 0, 900);
+        recorder.on_packet(0, 60_000, 1, 300);
+        recorder.on_delivered(0, 60_000);
+        let result = recorder.finish(1_000_000);
+        assert_eq!(result.in_time_bytes_ratio, Some(1.0));
+        assert_eq!(result.classes[0].path_bytes, [900, 100]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use distribution::{DistributionPoint, Percentiles};
 pub(crate) use inputs::PathSample;
 pub use inputs::PathTotals;
 pub use json::{MAX_FILE, ReadError, from_json, to_json};
-pub use limit::{Bound, ClassBound, Limit};
+pub use limit::{Bound, ClassBound, Due, Limit};
 pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange};
 pub use pictures::{PictureQuality, Spread};
 pub use playback::Playback;

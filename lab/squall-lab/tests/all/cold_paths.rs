@@ -1,7 +1,8 @@
 //! A second link that is as good as dead at first, then carries 20 Mbps: a scheduler that left it uses it again within a second.
 //!
 //! Where video needs more than the first link carries, the second one brings a tenth of its rate in each second from one
-//! second after the change on. `SQUALL_GRID=all` runs every cell, and without it the suite takes every fifth.
+//! second after the change on. Where the first one suffices, the second costs no frames. `SQUALL_GRID=all` runs every cell with
+//! every scheduler, and without it the suite takes every fifth.
 
 use std::sync::Arc;
 
@@ -82,14 +83,16 @@ impl Cell {
         }
     }
 
-    fn run(&self, schedulers: &[&str], seconds: u64) -> Vec<RunResult> {
+    /// With the second link, or without it.
+    fn run(&self, schedulers: &[&str], seconds: u64, has_second: bool) -> Vec<RunResult> {
+        let second = format!("[[path]]\nname = \"second\"\nqueue = \"250kB\"\n{}\n", self.link());
         let text = format!(
             "name = \"cold\"\nduration = \"{seconds}s\"\nseeds = [1]\nschedulers = {schedulers:?}\n\
              [[path]]\nname = \"first\"\nrate = \"20mbps\"\ndelay = \"25ms\"\nqueue = \"250kB\"\n\
-             [[path]]\nname = \"second\"\nqueue = \"250kB\"\n{}\n\
+             {}\
              [[flow]]\nname = \"video\"\nkind = \"video\"\nfps = 30\nbitrate = \"{}mbps\"\nreliable = \"all\"\n\
              keyframe_interval = \"500ms\"\nkey_ratio = 4.0\ndeadline = \"{}ms\"\n",
-            self.link(),
+            if has_second { &second } else { "" },
             self.offered,
             200 + self.delay,
         );
@@ -107,12 +110,20 @@ fn unused_until(run: &RunResult, good_at: u64) -> Option<f64> {
     unused.map(|index| (index + 1) as f64 / 10.0)
 }
 
+fn is_whole() -> bool {
+    std::env::var("SQUALL_GRID").is_ok_and(|grid| grid == "all")
+}
+
+/// Every how many of the cells are run.
+fn every() -> usize {
+    if is_whole() { 1 } else { 5 }
+}
+
 #[test]
 fn a_link_that_was_dead_is_used_within_a_second_of_being_good() {
-    let all = std::env::var("SQUALL_GRID").is_ok_and(|grid| grid == "all");
     let mut wrong = Vec::new();
-    for (cell, good_at) in cells().into_iter().step_by(if all { 1 } else { 5 }) {
-        let runs = cell.run(&SCHEDULERS.map(|(name, ..)| name), good_at + WATCHED);
+    for (cell, good_at) in cells().into_iter().step_by(every()) {
+        let runs = cell.run(&SCHEDULERS.map(|(name, ..)| name), good_at + WATCHED, true);
         for (run, (scheduler, short, long)) in runs.iter().zip(SCHEDULERS) {
             let until = unused_until(run, good_at).unwrap_or(0.0);
             println!("{cell:?}, {scheduler}: {until}");
@@ -123,4 +134,92 @@ fn a_link_that_was_dead_is_used_within_a_second_of_being_good() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Our own scheduler, and without each of the rules that place nothing.
+const OURS: [&str; 5] = [
+    "squall",
+    "squall(without=needs)",
+    "squall(without=rescue)",
+    "squall(without=parity)",
+    "squall(without=silence)",
+];
+
+/// Those that are only recorded: published schedulers, and ours without the rules that choose block and path.
+const OTHERS: [&str; 18] = [
+    "squall(without=value)",
+    "squall(without=place)",
+    "minrtt",
+    "rr",
+    "redundant",
+    "ecf",
+    "blest",
+    "srpt-ecf",
+    "dems",
+    "dams",
+    "dams-c",
+    "dams-robust",
+    "ras",
+    "ninetails",
+    "raven",
+    "augur-retransmit",
+    "augur-switch",
+    "augur",
+];
+
+/// Mbps of a second link, and for how many seconds.
+const THIN: [&str; 4] = ["0.005", "0.02", "0.1", "0.5"];
+const SECONDS: [u64; 3] = [1, 4, 15];
+
+/// Less than a tenth of what 20 Mbps have in flight in a round trip of 80 ms.
+const UNUSED: u64 = 20_000;
+
+/// Frames in 100 that the thin link may make late.
+const COST: f64 = 5.0;
+
+/// When the second link last had nearly nothing in flight for a second, in seconds after it was good. Copies are use, too.
+fn idle_until(run: &RunResult, good_at: u64) -> f64 {
+    let series = &run.paths[1].series;
+    let from = series.at_us.iter().position(|at| *at > 1_000_000 * good_at).expect("samples");
+    let mut windows = series.in_flight[from..].windows(WINDOW);
+    let idle = windows.rposition(|bytes| bytes.iter().sum::<u64>() < UNUSED * WINDOW as u64);
+    idle.map_or(0.0, |index| (index + 1) as f64 / 10.0)
+}
+
+/// Frames in 100 that were not in time.
+fn late(run: &RunResult) -> f64 {
+    100.0 * (1.0 - run.flows[0].completion_rate.expect("frames are due"))
+}
+
+#[test]
+fn a_thin_link_costs_no_frames_and_is_used_within_a_second_of_being_good() {
+    let mut cells = Vec::new();
+    for bad in THIN {
+        cells.extend(SECONDS.map(|good_at| Cell { bad, good_at, delay: 40, offered: 0 }));
+    }
+    let others = if is_whole() { &OTHERS[..] } else { &[] };
+    let schedulers: Vec<&str> = OURS.iter().chain(others).copied().collect();
+    // Cells in which the link was not used, and in which it made frames late.
+    let mut failed = vec![(Vec::new(), Vec::new()); schedulers.len()];
+    for cell in cells.into_iter().step_by(every()) {
+        let seconds = cell.good_at + WATCHED;
+        let run = |offered, has_second| Cell { offered, ..cell }.run(&schedulers, seconds, has_second);
+        let (loaded, with, without) = (run(26, true), run(16, true), run(16, false));
+        for (place, failed) in failed.iter_mut().enumerate() {
+            let idle = idle_until(&loaded[place], cell.good_at);
+            let cost = late(&with[place]) - late(&without[place]);
+            let name = format!("{} Mbps for {} s", cell.bad, cell.good_at);
+            if idle > 1.0 {
+                failed.0.push(format!("{name}: {idle} s"));
+            }
+            if cost > COST {
+                failed.1.push(format!("{name}: {cost:.1} %"));
+            }
+        }
+    }
+    for (scheduler, (unused, late)) in schedulers.iter().zip(&failed) {
+        println!("{scheduler}: unused in {} {unused:?}, late in {} {late:?}", unused.len(), late.len());
+    }
+    let ours: Vec<_> = schedulers.iter().zip(&failed).take(OURS.len()).collect();
+    assert!(ours.iter().all(|(_, (unused, late))| unused.is_empty() && late.is_empty()), "{ours:#?}");
 }

@@ -15,6 +15,7 @@ pub(crate) struct Forecast {
     pub(super) stages: Vec<Stage>,
     pub(super) drops: bool,
     pub(super) delays_first: bool,
+    /// The largest packet that it takes at any time.
     pub(super) mtu: u32,
 }
 
@@ -47,6 +48,7 @@ impl Forecast {
                 Service::Rate(Some(bps)) => Volume::Rate(bps),
                 Service::Opportunities { .. } => Volume::Rate(0),
             };
+            forecast.mtu = forecast.mtu.max(link.mtu());
             let Outlook { delay, is_up, until: change, .. } = outlook;
             forecast.add(Stage { from: now, to: change.min(until), volume, delay, is_up });
             (now, before) = (change, Some(outlook));

@@ -43,7 +43,7 @@ use crate::{
 pub struct Bottleneck {
     /// The paths, in the order of the configuration. The clairvoyant sends each packet over the best of them.
     pub paths: Vec<usize>,
-    /// The largest packet it takes, in bytes (IP size).
+    /// The largest packet it takes at any time, in bytes (IP size).
     pub mtu: u32,
     /// What it can carry, in order of time; nothing between them.
     pub stretches: Vec<Stretch>,

@@ -138,6 +138,17 @@ fn a_shared_serialiser_is_one_bottleneck_with_the_shortest_way() {
 }
 
 #[test]
+fn the_largest_packet_is_that_of_any_time() {
+    let mtu = |events: &str| {
+        let path = link(&format!("rate='8mbps'\nmtu='1280B'\nevents=[{events}]"));
+        bottlenecks(&paths(&[&path]), 1, Direction::Up, END).unwrap()[0].mtu
+    };
+    assert_eq!(mtu(""), 1_280);
+    assert_eq!(mtu("{at='1s',mtu='1400B'},{at='2s',mtu='1300B'}"), 1_400);
+    assert_eq!(mtu("{at='4s',mtu='1400B'}"), 1_280, "after the end");
+}
+
+#[test]
 fn jitter_counts_as_the_least() {
     let lag = |text: &str| {
         let link = text.parse().unwrap();

@@ -4,7 +4,7 @@ mod properties;
 
 use squall_net::{Direction, PathConfig};
 
-use super::{Bound, Clairvoyant, Demand, Limit, Supply};
+use super::{Bound, Clairvoyant, Demand, Due, Limit, Supply};
 
 const END: u64 = 1_000_000;
 
@@ -221,20 +221,31 @@ fn without_a_rate_only_the_delay_counts() {
 }
 
 #[test]
-fn undecided_blocks_are_left_out_as_in_a_tally() {
+fn what_is_due_after_the_end_is_in_time_if_it_arrives_before_it() {
     let one = path("a", "");
     let demands = [
         block(0, 1, 10, 0),
-        block(995, 1, 5, 0),
-        block(995, 1, 4, 0),
+        block(950, 20, 19, 0),
         Demand { deadline_us: None, ..block(10, 2, 1, 0) },
+        block(995, 3, 5, 0),
+        block(995, 3, 900, 0),
         Demand { size: 0, ..block(10, 2, 1, 9) },
     ];
     let limit = total(&[&one], &demands);
-    assert_eq!((limit.offered_blocks, limit.open_blocks, limit.in_time_blocks), (4, 2, 2));
-    assert_eq!((limit.offered_bytes, limit.open_bytes, limit.in_time_bytes), (5 * FULL, 3 * FULL, 2 * FULL));
-    assert_eq!((limit.tally_blocks(), limit.tally_bytes(), limit.in_time_ratio()), (4, 5 * FULL, Some(1.0)));
-    assert_eq!(limit.latency.unwrap().count, 4);
+    let of = |blocks, packets, in_time_blocks, in_time_packets| Due {
+        blocks,
+        bytes: packets * FULL,
+        in_time_blocks,
+        decodable_blocks: in_time_blocks,
+        in_time_bytes: in_time_packets * FULL,
+    };
+    assert_eq!(limit.due, of(2, 21, 1, 20), "the second lacks a millisecond");
+    let Limit { offered_blocks, offered_bytes, in_time_blocks, decodable_blocks, in_time_bytes, .. } = limit;
+    assert_eq!((offered_blocks, offered_bytes), (5, 29 * FULL));
+    assert_eq!((in_time_blocks, decodable_blocks, in_time_bytes), (3, 3, 27 * FULL), "one of the last two");
+    assert_eq!(limit.in_time_ratio(), Some(3.0 / 4.0), "the other is undecided");
+    assert_eq!(limit.in_time_bytes_ratio(), Some(0.964_286), "27 of 28 packets");
+    assert_eq!(limit.latency.unwrap().count, 5);
 }
 
 #[test]

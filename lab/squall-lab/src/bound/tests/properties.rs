@@ -100,7 +100,7 @@ fn most_decodable(supply: &Supply, blocks: &[Demand]) -> u64 {
             }
         }
         let jobs: Vec<(usize, u64)> = dues.into_iter().collect();
-        let sweep = Sweep::new(supply, jobs.iter().map(|(place, by)| (blocks[*place].release_us, Some(*by))));
+        let sweep = Sweep::new(supply, jobs.iter().map(|(place, by)| (blocks[*place].release_us, *by)));
         let size = |job: usize| blocks[jobs[job].0].size;
         let all: u128 = (0..jobs.len()).map(|job| u128::from(size(job)) * 1_000_000).sum();
         sweep.carried(&(0..jobs.len()).collect::<Vec<_>>(), size) == all
@@ -173,7 +173,7 @@ fn pieces(serialiser: &Serialiser, cuts: &mut [u64]) -> Vec<(u64, u64, u64)> {
 fn carried(supply: &Supply, blocks: &[Demand]) -> u128 {
     let mut blocks = blocks.to_vec();
     blocks.sort_by_key(|block| block.release_us);
-    let dues = blocks.iter().map(|block| (block.release_us, Some(due(block))));
+    let dues = blocks.iter().map(|block| (block.release_us, due(block)));
     let sweep = Sweep::new(supply, dues);
     sweep.carried(&(0..blocks.len()).collect::<Vec<_>>(), |index| blocks[index].size)
 }
@@ -294,8 +294,10 @@ proptest! {
         let bound = Bound::of(&supply(&paths), &blocks);
         for class in &bound.classes {
             for limit in [class.alone, class.so_far] {
-                prop_assert!(limit.in_time_bytes <= limit.offered_bytes - limit.open_bytes);
-                prop_assert!(limit.in_time_blocks <= limit.offered_blocks - limit.open_blocks);
+                prop_assert!(limit.in_time_bytes <= limit.offered_bytes);
+                prop_assert!(limit.in_time_blocks <= limit.offered_blocks);
+                prop_assert!(limit.due.in_time_bytes <= limit.in_time_bytes.min(limit.due.bytes));
+                prop_assert!(limit.due.in_time_blocks <= limit.due.blocks);
                 prop_assert!(limit.in_time_bytes <= bound.total.in_time_bytes);
             }
             prop_assert!(class.alone.in_time_bytes <= class.so_far.in_time_bytes);
