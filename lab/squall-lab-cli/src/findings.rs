@@ -177,19 +177,12 @@ fn push_assumptions(text: &mut String, experiment: &Experiment, findings: &[&Fin
     text.push_str("\n| | the paper | here | instead | other verdicts |\n| --- | --- | --- | --- | --- |\n");
     for assumption in &experiment.assumptions {
         for point in &assumption.points {
-            let is_it =
-                |other: &&Alternative| other.assumption == assumption.name && other.point == point.name;
-            let changed = |finding: &&Finding| {
-                let other = finding.changes().find(is_it)?;
-                let was = finding.verdict.as_str();
-                Some(format!(
-                    "*{}* {} instead of {was}: {}",
-                    finding.says,
-                    other.verdict.as_str(),
-                    other.found
-                ))
+            let words = |(finding, other): (&Finding, &Alternative)| {
+                let (is, was) = (other.verdict.as_str(), finding.verdict.as_str());
+                format!("*{}* {is} instead of {was}: {}", finding.says, other.found)
             };
-            let changed: Vec<String> = findings.iter().filter_map(changed).collect();
+            let changed = assumption.changed(point, findings.iter().copied());
+            let changed: Vec<String> = changed.into_iter().map(words).collect();
             let changed = if changed.is_empty() { "none".to_owned() } else { changed.join("; ") };
             let cells = [&assumption.name, &assumption.published, &assumption.ours, &point.name, &changed];
             let _ = writeln!(text, "| {} |", cells.map(|cell| escaped(cell)).join(" | "));

@@ -179,6 +179,7 @@ impl Report {
                     }
                 }
                 (claims(&chapter.findings(), false))
+                (assumptions(chapter))
                 (numbers(chapter))
                 (single_runs(chapter, &styles))
             }
@@ -329,6 +330,42 @@ fn claims(findings: &[Finding], named: bool) -> Markup {
                         tr { @for head in heads { th scope="col" { (head) } } }
                     }
                     tbody { @for finding in findings { (row(finding)) } }
+                }
+            }
+        }
+    }
+}
+
+/// What the paper leaves open: the value taken, the others, and the claims whose verdict changes with each.
+fn assumptions(chapter: &Chapter) -> Markup {
+    let assumptions = chapter.experiment.as_ref().map_or(&[][..], |experiment| &experiment.assumptions);
+    let findings = chapter.findings();
+    html! {
+        @if !assumptions.is_empty() && !chapter.others.is_empty() {
+            div class="scroll" {
+                table class="claims" {
+                    thead {
+                        tr { @for head in ["left open", "the paper", "here", "instead", "other verdicts"] { th scope="col" { (head) } } }
+                    }
+                    tbody {
+                        @for assumption in assumptions {
+                            @for point in &assumption.points {
+                                @let changed = assumption.changed(point, &findings);
+                                tr {
+                                    th scope="row" { (assumption.name) }
+                                    td { (assumption.published) }
+                                    td { (assumption.ours) }
+                                    td { (point.name) }
+                                    td {
+                                        @if changed.is_empty() { "none" }
+                                        @for (finding, other) in changed {
+                                            p { (finding.says) ": " (badge(other.verdict, other.verdict.as_str())) " " (other.found) }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
                 }
             }
         }

@@ -26,7 +26,8 @@
 //! describes the DEMS that it measured (§V-C1), and explains its low completion by it.
 
 use squall_sched::{
-    Assignment, Block, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, SchedEvent, Scheduler,
+    Assignment, Block, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, SchedEvent,
+    Scheduler,
 };
 
 use crate::plan::{FRONT, Plan};

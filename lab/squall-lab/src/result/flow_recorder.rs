@@ -285,8 +285,8 @@ mod tests {
     fn parity_counts_for_no_more_than_the_bytes_that_were_missing() {
         let mut recorder = recorder();
         recorder.on_offer(0, &offer(0));
-        recorder.on_packet(0, 50_000, 0, 900);
-        recorder.on_packet(0, 60_000, 1, 300);
+        recorder.on_packet(0, 50_000, 0, 900, 20_000);
+        recorder.on_packet(0, 60_000, 1, 300, 20_000);
         recorder.on_delivered(0, 60_000);
         let result = recorder.finish(1_000_000);
         assert_eq!(result.in_time_bytes_ratio, Some(1.0));

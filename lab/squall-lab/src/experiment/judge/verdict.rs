@@ -4,6 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
+use super::super::{Assumption, AxisPoint};
+
 /// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -68,6 +70,19 @@ impl Finding {
     pub fn changes(&self) -> impl Iterator<Item = &Alternative> {
         let open = |verdict| matches!(verdict, Verdict::Unclear | Verdict::NotMeasured);
         self.alternatives.iter().filter(move |other| other.verdict != self.verdict && !open(other.verdict))
+    }
+}
+
+impl Assumption {
+    /// The claims that have another verdict where this is another value, with that verdict.
+    pub fn changed<'a>(
+        &self,
+        value: &AxisPoint,
+        findings: impl IntoIterator<Item = &'a Finding>,
+    ) -> Vec<(&'a Finding, &'a Alternative)> {
+        let is_it = |other: &&Alternative| other.assumption == self.name && other.point == value.name;
+        let changed = |finding: &'a Finding| Some((finding, finding.changes().find(is_it)?));
+        findings.into_iter().filter_map(changed).collect()
     }
 }
 
