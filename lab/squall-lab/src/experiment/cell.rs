@@ -53,7 +53,9 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
         as_assumed.iter().map(|points| Combination { points: points.clone(), other: None }).collect();
     let others = experiment.assumptions.iter().filter(|_| !quick);
     for (assumption, point) in others.flat_map(|one| one.points.iter().map(move |point| (one, point))) {
-        let claimed = as_assumed.iter().filter(|points| is_claimed(experiment, points, true));
+        let claimed = as_assumed.iter().filter(|points| {
+            is_claimed(experiment, points, true) || is_evidence(experiment, points, assumption, point)
+        });
         cells.extend(
             claimed.map(|points| Combination { points: points.clone(), other: Some((assumption, point)) }),
         );
@@ -88,6 +90,8 @@ impl Combination<'_> {
         if let Some((assumption, point)) = self.other {
             settings.extend(point.set.clone());
             settings.extend(assumption.seeds.map(reduced::seeds));
+            let set = settings.iter().rfind(|(field, _)| field == SCHEDULERS).map(|(_, value)| value.clone());
+            settings.extend(judged(experiment, set).map(|value| (SCHEDULERS.to_owned(), value)));
         }
         settings
     }
@@ -97,6 +101,27 @@ impl Combination<'_> {
         let other = self.other.map(|(assumption, point)| (assumption.name.clone(), point.name.clone()));
         axes.chain(other).collect()
     }
+}
+
+/// The field of a scenario.
+const SCHEDULERS: &str = "schedulers";
+
+/// The schedulers of a cell without the baselines over a stock transport that no claim or figure is about: under another
+/// assumption they are judged nowhere. None if all stay.
+fn judged(experiment: &Experiment, set: Option<Value>) -> Option<Value> {
+    let all: Vec<String> = match set {
+        Some(value) => value.try_into().ok()?,
+        None => experiment.scenario.schedulers.iter().cloned().collect(),
+    };
+    let is_named = |name: &String| {
+        experiment.claims.iter().any(|claim| {
+            let figures = claim.evidence.values().any(|one| one.scheduler == *name);
+            claim.scheduler == *name || claim.against.scheduler == *name || figures
+        })
+    };
+    let is_stock = |name: &String| experiment.source.stock.values().any(|stock| stock == name);
+    let left: Vec<String> = all.iter().filter(|name| !is_stock(name) || is_named(name)).cloned().collect();
+    (left.len() < all.len()).then(|| Value::from(left))
 }
 
 /// The combinations of the points of all axes.
@@ -136,6 +161,22 @@ fn is_claimed(experiment: &Experiment, points: &Points<'_>, compared: bool) -> b
                 && !other.is_empty()
                 && claim.at.iter().all(|(axis, at)| is_there(axis, other.get(axis).unwrap_or(at)))
                 && other.iter().all(|(axis, at)| is_there(axis, at))
+    })
+}
+
+/// Whether a figure of a finding is of the combination under this assumption.
+fn is_evidence(
+    experiment: &Experiment,
+    points: &Points<'_>,
+    assumption: &Assumption,
+    other: &AxisPoint,
+) -> bool {
+    experiment.claims.iter().any(|claim| {
+        claim.evidence.values().filter(|one| one.at.get(&assumption.name) == Some(&other.name)).any(|one| {
+            points.iter().all(|(axis, point)| {
+                one.at.get(*axis).or_else(|| claim.at.get(*axis)).is_none_or(|at| *at == point.name)
+            })
+        })
     })
 }
 

@@ -1,6 +1,8 @@
 //! An experiment with another scheduler in place of the baselines: it is compared with the paper's system, in every measure
 //! that the paper's claims are about.
 
+use std::collections::BTreeMap;
+
 use squall_sched::Registry;
 use toml::{Table, Value};
 
@@ -81,6 +83,7 @@ fn compared(claim: &Claim, system: &str, challenger: &str) -> Option<Claim> {
         against,
         expectation,
         finding: String::new(),
+        evidence: BTreeMap::new(),
         ..claim.clone()
     })
 }
@@ -90,6 +93,7 @@ fn metric(claim: &Claim) -> String {
     let of = match claim.of {
         Of::Mean => "",
         Of::Median => "median of the runs: ",
+        Of::Highest => "highest of the runs: ",
         Of::Pooled => "all runs together: ",
     };
     format!("{of}{} of {}{}", claim.measure, claim.subject.describe(), judge::place(&claim.at))

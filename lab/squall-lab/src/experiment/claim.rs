@@ -29,8 +29,24 @@ pub struct Claim {
     pub against: Against,
     /// What it says of them.
     pub expectation: Expectation,
-    /// What we found to be the reason if it does not hold, or why it holds.
+    /// What we found to be the reason if it does not hold, or why it holds. A name of [`evidence`](Self::evidence) in braces
+    /// stands for what was measured.
     pub finding: String,
+    /// The figures of the finding, by name.
+    pub evidence: BTreeMap<String, Evidence>,
+}
+
+/// A figure of a finding: the mean of the runs of a scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// Whose.
+    pub scheduler: String,
+    /// Points beside those of the claim, or in their place, of axes and of at most one assumption.
+    pub at: BTreeMap<String, String>,
+    /// What is measured.
+    pub measure: Measure,
+    /// Of what.
+    pub subject: Subject,
 }
 
 /// What a claim compares with.
@@ -76,6 +92,8 @@ pub enum Of {
     Mean,
     /// The median of the runs of all cells and seeds, as in "for half of the sessions".
     Median,
+    /// The highest of them, as in "at most".
+    Highest,
     /// That of the blocks of all runs together, as in a distribution of all frames: for percentiles of the latency
     /// of a flow.
     Pooled,

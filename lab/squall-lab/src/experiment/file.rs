@@ -69,6 +69,21 @@ pub(super) struct ClaimTable {
     pub(super) at_most: Option<Quantity>,
     #[serde(default)]
     pub(super) finding: String,
+    #[serde(default)]
+    pub(super) evidence: BTreeMap<String, EvidenceTable>,
+}
+
+/// What is left out is as in the claim.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EvidenceTable {
+    pub(super) scheduler: Option<String>,
+    #[serde(default)]
+    pub(super) at: BTreeMap<String, String>,
+    pub(super) measure: Option<Measure>,
+    pub(super) flow: Option<String>,
+    pub(super) class: Option<String>,
+    pub(super) path: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -20,7 +20,7 @@
 //!   of all in most cells and others are in few, and does not hold otherwise.
 //! - A *value* in decibels may be 1 dB off, which is a quarter more or less noise, frames per second may be 1 off, and
 //!   a share is judged by the smaller of what it has and what it lacks: 98 % is not near 92 %, since 2 % lack and not
-//!   8 %.
+//!   8 %. A tenth of a per cent is always near, and a hundredth of a similarity of pictures, the last digits that papers print.
 //! - A value or a limit that every scheduler of the experiment meets alike, within a hundredth, is *saturated*: the
 //!   scenario does not distinguish them.
 //! - A cell in which a run has nothing to measure is left out.
@@ -31,11 +31,13 @@
 //!   chance of what all seeds show. Where a seed has nothing, it is that of the difference.
 //! - The cell in which an effect is greatest or least is the outcome of a choice among k: its interval is one of
 //!   1 − 5 %/k (Bonferroni).
-//! - Of a *median* of all runs the interval is that of 1,000 samples drawn from them with repetition.
+//! - Of a *median* and the *highest* of all runs the interval is that of 1,000 samples drawn from them with repetition.
+//! - The figures of a reason are measured with the claims; where one was not, the reason is left out.
 //! - What is unclear says how many seeds would probably decide, since an interval shrinks with the root of their
 //!   number.
 
 mod effect;
+pub(super) mod reason;
 pub(super) mod verdict;
 
 use std::collections::BTreeMap;
@@ -81,7 +83,7 @@ pub fn judge<'a>(experiment: &Experiment, records: impl IntoIterator<Item = &'a 
             stock: claim.with(stock).as_ref().map(other),
             alternatives: others.iter().map(|other| other.alternative(claim, stock)).collect(),
             values: experiment.challenge.as_ref().and_then(|_| own.compared()),
-            finding: claim.finding.clone(),
+            finding: reason::filled(claim, &records, &others).unwrap_or_default(),
         }
     };
     experiment.claims.iter().map(judge).collect()
@@ -206,7 +208,8 @@ impl Evaluator<'_> {
     fn effect(&self, expectation: Expectation) -> Option<Effect> {
         match self.claim.of {
             Of::Mean => {}
-            Of::Median => return self.effect_of_medians(expectation),
+            Of::Median => return self.effect_of_all(expectation, medians),
+            Of::Highest => return self.effect_of_all(expectation, highest),
             Of::Pooled => return self.effect_of_pooled(expectation),
         }
         let cells = self.cells(expectation.compares());
@@ -230,9 +233,13 @@ impl Evaluator<'_> {
         cells.into_iter().filter(|pairs| runs > 0 && pairs.len() == runs).collect()
     }
 
-    /// That of the medians of all runs.
-    fn effect_of_medians(&self, expectation: Expectation) -> Option<Effect> {
-        resampled(&self.all(expectation.compares()), |sample| sized(expectation, medians(sample)?))
+    /// That of one value of all runs.
+    fn effect_of_all(
+        &self,
+        expectation: Expectation,
+        value: fn(&[&(f64, f64)]) -> Option<(f64, f64)>,
+    ) -> Option<Effect> {
+        resampled(&self.all(expectation.compares()), |sample| sized(expectation, value(sample)?))
     }
 
     /// What the claim is about in all cells together, beside what it is compared with, or none.
@@ -276,6 +283,7 @@ impl Evaluator<'_> {
         let (own, other) = match self.claim.of {
             Of::Mean => means(&mean_of_cells(&self.cells(true)))?,
             Of::Median => medians(&self.all(true).iter().collect::<Vec<_>>())?,
+            Of::Highest => highest(&self.all(true).iter().collect::<Vec<_>>())?,
             Of::Pooled => {
                 let share = self.claim.measure.share_of_latency()?;
                 pooled_of_both(&self.tails_of_both(true).iter().collect::<Vec<_>>(), share)?
@@ -408,6 +416,12 @@ fn means(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
 fn medians(pairs: &[&(f64, f64)]) -> Option<(f64, f64)> {
     let own = median(pairs.iter().map(|pair| pair.0).collect())?;
     Some((own, median(pairs.iter().map(|pair| pair.1).collect())?))
+}
+
+/// The highest of either.
+fn highest(pairs: &[&(f64, f64)]) -> Option<(f64, f64)> {
+    let of = |value: fn(&(f64, f64)) -> f64| pairs.iter().map(|pair| value(pair)).max_by(f64::total_cmp);
+    of(|pair| pair.0).zip(of(|pair| pair.1))
 }
 
 /// The latencies that a share of the blocks of either do not exceed.

@@ -27,7 +27,7 @@ use std::path::Path;
 use squall_sched::Registry;
 
 pub use cell::Cell;
-pub use claim::{Against, Claim, Expectation, Of, Over};
+pub use claim::{Against, Claim, Evidence, Expectation, Of, Over};
 pub use definition::{Assumption, Axis, AxisPoint, Challenge, Experiment, MAX_CELLS, Point, Source};
 pub use figure::{Along, Plot, PlotKind, PlotScale, Step};
 pub use judge::judge;

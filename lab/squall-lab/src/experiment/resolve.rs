@@ -6,9 +6,11 @@ use std::path::Path;
 use squall_sched::Registry;
 
 use super::claim::{Against, Way};
-use super::file::{ClaimTable, ExperimentFile, IdsFile};
+use super::file::{ClaimTable, EvidenceTable, ExperimentFile, IdsFile};
+use super::judge::reason;
 use super::{
-    Assumption, Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell, traces,
+    Assumption, Axis, AxisPoint, Claim, Evidence, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell,
+    traces,
 };
 use crate::measure::{Measure, Subject};
 use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
@@ -231,6 +233,7 @@ impl Reader<'_> {
 
     fn claim(&self, table: ClaimTable) -> Result<Claim, Problem> {
         let expectation = self.expectation(&table)?;
+        let evidence = self.evidence(&table)?;
         self.points("at", &table.at)?;
         self.points("against_at", &table.against_at)?;
         self.runs("scheduler", &table.scheduler)?;
@@ -253,9 +256,10 @@ impl Reader<'_> {
             return Err(self.at("id", format!("id: {id:?} is none of {}", known.join(", "))));
         }
         if table.of != Of::Mean && (table.best.is_some() || table.over != Over::Mean) {
-            return Err(
-                self.at("of", "of: median and pooled are of all runs together, with neither best nor over")
-            );
+            return Err(self.at(
+                "of",
+                "of: median, highest and pooled are of all runs together, with neither best nor over",
+            ));
         }
         if table.of == Of::Pooled && (table.measure.share_of_latency().is_none() || table.class.is_some()) {
             return Err(self.at("of", "of: pooled are only percentiles of the latency of a flow"));
@@ -283,7 +287,59 @@ impl Reader<'_> {
             scheduler: table.scheduler,
             expectation,
             finding: table.finding,
+            evidence,
         })
+    }
+
+    /// The figures of a finding: all that it names, and no others.
+    fn evidence(&self, table: &ClaimTable) -> Result<BTreeMap<String, Evidence>, Problem> {
+        let named: Vec<&str> = reason::names(&table.finding).collect();
+        if let Some(unknown) = named.iter().find(|name| !table.evidence.contains_key(**name)) {
+            return Err(self.at("finding", format!("finding: no evidence is called {unknown:?}")));
+        }
+        let known = |(name, one): (&String, &EvidenceTable)| {
+            let read = if named.contains(&name.as_str()) {
+                self.figure(table, one)
+            } else {
+                Err("the finding does not name it".to_owned())
+            };
+            let read = read.map_err(|words| self.at("evidence", format!("evidence: {name}: {words}")))?;
+            Ok((name.clone(), read))
+        };
+        table.evidence.iter().map(known).collect()
+    }
+
+    fn figure(&self, claim: &ClaimTable, table: &EvidenceTable) -> Result<Evidence, String> {
+        let scheduler = table.scheduler.as_ref().unwrap_or(&claim.scheduler);
+        if !is_run(self.experiment, scheduler) {
+            return Err(format!("the experiment does not run {scheduler:?}"));
+        }
+        let assumptions = self.experiment.assumptions.iter().map(|one| (&one.name, &one.points));
+        let assumptions: Vec<_> = assumptions.collect();
+        let axes = self.experiment.axes.iter().map(|one| (&one.name, &one.points));
+        let all: Vec<_> = axes.chain(assumptions.iter().copied()).collect();
+        for (name, point) in &table.at {
+            let points = all.iter().find(|(known, _)| *known == name).map(|(_, points)| points);
+            let points = points.ok_or_else(|| format!("at: no axis or assumption is called {name:?}"))?;
+            if points.iter().all(|known| known.name != *point) {
+                return Err(format!("at: {name} has no point {point:?}"));
+            }
+        }
+        if table.at.keys().filter(|name| assumptions.iter().any(|(known, _)| known == name)).count() > 1 {
+            return Err("at: one assumption is another at a time".to_owned());
+        }
+        let alone = table.path.is_some();
+        let inherited = |field: &Option<String>| field.clone().filter(|_| !alone);
+        let flow = table.flow.clone().or_else(|| inherited(&claim.flow));
+        let class = table.class.clone().or_else(|| inherited(&claim.class).filter(|_| table.flow.is_none()));
+        let path = table.path.clone().or_else(|| claim.path.clone().filter(|_| table.flow.is_none()));
+        let subject = Subject { flow, class, path };
+        let measure = table.measure.unwrap_or(claim.measure);
+        self.experiment.scenario.check_subject(&subject).map_err(|(_, words)| words)?;
+        if !subject.has(measure) {
+            return Err(format!("measure: a {} has no {measure}", subject.kind()));
+        }
+        Ok(Evidence { scheduler: scheduler.clone(), at: table.at.clone(), measure, subject })
     }
 
     fn expectation(&self, table: &ClaimTable) -> Result<Expectation, Problem> {

@@ -14,7 +14,7 @@ fn names_are_read_as_they_are_written() {
     for name in Measure::all().map(|measure| measure.to_string()) {
         assert_eq!(name.parse::<Measure>().map(|measure| measure.to_string()), Ok(name.clone()));
     }
-    assert_eq!(Measure::all().count(), 52 + 9 * 6);
+    assert_eq!(Measure::all().count(), 52 + 9 * 7);
     for name in
         ["p50_latency", "p9999_packet_delay", "max_waiting", "min_latency", "mean_picture_latency", "p99_rtt"]
     {

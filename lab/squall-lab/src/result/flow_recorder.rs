@@ -111,6 +111,13 @@ impl FlowRecorder {
         }
     }
 
+    /// The sender gave the block up. It has waited until then; that its last byte had left before, nothing says.
+    pub(crate) fn on_evicted(&mut self, block: u64, at_us: u64) {
+        if let Some(open) = self.open.get(&block) {
+            self.classes[open.class].waiting.record(at_us.saturating_sub(open.at_us));
+        }
+    }
+
     /// A packet with `bytes` new bytes of a block, or of its parity, arrived over a path, this long after it left.
     pub(crate) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32, transit_us: u64) {
         let Some(open) = self.open.get_mut(&block) else { return };
@@ -304,6 +311,7 @@ mod tests {
         recorder.on_delivered(0, 41_000);
         recorder.on_delivered(1, 250_000);
         recorder.on_lost(1, LostReason::Expired);
+        recorder.on_evicted(2, 320_000);
         recorder.on_lost(2, LostReason::Cancelled);
         let result = recorder.finish(1_000_000);
         let tally = result.total;
@@ -311,7 +319,7 @@ mod tests {
         assert_eq!((tally.cancelled_blocks, tally.expired_blocks, tally.open_blocks), (1, 1, 1));
         assert_eq!(result.completion_rate, Some(0.25));
         assert_eq!(result.stray_deliveries, 1);
-        assert_eq!(result.waiting.unwrap().max_us, 5_000);
+        assert_eq!(result.waiting.unwrap().max_us, 120_000, "until it was cancelled");
         assert_eq!(result.longest_gap_us, 750_000, "up to the end, as blocks are missing");
         assert_eq!(result.missing_at_us, [200_000, 300_000]);
         assert_eq!(result.missing_why, [LostReason::Cancelled, LostReason::Expired]);

@@ -271,7 +271,8 @@ pub struct ClassResult {
     pub tally: Tally,
     /// Offered → delivered, of the delivered blocks.
     pub latency: Option<Percentiles>,
-    /// Waiting time: offered → last byte sent for the first time, of the blocks that were delivered.
+    /// Waiting time: offered → last byte sent for the first time, of the blocks that were delivered, and until a block was
+    /// cancelled, of those that were.
     pub waiting: Option<Percentiles>,
     /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
     /// of the decided blocks: completion rate by packets. `None` if no block was decided.

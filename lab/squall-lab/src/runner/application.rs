@@ -473,7 +473,11 @@ impl Application {
             Outcome::Refused(_) => Some(LostReason::Refused),
             _ => Some(LostReason::Closed),
         };
+        let is_evicted = matches!(outcome, Outcome::Expired { .. } | Outcome::Cancelled { .. });
         if let Some(why) = why.filter(|_| !sent.request) {
+            if is_evicted {
+                self.recorder.flows[sent.flow].on_evicted(id.0, at_us);
+            }
             self.recorder.flows[sent.flow].on_lost(id.0, why);
         }
         if let Some(log) = &mut self.log {

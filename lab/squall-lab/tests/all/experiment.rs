@@ -269,7 +269,7 @@ fn a_median_is_that_of_all_runs() {
     assert!(
         error
             .expect_err("is refused")
-            .ends_with("of: median and pooled are of all runs together, with neither best nor over")
+            .ends_with("of: median, highest and pooled are of all runs together, with neither best nor over")
     );
 }
 
@@ -455,6 +455,70 @@ fn each_claim_is_judged_under_each_other_assumption() {
     assert!(none.ends_with("points: there is none"), "{none}");
     let bad = error(&text.replace("= \"150ms\" } }", "= \"x\" } }"));
     assert!(bad.ends_with("\"x\" is not a duration: it does not start with a number"), "{bad}");
+}
+
+#[test]
+fn the_figures_of_a_reason_are_measured() {
+    let folder = Folder::new();
+    let assumption = "\n[[assumption]]\nname = \"delay\"\npublished = \"not stated\"\nours = \"10 ms\"\n\
+                      points = [{ name = \"150 ms\", set = { \"path.*.delay\" = \"150ms\" } }]\n";
+    let claim = r#"
+[[claim]]
+says = "most is in time"
+at = { rate = "4" }
+flow = "blocks"
+measure = "p50_latency"
+scheduler = "minrtt"
+at_most = "140ms"
+finding = "{own} here, {far} far away, where {share} is in time."
+
+[claim.evidence]
+own = {}
+far = { at = { delay = "150 ms", rate = "8" } }
+share = { scheduler = "redundant", at = { delay = "150 ms", rate = "8" }, measure = "in_time_ratio" }
+"#;
+    let claims = AXES.split_once("\n[[claim]]").expect("there are claims").0.to_owned() + claim;
+    let text = SCENARIO.to_owned() + &claims + assumption;
+    let experiment = folder.load(&text).expect("loads");
+    let cells = experiment.cells(false).expect("are made");
+    let names: Vec<&str> = cells.iter().map(|cell| cell.scenario.name.as_str()).collect();
+    assert!(names.contains(&"narrow delay=150 ms rate=8"), "a figure is about it: {names:?}");
+    let (_, _, records) = folder.study(&experiment, false, 1);
+    let finding = judge(&experiment, &records).remove(0).finding;
+    let figures: Vec<&str> = finding.split_whitespace().filter(|word| word.parse::<f64>().is_ok()).collect();
+    let [own, far, share] = figures[..] else { panic!("three figures: {finding}") };
+    assert!(
+        finding.starts_with(&format!("{own} ms here, {far} ms far away, where {share} % is")),
+        "{finding}"
+    );
+    assert!(far.parse::<f64>().unwrap() - own.parse::<f64>().unwrap() > 100.0, "{finding}");
+    let near: Vec<_> = records.into_iter().filter(|record| !record.point.contains_key("delay")).collect();
+    assert_eq!(judge(&experiment, &near)[0].finding, "", "it rests on what was not measured");
+
+    let error = |from: &str, to: &str| folder.load(&text.replace(from, to)).expect_err("is refused");
+    for (from, to, words) in [
+        ("{own} here", "{mine} here", "finding: no evidence is called \"mine\""),
+        ("{own} here", "here", "evidence: own: the finding does not name it"),
+        (
+            "{ scheduler = \"redundant\"",
+            "{ scheduler = \"rr\"",
+            "evidence: share: the experiment does not run \"rr\"",
+        ),
+        (
+            "\"150 ms\", rate = \"8\" } }",
+            "\"1 ms\", rate = \"8\" } }",
+            "evidence: far: at: delay has no point \"1 ms\"",
+        ),
+        (
+            "{ delay = \"150 ms\"",
+            "{ place = \"150 ms\"",
+            "evidence: far: at: no axis or assumption is called \"place\"",
+        ),
+        ("own = {}", "own = { path = \"a\" }", "evidence: own: measure: a path has no p50_latency"),
+    ] {
+        let error = error(from, to);
+        assert!(error.ends_with(words), "{error}");
+    }
 }
 
 /// The claims of [`AXES`] about the same measure, one about another and one about none that is better or worse.

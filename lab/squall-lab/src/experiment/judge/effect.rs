@@ -120,11 +120,13 @@ impl Asked {
     }
 }
 
-/// How far from a claimed value a measured one may be.
+/// How far from a claimed value a measured one may be; never nearer than the last digit that papers print.
 pub(super) fn tolerance(unit: Unit, claimed: f64) -> f64 {
+    let near = NEAR * claimed.abs().min(1.0 - claimed);
     match unit {
         Unit::Level | Unit::Frames => 1.0,
-        Unit::Ratio | Unit::Likeness if claimed <= 1.0 => NEAR * claimed.abs().min(1.0 - claimed),
+        Unit::Ratio if claimed <= 1.0 => near.max(0.001),
+        Unit::Likeness if claimed <= 1.0 => near.max(0.01),
         _ => NEAR * claimed.abs(),
     }
 }

@@ -26,6 +26,7 @@ fn claim(expectation: Expectation, over: Over) -> Claim {
         scheduler: "storm".into(),
         against: Against { scheduler: "minrtt".into(), at: Point::new(), subject: Subject::flow("camera") },
         expectation,
+        evidence: BTreeMap::new(),
         finding: String::new(),
     }
 }
@@ -249,6 +250,8 @@ fn tolerances_suit_the_unit() {
     assert_eq!((tolerance(Unit::Level, 46.1), tolerance(Unit::Frames, 29.6)), (1.0, 1.0));
     assert!((tolerance(Unit::Ratio, 0.92) - 0.02).abs() < 1e-9, "8 % lack");
     assert!((tolerance(Unit::Ratio, 0.04) - 0.01).abs() < 1e-9);
+    assert!((tolerance(Unit::Ratio, 0.999) - 0.001).abs() < 1e-9, "printed with one decimal");
+    assert!((tolerance(Unit::Likeness, 0.99) - 0.01).abs() < 1e-9, "printed with two");
     assert!((tolerance(Unit::Time, 100.0) - 25.0).abs() < 1e-9);
 }
 
@@ -283,6 +286,7 @@ fn values_are_of_the_runs_that_are_compared() {
     // The third seed of one has no counterpart.
     assert_eq!(values(Of::Mean), ("3.00".into(), "15.0".into()));
     assert_eq!(values(Of::Median), ("3.00".into(), "15.0".into()));
+    assert_eq!(values(Of::Highest), ("4.00".into(), "20.0".into()));
 }
 
 #[test]
