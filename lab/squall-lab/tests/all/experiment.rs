@@ -1,5 +1,6 @@
 //! Experiments: what is refused, what is run, what is remembered, and what is judged.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -242,6 +243,52 @@ const IDS: [&str; 36] = [
     "augur-fig17",
     "augur-fig18",
 ];
+
+/// The numbers of a text.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(|letter: char| !letter.is_ascii_digit() && letter != '.' && letter != ',');
+    parts
+        .map(|part| part.trim_matches(['.', ',']))
+        .filter(|part| part.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+#[test]
+fn no_reason_has_a_measured_figure_of_its_own() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers");
+    let mut own = Vec::new();
+    for entry in fs::read_dir(folder).expect("is there") {
+        let file = entry.expect("is there").path();
+        let text = fs::read_to_string(&file).expect("is read");
+        let mut table: toml::Table = text.parse().expect("is TOML");
+        let mut findings = Vec::new();
+        for claim in table.get_mut("claim").and_then(toml::Value::as_array_mut).into_iter().flatten() {
+            let claim = claim.as_table_mut().expect("is a table");
+            findings.extend(claim.remove("finding").and_then(|one| Some(one.as_str()?.to_owned())));
+        }
+        let rest = table.to_string();
+        let stated: BTreeSet<&str> = numbers(&rest).collect();
+        // Names of evidence in braces may have digits.
+        let words = |finding: &str| {
+            finding
+                .split('{')
+                .map(|part| part.split('}').next_back().unwrap_or(""))
+                .collect::<Vec<_>>()
+                .join("")
+        };
+        for finding in &findings {
+            let text = words(finding);
+            let unknown: Vec<&str> = numbers(&text).filter(|number| !stated.contains(number)).collect();
+            if !unknown.is_empty() {
+                own.push(format!("{}: {} in {finding:?}", file.display(), unknown.join(" ")));
+            }
+        }
+    }
+    assert!(
+        own.is_empty(),
+        "evidence is measured again with each run, typed figures are not:\n{}",
+        own.join("\n")
+    );
+}
 
 #[test]
 fn every_figure_of_the_papers_has_an_experiment() {
