@@ -1,7 +1,10 @@
 //! Any sequence of chunks, cancellations, polls and time: memory stays bounded, every block that the
 //! inbox took notice of has exactly one fate, arrives unharmed and in its turn.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use squall_proto::{
     Config, Limits,
@@ -124,6 +127,7 @@ impl Run {
         let header = Data {
             block,
             reliable: flags & 1 == 0,
+            partial: flags & 8 != 0,
             previous,
             priority: (flags >> 1 & 7) as u8,
             offset: offset as u32,
@@ -161,7 +165,7 @@ impl Run {
         let (block, previous) = place(op, input);
         let reason = [CancelReason::Cancelled, CancelReason::Expired, CancelReason::Lost];
         let reason = reason[input.next() as usize % 3];
-        self.inbox.on_cancel(&Cancel { block, reason, priority: 3, channel: 0, previous })?;
+        self.inbox.on_cancel(self.now, &Cancel { block, reason, priority: 3, channel: 0, previous })?;
         self.note(block, previous);
         Ok(())
     }
@@ -181,8 +185,7 @@ impl Run {
         match event {
             InboxEvent::Arrived(arrived) => {
                 let id = arrived.id.0;
-                let unharmed = arrived.data.iter().zip(0..).all(|(byte, at)| *byte == content(id, at));
-                assert!(unharmed, "block {id} is not what was sent");
+                assert_unharmed(id, 0, &arrived.data, &arrived.missing);
                 assert!(self.may_be_told(id), "block {id} is out of order");
                 self.fate(id, Fate::Arrived);
             }
@@ -198,8 +201,8 @@ impl Run {
         let id = part.label.id.0;
         let told = self.told.entry(id).or_default();
         assert_eq!(part.offset, *told, "parts of block {id} follow one another");
-        let unharmed = part.data.iter().zip(u64::from(*told)..).all(|(byte, at)| *byte == content(id, at));
-        assert!(unharmed, "block {id} is not what was sent");
+        assert_unharmed(id, *told, &part.data, &part.missing);
+        assert!(part.is_last || part.missing.is_empty(), "more of block {id} may come");
         *told += part.data.len() as u32;
         assert!(*told <= limits().max_block);
         assert!(self.may_be_told(id), "block {id} is out of order");
@@ -266,6 +269,18 @@ fn place(op: u8, input: &mut Input<'_>) -> (u64, Option<u64>) {
         _ => Some(input.next().min(block)),
     };
     (block, previous)
+}
+
+/// What is there from an offset on is what was sent, what is missing is apart and nothing.
+fn assert_unharmed(id: u64, start: u32, data: &[u8], missing: &[Range<u32>]) {
+    let end = start + data.len() as u32;
+    assert!(missing.windows(2).all(|two| two[0].end < two[1].start), "ranges of block {id}: {missing:?}");
+    assert!(missing.iter().all(|range| range.start < range.end && range.start <= end), "{missing:?}");
+    for (byte, at) in data.iter().zip(start..) {
+        let is_missing = missing.iter().any(|range| range.contains(&at));
+        let sent = if is_missing { 0 } else { content(id, at.into()) };
+        assert_eq!(*byte, sent, "byte {at} of block {id} is not what was sent");
+    }
 }
 
 /// What a block consists of.

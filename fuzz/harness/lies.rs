@@ -82,6 +82,7 @@ fn repair(block: u64, kind: u8, input: &mut Input<'_>) -> Item<'static> {
     let data = Data {
         block,
         reliable: kind & 0x10 == 0,
+        partial: kind & 0x20 == 0,
         previous: (kind & 0x20 != 0).then_some(0),
         priority: kind >> 5,
         offset: 0,

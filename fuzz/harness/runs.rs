@@ -84,6 +84,7 @@ fn header(block: u64, total: u32) -> Data {
     Data {
         block,
         reliable: true,
+        partial: false,
         previous: None,
         priority: 0,
         offset: 0,

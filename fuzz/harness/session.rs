@@ -189,6 +189,7 @@ impl Meeting {
         let data = Data {
             block,
             reliable: flags & 1 == 0,
+            partial: flags & 8 != 0,
             previous: (flags & 2 != 0).then(|| u64::from(flags >> 8 & 15).min(block)),
             priority: (flags >> 2 & 7) as u8,
             offset,

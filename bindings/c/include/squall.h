@@ -159,12 +159,12 @@ enum squall_event_kind
      */
     SQUALL_EVENT_CONNECTED = 1,
     /**
-     * A block of the peer's arrived whole: block, channel, priority, data, len, elapsed_us (from its first byte to its last),
-     * remaining_us (from now until its deadline; negative if that has passed).
+     * A block of the peer's arrived: block, channel, priority, data, len, missing, missing_count, elapsed_us (from its first byte
+     * to its end), remaining_us (from now until its deadline; negative if that has passed).
      */
     SQUALL_EVENT_RECEIVED = 2,
     /**
-     * A block of the peer's will not arrive whole: block, channel, priority, text.
+     * A block of the peer's will not arrive: block, channel, priority, text.
      */
     SQUALL_EVENT_MISSED = 3,
     /**
@@ -655,6 +655,20 @@ typedef struct squall_connect_options {
 } squall_connect_options;
 
 /**
+ * Bytes of a block: from start to before end. An end of 16777216 beyond the data: the length never became known.
+ */
+typedef struct squall_range {
+    /**
+     * First byte.
+     */
+    uint32_t start;
+    /**
+     * One past the last byte.
+     */
+    uint32_t end;
+} squall_range;
+
+/**
  * An event, filled in by squall_next. Fields that the kind does not name are 0; text is never NULL.
  */
 typedef struct squall_event {
@@ -722,6 +736,14 @@ typedef struct squall_event {
      * What squall_event_free releases.
      */
     void *owner;
+    /**
+     * Ranges of a partial block that did not arrive, ascending, until squall_event_free; data has zeros there. NULL if it is whole.
+     */
+    const struct squall_range *missing;
+    /**
+     * Number of ranges.
+     */
+    size_t missing_count;
 } squall_event;
 
 /**
@@ -789,6 +811,10 @@ typedef struct squall_block {
      * Paths, by the name or the local address of their interface, or "#2" for the path of that number. NULL without a hint.
      */
     const char *hint_path;
+    /**
+     * Not 0: if the block ends incomplete, by its deadline or by losses, the peer gets what arrived of it.
+     */
+    uint32_t partial;
 } squall_block;
 
 /**

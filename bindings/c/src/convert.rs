@@ -83,6 +83,7 @@ pub(crate) fn block(
         .deadline(deadline(options.deadline_us)?)
         .priority(priority.try_into().map_err(Failure::argument)?)
         .reliable(options.unreliable == 0)
+        .partial(options.partial != 0)
         .channel(number("channel", options.channel)?.try_into().map_err(Failure::argument)?)
         .ordered(options.ordered != 0)
         .value(Some(number("value", options.value)?).filter(|value| *value > 0))

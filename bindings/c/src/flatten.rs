@@ -18,16 +18,18 @@ use crate::{
 pub(crate) struct Owner {
     data: Bytes,
     text: CString,
+    missing: Vec<types::Range>,
 }
 
 /// The struct for an event. Its `owner` is a leaked [`Owner`].
 pub(crate) fn flatten(event: Event) -> types::Event {
-    let owner = Box::new(Owner { data: event.data, text: one_line(&event.text) });
+    let missing = event.missing.iter().map(|range| types::Range { start: range.start, end: range.end });
+    let owner = Box::new(Owner { data: event.data, text: one_line(&event.text), missing: missing.collect() });
     types::Event {
         kind: event.kind as u32,
         path: event.path.map_or(0, |path| path.0.into()),
         block: event.block.map_or(0, |block| block.0),
-        // Both point to memory of their own, which does not move with the box.
+        // These point to memory of their own, which does not move with the box.
         data: if owner.data.is_empty() { ptr::null() } else { owner.data.as_ptr() },
         len: owner.data.len(),
         text: owner.text.as_ptr(),
@@ -38,6 +40,8 @@ pub(crate) fn flatten(event: Event) -> types::Event {
         remaining_us: event.deadline.map_or(i64::MAX, remaining),
         code: event.code,
         cause: event.cause as u32,
+        missing: if owner.missing.is_empty() { ptr::null() } else { owner.missing.as_ptr() },
+        missing_count: owner.missing.len(),
         owner: Box::into_raw(owner).cast(),
         ..empty()
     }
@@ -62,6 +66,8 @@ pub(crate) fn empty() -> types::Event {
         cause: Cause::None as u32,
         reserved: 0,
         owner: ptr::null_mut(),
+        missing: ptr::null(),
+        missing_count: 0,
     }
 }
 

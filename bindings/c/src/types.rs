@@ -245,6 +245,18 @@ pub struct Block {
     pub hint: u32,
     /// Paths, by the name or the local address of their interface, or "#2" for the path of that number. NULL without a hint.
     pub hint_path: *const c_char,
+    /// Not 0: if the block ends incomplete, by its deadline or by losses, the peer gets what arrived of it.
+    pub partial: u32,
+}
+
+/// Bytes of a block: from start to before end. An end of 16777216 beyond the data: the length never became known.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Range {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
 }
 
 /// An event, filled in by squall_next. Fields that the kind does not name are 0; text is never NULL.
@@ -283,6 +295,10 @@ pub struct Event {
     pub reserved: u32,
     /// What squall_event_free releases.
     pub owner: *mut c_void,
+    /// Ranges of a partial block that did not arrive, ascending, until squall_event_free; data has zeros there. NULL if it is whole.
+    pub missing: *const Range,
+    /// Number of ranges.
+    pub missing_count: usize,
 }
 
 /// A path of a session and its counters since it was opened. Bytes are UDP payload, headers of QUIC included.

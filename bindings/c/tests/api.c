@@ -229,12 +229,13 @@ static void exchange(squall_session client, squall_session server) {
     CHECK(ended == first + second);
 
     /* The descriptor is readable exactly while events wait. */
-    squall_block back = {.size = sizeof back, .data = (const uint8_t *)"back", .len = 4, .unreliable = 1};
+    squall_block back = {.size = sizeof back, .data = (const uint8_t *)"back", .len = 4, .unreliable = 1, .partial = 1};
     back.deadline_us = SQUALL_NO_LIMIT;
     CHECK(squall_send(server, &back, NULL) == SQUALL_OK);
     struct pollfd ready = {.fd = squall_session_fd(client), .events = POLLIN};
     CHECK(poll(&ready, 1, 10000) == 1);
-    CHECK(wait_for(client, SQUALL_EVENT_RECEIVED).len == 4);
+    squall_event whole = wait_for(client, SQUALL_EVENT_RECEIVED);
+    CHECK(whole.len == 4 && whole.missing == NULL && whole.missing_count == 0);
     squall_event event = {.size = sizeof event};
     do {
         squall_event_free(&event);

@@ -46,10 +46,10 @@ pub enum EventKind {
     None = 0,
     /// The session that squall_connect_start began is up.
     Connected = 1,
-    /// A block of the peer's arrived whole: block, channel, priority, data, len, elapsed_us (from its first byte to its last),
-    /// remaining_us (from now until its deadline; negative if that has passed).
+    /// A block of the peer's arrived: block, channel, priority, data, len, missing, missing_count, elapsed_us (from its first byte
+    /// to its end), remaining_us (from now until its deadline; negative if that has passed).
     Received = 2,
-    /// A block of the peer's will not arrive whole: block, channel, priority, text.
+    /// A block of the peer's will not arrive: block, channel, priority, text.
     Missed = 3,
     /// The peer received the whole block: block, elapsed_us (from squall_send until its last byte left first), text.
     /// This and the next four are the outcomes of blocks that were sent with report_outcome.

@@ -1,6 +1,9 @@
 //! Events, flat: for languages without enums that carry data.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use squall::{Arrival, BlockId, CloseReason, Outcome, PathChange, PathId};
@@ -20,8 +23,10 @@ pub struct Event {
     pub channel: u16,
     /// Priority of the block.
     pub priority: u8,
-    /// Its bytes.
+    /// Its bytes; zeros for those that are missing.
     pub data: Bytes,
+    /// Ranges of a partial block that did not arrive.
+    pub missing: Vec<Range<u32>>,
     /// What happened in words.
     pub text: String,
     /// Bytes of the block that arrived.
@@ -45,6 +50,7 @@ impl Event {
             channel: 0,
             priority: 0,
             data: Bytes::new(),
+            missing: Vec::new(),
             text: String::new(),
             bytes: 0,
             elapsed: Duration::ZERO,
@@ -67,6 +73,7 @@ impl Event {
                 elapsed: block.whole_at.duration_since(block.first_at),
                 deadline: block.deadline,
                 data: block.data,
+                missing: block.missing,
                 ..Self::new(EventKind::Received)
             },
             Happening::Arrival(Arrival::Missed(missed)) => Self {

@@ -26,12 +26,13 @@ def test_blocks_arrive_with_their_options() -> None:
     async def run() -> None:
         _listener, client, server = await pair()
         sent = await client.send(b"key", deadline=2.0, priority=0, channel=7)
-        other = await client.send(bytearray(100_000), reliable=False)
+        other = await client.send(bytearray(100_000), reliable=False, partial=True)
         first, second = await asyncio.wait_for(server.recv(), 5), await asyncio.wait_for(server.recv(), 5)
         assert first is not None and second is not None
         blocks = {block.id: block for block in (first, second)}
         key, large = blocks[sent.id], blocks[other.id]
         assert (key.data, key.priority, key.channel, key.reliable) == (b"key", 0, 7, True)
+        assert large.missing == []
         assert (large.data, large.priority, large.channel, large.reliable) == (bytes(100_000), 3, 0, False)
         assert await asyncio.wait_for(sent.outcome(), 5) == "delivered"
         with pytest.raises(RuntimeError, match="asked for before"):

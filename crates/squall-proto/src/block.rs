@@ -38,9 +38,14 @@ pub struct BlockOptions {
     pub deadline: Option<Duration>,
     /// Importance. Default: 3, as the urgency of RFC 9218.
     pub priority: Priority,
-    /// Whether lost bytes are sent again. Default: yes. An opened block that is not reliable ends when bytes of it
-    /// are lost before it is finished.
+    /// Whether lost bytes are sent again. Default: yes. A block that is not reliable ends when bytes of it are lost before
+    /// all of it was sent, unless it is [partial](Self::partial).
     pub reliable: bool,
+    /// Whether the receiver gets what arrived of it when it ends incomplete: at its deadline, when it is cancelled, or, if it
+    /// is not reliable, when all of it was sent and the fate of each byte is known.
+    /// [`Received::missing`](crate::Received::missing) has the rest. Default: no. A block that is refused, or of which nothing
+    /// arrived, is missed all the same. Not applied before the peer's hello has arrived, nor if it lacks the ability.
+    pub partial: bool,
     /// Its channel. Default: 0.
     pub channel: Channel,
     /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
@@ -65,6 +70,7 @@ impl BlockOptions {
             deadline: None,
             priority: Priority::DEFAULT,
             reliable: true,
+            partial: false,
             channel: Channel(0),
             ordered: false,
             expected_len: None,
@@ -87,6 +93,11 @@ impl BlockOptions {
     /// Sets whether lost bytes are [sent again](Self::reliable).
     pub fn reliable(self, reliable: bool) -> Self {
         Self { reliable, ..self }
+    }
+
+    /// Sets whether an incomplete block is [delivered in part](Self::partial).
+    pub fn partial(self, partial: bool) -> Self {
+        Self { partial, ..self }
     }
 
     /// Sets the [channel](Self::channel).

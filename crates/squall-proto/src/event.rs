@@ -1,6 +1,7 @@
 //! Events and errors that a session reports to its application.
 
 use std::{
+    ops::Range,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -86,13 +87,17 @@ pub enum WeightError {
     Closed,
 }
 
-/// A block that arrived whole.
+/// A block that arrived, whole or, if it is [partial](crate::BlockOptions::partial), in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The sender's id for it.
     pub id: BlockId,
-    /// Its bytes.
+    /// Its bytes; zeros for those that are missing.
     pub data: Bytes,
+    /// Ranges of bytes that did not arrive, ascending and apart; empty if the block is whole, as every block is that is not
+    /// [partial](crate::BlockOptions::partial). Of an [opened](crate::Session::open) block whose length never became known
+    /// the data ends with the last byte that arrived, and the last range reaches from there to 16 MiB.
+    pub missing: Vec<Range<u32>>,
     /// Its channel.
     pub channel: Channel,
     /// Its priority.
@@ -101,7 +106,7 @@ pub struct Received {
     pub reliable: bool,
     /// When its first byte arrived.
     pub first_at: Instant,
-    /// When it was whole.
+    /// When it was whole, or ended incomplete.
     pub whole_at: Instant,
     /// When the sender's deadline passes, if it has one: what was left of it when the first chunk was sent,
     /// counted from that chunk's arrival, less half a round trip.
@@ -127,9 +132,12 @@ pub struct Part {
     pub deadline: Option<Instant>,
     /// Where in the block the bytes belong: what was handed over before.
     pub offset: u32,
-    /// The bytes. A last part can have none, when the end becomes known after the bytes.
+    /// The bytes. A last part can have none, when the end becomes known after the bytes. The last part of a partial block
+    /// that ended incomplete has zeros for those that are missing.
     pub data: Bytes,
-    /// Whether the block ends here, whole.
+    /// Ranges of the block that did not arrive, as [`Received::missing`]; only a last part has any.
+    pub missing: Vec<Range<u32>>,
+    /// Whether the block ends here.
     pub is_last: bool,
 }
 
@@ -151,7 +159,8 @@ pub enum Outcome {
         /// Bytes of it the peer has.
         acked: u32,
     },
-    /// It is unreliable, and bytes of it were lost.
+    /// It is unreliable, and bytes of it were lost. If it is [partial](crate::BlockOptions::partial), the peer's application
+    /// gets those that it has.
     Lost {
         /// Bytes of it the peer has.
         acked: u32,
@@ -340,11 +349,11 @@ impl Event {
 pub enum Event {
     /// The session is up: blocks can be sent.
     Connected,
-    /// A block arrived whole.
+    /// A block arrived.
     Received(Received),
     /// Bytes of a block arrived that is handed over in parts.
     Part(Part),
-    /// A block will not arrive whole.
+    /// A block will not arrive.
     Missed {
         /// The sender's id for it.
         id: BlockId,

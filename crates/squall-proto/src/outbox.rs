@@ -102,6 +102,8 @@ pub(crate) struct Outbox {
     written: BTreeSet<BlockId>,
     /// Whether the peer takes blocks whose length is not known from the start.
     peer_takes_growing: bool,
+    /// Whether the peer hands over what arrives of a partial block.
+    peer_takes_partial: bool,
     deadlines: BTreeSet<(Time, BlockId)>,
     next_id: u64,
     queued_bytes: u64,
@@ -137,6 +139,7 @@ impl Outbox {
             runs: BTreeMap::new(),
             written: BTreeSet::new(),
             peer_takes_growing: false,
+            peer_takes_partial: false,
             deadlines: BTreeSet::new(),
             next_id: 0,
             queued_bytes: 0,
@@ -273,6 +276,7 @@ impl Outbox {
             deadline,
             priority: options.priority.get(),
             reliable: options.reliable || self.lab.all_reliable,
+            partial: options.partial,
             channel: options.channel.get(),
             submitted: now,
             value: options.value.unwrap_or(BlockMeta::usual_value(options.priority.get())),
@@ -325,7 +329,7 @@ impl Outbox {
                 break;
             }
             self.admitted += len;
-            let meta = *meta;
+            let meta = BlockMeta { partial: meta.partial && self.peer_takes_partial, ..*meta };
             self.waiting.pop_front();
             match self.payloads.get(&meta.id).map(|payload| &payload.data) {
                 // What was written by now counts when it is shown.
@@ -369,8 +373,9 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn set_peer_takes_growing(&mut self, takes: bool) {
-        self.peer_takes_growing = takes;
+    pub(crate) fn set_peer_takes(&mut self, growing: bool, partial: bool) {
+        self.peer_takes_growing = growing;
+        self.peer_takes_partial = partial;
     }
 
     pub(crate) fn set_credit(&mut self, bytes: u64) {
@@ -525,12 +530,12 @@ impl Outbox {
     }
 
     /// Ends a block of which nothing is left to do, and an unreliable one that has lost bytes before all of it
-    /// was sent: only whole blocks count, so the rest would be sent for nothing. What is sent to its end waits
-    /// for its fate, for a packet that was thought lost may have arrived.
+    /// was sent: unless it is partial only the whole block counts, so the rest would be sent for nothing. What is
+    /// sent to its end waits for its fate, for a packet that was thought lost may have arrived.
     fn end_if_pointless(&mut self, id: BlockId) -> Option<Ended> {
         let block = self.queue.get(id)?;
         let more = block.fresh_bytes() > 0 || block.is_growing();
-        let damaged = !block.meta().reliable && !block.is_covered() && more;
+        let damaged = !block.meta().reliable && !block.meta().partial && !block.is_covered() && more;
         // What parity of a run may have replaced is waited for, as long as there is a time at which it ends anyway.
         let ends = block.meta().deadline.is_some() && self.lab.expire;
         let may_be_rebuilt = block.is_in_run() && ends;
@@ -556,7 +561,8 @@ impl Outbox {
         };
         // What is in flight may arrive in time, unless the peer does not want it.
         let may_arrive = in_flight && !matches!(ending, Ending::Refused(_));
-        if ending != Ending::Delivered && !may_arrive {
+        let is_there = ending == Ending::Delivered || (meta.partial && acked > 0);
+        if !is_there && !may_arrive {
             self.queue.miss(id);
         }
         self.queue.leave(id);

@@ -91,6 +91,7 @@ fn header(block: u64, offset: u32, total: u32, previous: Option<u64>) -> Data {
     Data {
         block,
         reliable: true,
+        partial: true,
         previous,
         priority: 0,
         offset,
@@ -163,13 +164,15 @@ fn whole_blocks_that_wait_for_one_that_never_comes() {
 #[test]
 fn holes_in_every_channel_with_gaps_and_without() {
     for step in [1, 2] {
-        measure("holes", |inbox| (1..1 << 19).try_for_each(|n| inbox.on_cancel(&cancel(step * n, Some(1)))));
+        measure("holes", |inbox| {
+            (1..1 << 19).try_for_each(|n| inbox.on_cancel(Time::EPOCH, &cancel(step * n, Some(1))))
+        });
     }
     measure("holes, one channel after another", |inbox| {
         for start in 0..64 {
             let base = start * 10_000;
-            (1..2 * 4000).try_for_each(|n| inbox.on_cancel(&cancel(base + 2 * n, Some(1))))?;
-            (0..10_000).try_for_each(|n| inbox.on_cancel(&cancel(base + n, None)))?;
+            (1..2 * 4000).try_for_each(|n| inbox.on_cancel(Time::EPOCH, &cancel(base + 2 * n, Some(1))))?;
+            (0..10_000).try_for_each(|n| inbox.on_cancel(Time::EPOCH, &cancel(base + n, None)))?;
             while inbox.poll().is_some() {}
         }
         Ok(())
@@ -179,14 +182,14 @@ fn holes_in_every_channel_with_gaps_and_without() {
 #[test]
 fn cancels_of_all_ids_within_reach() {
     measure("sparse ids", |inbox| {
-        (0..1 << 14).try_for_each(|n| inbox.on_cancel(&cancel(64 * n + 63, None)))?;
-        (0..1 << 20).try_for_each(|id| inbox.on_cancel(&cancel(id, None)))
+        (0..1 << 14).try_for_each(|n| inbox.on_cancel(Time::EPOCH, &cancel(64 * n + 63, None)))?;
+        (0..1 << 20).try_for_each(|id| inbox.on_cancel(Time::EPOCH, &cancel(id, None)))
     });
 }
 
 #[test]
 fn ids_that_are_far_ahead() {
-    measure("a cancelled id", |inbox| inbox.on_cancel(&cancel(1 << 30, None)));
+    measure("a cancelled id", |inbox| inbox.on_cancel(Time::EPOCH, &cancel(1 << 30, None)));
     measure("a whole block", |inbox| take(inbox, &header(1 << 30, 0, 1, None), &[0]));
 }
 
@@ -306,7 +309,7 @@ fn anything_at_random() {
                 // Of one block, always the same is said.
                 let previous = (id % 2 == 0).then_some(id.min(2));
                 if random.random_bool(0.3) {
-                    inbox.on_cancel(&cancel(id, previous))?;
+                    inbox.on_cancel(Time::EPOCH, &cancel(id, previous))?;
                 } else {
                     let total = 1 + (id * 7919 % 9000) as u32;
                     let offset = random.random_range(0..total);

@@ -56,6 +56,7 @@ fn data(block: u64, offset: u32, total: Option<u32>) -> Data {
     Data {
         block,
         reliable: true,
+        partial: true,
         previous: None,
         priority: 0,
         offset,

@@ -287,7 +287,8 @@ impl BlockQueue {
     }
 
     /// Takes a block out, finished or not. If bytes of it are fresh or lost, blocks that need it are
-    /// [orphans](Self::is_orphan) from now on; if bytes are in flight, as soon as one of them is lost.
+    /// [orphans](Self::is_orphan) from now on; if bytes are in flight, as soon as one of them is lost. A partial block is
+    /// missing only if no byte of it arrives.
     pub fn remove(&mut self, id: BlockId) -> Option<Block> {
         let block = self.blocks.remove(&id)?;
         self.fresh_bytes -= u64::from(block.fresh_bytes());
@@ -295,9 +296,9 @@ impl BlockQueue {
         self.unacked_bytes -= u64::from(block.meta().len - block.acked_bytes());
         self.parity_bytes -= parity_bytes(&block);
         self.relist(block.meta(), block.rank(), Listing::of(&block), Listing::default());
-        if block.is_complete() {
+        if block.is_of_use() {
             self.dependencies.deliver(id);
-        } else if block.acked_bytes() + block.in_flight_bytes() < block.meta().len || block.is_growing() {
+        } else if block.is_missing() || block.is_growing() {
             self.dependencies.miss(id);
         } else {
             self.undecided.insert(id, block.clone());
@@ -320,10 +321,10 @@ impl BlockQueue {
     fn decide(&mut self, id: BlockId, news: impl FnOnce(&mut Block)) {
         let Some(block) = self.undecided.get_mut(&id) else { return };
         news(block);
-        if block.is_complete() {
+        if block.is_of_use() {
             self.undecided.remove(&id);
             self.dependencies.deliver(id);
-        } else if block.acked_bytes() + block.in_flight_bytes() < block.meta().len {
+        } else if block.is_missing() {
             self.miss(id);
         }
     }

@@ -36,6 +36,8 @@ pub struct Flow {
     pub production: Production,
     /// Whether the session learns which blocks its blocks need ([`Frame::needs`](crate::offer::Frame::needs)).
     pub dependencies: bool,
+    /// Whether unreliable blocks that lose bytes are sent to their end and delivered in part.
+    pub partial: bool,
     /// The blocks themselves.
     pub traffic: Traffic,
 }
@@ -54,6 +56,7 @@ impl Flow {
             end_us,
             production: Production::default(),
             dependencies: false,
+            partial: false,
             traffic,
         }
     }

@@ -2,7 +2,7 @@
 
 use jni::{
     Env, jni_sig, jni_str,
-    objects::{JObject, JValue},
+    objects::{JIntArray, JObject, JValue},
 };
 use squall_bindings::{Event, EventKind};
 
@@ -40,9 +40,9 @@ pub(crate) fn to_java<'local>(
     let Some((event, kind)) = event.and_then(|event| kind(event.kind).map(|kind| (event, kind))) else {
         return Ok(JObject::null());
     };
-    let data = match kind {
-        Kind::Received => env.byte_array_from_slice(&event.data)?.into(),
-        _ => JObject::null(),
+    let (data, missing) = match kind {
+        Kind::Received => (env.byte_array_from_slice(&event.data)?.into(), ranges(env, &event)?.into()),
+        _ => (JObject::null(), JObject::null()),
     };
     let text = env.new_string(&event.text)?;
     let arguments = [
@@ -51,11 +51,22 @@ pub(crate) fn to_java<'local>(
         JValue::Int(event.channel.into()),
         JValue::Int(event.priority.into()),
         JValue::Object(&data),
+        JValue::Object(&missing),
         JValue::Int(event.path.map_or(-1, |path| path.0.into())),
         JValue::Object(&text),
     ];
-    let constructor = jni_sig!("(IJII[BILjava/lang/String;)V");
+    let constructor = jni_sig!("(IJII[B[IILjava/lang/String;)V");
     Ok(env.new_object(jni_str!("dev/squall/core/Event"), constructor, &arguments)?)
+}
+
+/// The ranges that are missing from a block, as the first byte of each and one past its last.
+fn ranges<'local>(env: &mut Env<'local>, event: &Event) -> Result<JIntArray<'local>, Failure> {
+    let number = |at: u32| i32::try_from(at).unwrap_or(i32::MAX);
+    let ranges = event.missing.iter().flat_map(|range| [number(range.start), number(range.end)]);
+    let ranges: Vec<i32> = ranges.collect();
+    let array = JIntArray::new(env, ranges.len())?;
+    array.set_region(env, 0, &ranges)?;
+    Ok(array)
 }
 
 fn kind(kind: EventKind) -> Option<Kind> {

@@ -180,9 +180,10 @@ exports! {
         reliable: jboolean,
         channel: jint,
         ordered: jboolean,
+        partial: jboolean,
     ) -> jlong {
         let data = buffer::of_direct(env, &data, position, length)?;
-        session::send(session, data, &Options { deadline, priority, reliable, channel, ordered })
+        session::send(session, data, &Options { deadline, priority, reliable, channel, ordered, partial })
     }
 
     fn Java_dev_squall_core_Native_sendArray(
@@ -196,9 +197,10 @@ exports! {
         reliable: jboolean,
         channel: jint,
         ordered: jboolean,
+        partial: jboolean,
     ) -> jlong {
         let data = buffer::of_array(env, &data, position, length)?;
-        session::send(session, data, &Options { deadline, priority, reliable, channel, ordered })
+        session::send(session, data, &Options { deadline, priority, reliable, channel, ordered, partial })
     }
 
     fn Java_dev_squall_core_Native_cancel(_, session: jlong, block: jlong) {

@@ -17,6 +17,7 @@ pub(crate) struct Options {
     pub(crate) reliable: bool,
     pub(crate) channel: i32,
     pub(crate) ordered: bool,
+    pub(crate) partial: bool,
 }
 
 /// Starts to connect over networks. Callbacks into Java run on a thread of the runtime, not within this call.
@@ -47,7 +48,8 @@ pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64,
         .priority(option::<u8, _>("priority", options.priority)?)
         .reliable(options.reliable)
         .channel(option::<u16, _>("channel", options.channel)?)
-        .ordered(options.ordered);
+        .ordered(options.ordered)
+        .partial(options.partial);
     // An application that takes no events may still send: the outcome of the block is then not reported.
     let id = session.send(Block::with(data, options), session.has_room_for_outcome())?;
     // Ids count from 0.

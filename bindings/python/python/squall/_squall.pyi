@@ -116,6 +116,7 @@ class Session:
         deadline: float | None = None,
         priority: int = 3,
         reliable: bool = True,
+        partial: bool = False,
         ordered: bool = False,
         channel: int = 0,
         value: int | None = None,
@@ -130,6 +131,7 @@ class Session:
             deadline: seconds from now until the block is worthless.
             priority: 0, the most important, to 7.
             reliable: whether lost parts are sent again.
+            partial: whether the peer gets what arrived of it when it ends incomplete, by its deadline or by losses.
             ordered: delivered after the ordered block before it on its channel.
             channel: 0 to 1023.
             value: what is lost if only this block is missing, relative to others; by default 4^(7 - priority).
@@ -142,7 +144,7 @@ class Session:
             ValueError: an option out of bounds.
         """
     def recv(self) -> Awaitable[Received | None]:
-        """The next block that is complete; None when the session has ended and all blocks were read."""
+        """The next block that is complete, or partial and at its end; None when the session has ended and all blocks were read."""
     def __aiter__(self) -> Session: ...
     def __anext__(self) -> Awaitable[Received]: ...
     def finish(self, timeout: float = 5.0) -> Awaitable[None]:
@@ -188,7 +190,11 @@ class Received:
         """Grows in the order of sending."""
     @property
     def data(self) -> bytes:
-        """Its bytes; each access copies them."""
+        """Its bytes, zeros for those that are missing; each access copies them."""
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """First byte, and one past the last, of each range that did not arrive of a partial block; empty if it is whole.
+        The last range ends at 16 MiB, beyond the data, if the length of the block never became known."""
     @property
     def channel(self) -> int:
         """0 to 1023."""
@@ -384,6 +390,8 @@ class Block:
     """0, the most important, to 7."""
     reliable: bool
     """Whether lost bytes are sent again."""
+    partial: bool
+    """Whether the receiver has a use for what arrives of it, if it does not arrive whole."""
     channel: int
     """0 to 1023."""
     submitted: int

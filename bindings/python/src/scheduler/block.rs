@@ -21,6 +21,8 @@ pub(crate) struct Block {
     #[pyo3(get)]
     reliable: bool,
     #[pyo3(get)]
+    partial: bool,
+    #[pyo3(get)]
     channel: u16,
     #[pyo3(get)]
     submitted: u64,
@@ -65,6 +67,7 @@ impl Block {
             deadline: meta.deadline.map(Time::micros),
             priority: meta.priority,
             reliable: meta.reliable,
+            partial: meta.partial,
             channel: meta.channel,
             submitted: meta.submitted.micros(),
             value: meta.value,

@@ -49,8 +49,8 @@ impl Session {
 #[pymethods]
 impl Session {
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
-    #[pyo3(signature = (data, *, deadline = None, priority = 3, reliable = true, ordered = false, channel = 0, value = None,
-        prefer = None, avoid = None, only = None))]
+    #[pyo3(signature = (data, *, deadline = None, priority = 3, reliable = true, partial = false, ordered = false, channel = 0,
+        value = None, prefer = None, avoid = None, only = None))]
     fn send<'py>(
         &self,
         py: Python<'py>,
@@ -58,6 +58,7 @@ impl Session {
         deadline: Option<f64>,
         priority: u8,
         reliable: bool,
+        partial: bool,
         ordered: bool,
         channel: u16,
         value: Option<u16>,
@@ -76,6 +77,7 @@ impl Session {
             .deadline(deadline.map(|deadline| seconds("deadline", deadline)).transpose()?)
             .priority(Priority::try_from(priority).map_err(argument)?)
             .reliable(reliable)
+            .partial(partial)
             .channel(Channel::try_from(channel).map_err(argument)?)
             .ordered(ordered)
             .value(value)
@@ -187,6 +189,12 @@ impl Received {
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.data)
+    }
+
+    /// The first byte of each range that is missing, and one past its last.
+    #[getter]
+    fn missing(&self) -> Vec<(u32, u32)> {
+        self.0.missing.iter().map(|range| (range.start, range.end)).collect()
     }
 
     #[getter]

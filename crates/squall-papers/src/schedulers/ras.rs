@@ -51,6 +51,8 @@
 //!   of the delays lasts, or a packet if that is more: the hole that the next block will leave. The fast path takes unreliable data only if no
 //!   reliable bytes wait and no other path can bring it in time. With `spill` also if, with what waits before
 //!   it, the rest of its block is there sooner.
+//! - The paper sends unreliable data as a stream, which loses only what is lost: here blocks that are
+//!   [partial](squall_sched::BlockMeta::partial). Others end with their first lost chunk.
 //! - Blocks without a deadline have the whole bandwidth as their gap. Of blocks with a negative gap the one
 //!   that lacks least goes first.
 //! - Weights are taken for the 64 blocks with the earliest deadlines, when a block arrives or ends, bytes are

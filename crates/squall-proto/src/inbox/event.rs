@@ -1,5 +1,7 @@
 //! Events of the inbox, and violations of the protocol that it detects.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use squall_sched::{BlockId, MAX_PATHS, Time};
 
@@ -8,13 +10,16 @@ use crate::{
     wire::{CancelReason, RefuseReason},
 };
 
-/// A block that arrived whole, in session time.
+/// A block that arrived, whole or, if it is partial, in part; in session time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// The sender's id for it.
     pub id: BlockId,
-    /// Its bytes.
+    /// Its bytes; zeros for those that are missing.
     pub data: Bytes,
+    /// Ranges that did not arrive, ascending and apart; none of a whole block. If the length of the block never became known
+    /// the last one ends at [`MAX_BLOCK`](squall_sched::MAX_BLOCK), beyond the data.
+    pub missing: Vec<Range<u32>>,
     /// Its channel.
     pub channel: u16,
     /// Its priority.
@@ -23,7 +28,7 @@ pub struct Arrived {
     pub reliable: bool,
     /// When its first byte arrived.
     pub first_at: Time,
-    /// When it was whole.
+    /// When it was whole, or ended incomplete.
     pub whole_at: Time,
     /// When its deadline passes, if it has one.
     pub deadline: Option<Time>,
@@ -44,8 +49,10 @@ pub struct Part {
     pub deadline: Option<Time>,
     /// Where in the block the bytes belong.
     pub offset: u32,
-    /// The bytes; only the last part can have none.
+    /// The bytes; only the last part can have none. Of a partial block it has zeros for those that are missing.
     pub data: Bytes,
+    /// Ranges of the block that did not arrive, as [`Arrived::missing`]; only the last part has any.
+    pub missing: Vec<Range<u32>>,
     /// Whether the block ends with them.
     pub is_last: bool,
 }
@@ -59,6 +66,7 @@ impl Arrived {
             deadline: self.deadline,
             offset: self.handed_over,
             data: self.data.slice(self.handed_over as usize..),
+            missing: self.missing,
             is_last: true,
         }
     }
@@ -68,7 +76,7 @@ impl Arrived {
 /// left aside; see [`Inbox::unreported`](super::Inbox::unreported) for the one exception.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxEvent {
-    /// A block is whole, and its turn has come.
+    /// A block is whole, or partial and incomplete at its end, and its turn has come.
     Arrived(Box<Arrived>),
     /// Bytes of a block on a channel whose blocks are handed over in parts.
     Part(Box<Part>),

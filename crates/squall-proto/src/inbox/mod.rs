@@ -5,7 +5,8 @@
 //! - bytes of blocks, begun or whole and not yet taken: [`Limits::reassembly`], charged with a block's
 //!   full length before its buffer is taken, or with its bytes as it grows;
 //! - the buffers of blocks that grow: a quarter more, so that their bytes are seldom moved;
-//! - which of these bytes are there: a sixty-fourth of that, as one span in 1,024 bytes is kept;
+//! - which of these bytes are there, or are not of a block that is handed over in part: a sixty-fourth of that, as one span in
+//!   1,024 bytes is kept;
 //! - parity of incomplete blocks is charged like their bytes; its buffers take a quarter more, and a sixteenth for its numbers;
 //! - to rebuild a block: 5 MiB for the moment;
 //! - small blocks that are kept for the parity of runs, and that parity of 64 runs at most, with what either takes beside its bytes:
@@ -29,9 +30,12 @@ mod tests;
 
 pub use event::{Arrived, InboxError, InboxEvent, Label, Part};
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    ops::Range,
+};
 
-use squall_sched::{BlockId, MAX_PATHS, PathId, Span, Time};
+use squall_sched::{BlockId, MAX_BLOCK, MAX_PATHS, PathId, Span, Time};
 
 use self::{
     finished::Finished,
@@ -52,6 +56,8 @@ use crate::{
 struct Partial {
     label: Label,
     reliable: bool,
+    /// Whether what is there of it counts when it ends incomplete.
+    is_partial: bool,
     previous: Option<u64>,
     deadline: Option<Time>,
     first_at: Time,
@@ -243,6 +249,7 @@ impl Inbox {
         let partial = Partial {
             label,
             reliable: header.reliable,
+            is_partial: header.partial,
             previous: header.previous,
             deadline,
             first_at: now,
@@ -308,13 +315,31 @@ impl Inbox {
 
     fn complete(&mut self, now: Time, id: u64) {
         let Some(partial) = self.close(id) else { return };
-        let len = partial.buffer.len() as u64;
         self.keep_for_runs(&partial.header(), &partial.buffer);
+        self.hand_over(now, id, *partial, Vec::new());
+    }
+
+    /// A block ends incomplete. What is there of it is handed over if it is partial, else it is missed.
+    fn end_incomplete(&mut self, now: Time, id: u64, event: impl FnOnce(Label) -> InboxEvent) {
+        let has_use = |partial: &Partial| partial.is_partial && partial.have.len() > 0;
+        if !self.open.get(&id).is_some_and(|partial| has_use(partial)) {
+            self.abandon(id, event);
+            return;
+        }
+        let Some(mut partial) = self.close(id) else { return };
+        let missing = partial.have.gaps(partial.total.unwrap_or(MAX_BLOCK));
+        partial.buffer.resize(partial.len as usize, 0);
+        self.hand_over(now, id, *partial, missing);
+    }
+
+    fn hand_over(&mut self, now: Time, id: u64, partial: Partial, missing: Vec<Range<u32>>) {
+        let len = partial.buffer.len() as u64;
         self.held += len;
         self.ready += len;
         let arrived = Arrived {
             id: partial.label.id,
             data: partial.buffer.into(),
+            missing,
             channel: partial.label.channel,
             priority: partial.label.priority,
             reliable: partial.reliable,
@@ -328,18 +353,18 @@ impl Inbox {
         self.on_turn(next);
     }
 
-    /// The sender cancelled a block.
+    /// The sender cancelled a block. What is there of a partial one is handed over.
     ///
     /// # Errors
     /// If the peer breaks the protocol; the session must be closed.
-    pub fn on_cancel(&mut self, cancel: &Cancel) -> Result<(), InboxError> {
+    pub fn on_cancel(&mut self, now: Time, cancel: &Cancel) -> Result<(), InboxError> {
         let id = cancel.block;
         if self.finished.contains(id) {
             return Ok(());
         }
         self.check_window(id)?;
         if self.open.contains_key(&id) {
-            self.abandon(id, |label| InboxEvent::Cancelled(label, cancel.reason));
+            self.end_incomplete(now, id, |label| InboxEvent::Cancelled(label, cancel.reason));
             return Ok(());
         }
         let label = Label { id: BlockId(id), channel: cancel.channel, priority: cancel.priority };
@@ -370,14 +395,14 @@ impl Inbox {
         Ok(())
     }
 
-    /// Drops what has expired.
+    /// Ends what has expired.
     pub fn on_time(&mut self, now: Time) {
         while let Some(&(at, id)) = self.deadlines.first() {
             if at > now {
                 break;
             }
             self.expired += 1;
-            self.abandon(id, InboxEvent::Expired);
+            self.end_incomplete(now, id, InboxEvent::Expired);
         }
     }
 
@@ -538,6 +563,7 @@ impl Partial {
         Data {
             block: self.label.id.0,
             reliable: self.reliable,
+            partial: self.is_partial,
             previous: self.previous,
             priority: self.label.priority,
             offset: 0,

@@ -82,6 +82,7 @@ impl Inbox {
             deadline: partial.deadline,
             offset,
             data: partial.buffer[offset as usize..end as usize].to_vec().into(),
+            missing: Vec::new(),
             is_last: false,
         })))
     }

@@ -1,5 +1,7 @@
 //! Which bytes of a block are there.
 
+use std::ops::Range;
+
 /// Separate spans of a block that are kept before it counts as an attack on memory. An honest sender
 /// cuts blocks into chunks of about a packet each.
 pub(super) fn spans_allowed(total: u32) -> usize {
@@ -46,6 +48,13 @@ impl Spans {
         self.0.iter().map(whole).sum()
     }
 
+    /// The ranges of `0..end` that are not there.
+    pub(super) fn gaps(&self, end: u32) -> Vec<Range<u32>> {
+        let starts = std::iter::once(0).chain(self.0.iter().map(|span| span.1));
+        let ends = self.0.iter().map(|span| span.0).chain([end]);
+        starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end).collect()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -74,6 +83,10 @@ mod tests {
                 bytes.fill(true);
                 prop_assert_eq!(spans.insert(start, end), news);
                 prop_assert_eq!(spans.covers(TOTAL), there.iter().all(|b| *b));
+                let gaps = spans.gaps(TOTAL);
+                let is_gap = |at: u32| gaps.iter().any(|gap| gap.contains(&at));
+                prop_assert!((0..TOTAL).all(|at| is_gap(at) != there[at as usize]));
+                prop_assert!(gaps.windows(2).all(|two| two[0].end < two[1].start), "ascending and apart");
                 let first = there.iter().position(|b| !b).unwrap_or(there.len());
                 prop_assert_eq!(spans.contiguous() as usize, first);
                 let runs = there.chunk_by(|a, b| a == b).filter(|run| run[0]).count();

@@ -21,6 +21,8 @@ struct Case {
     now: Time,
     /// Bytes of each block that were handed over in parts.
     parts: HashMap<u64, u32>,
+    /// The ranges that are missing from blocks that were handed over.
+    missing: HashMap<u64, Vec<Range<u32>>>,
 }
 
 fn case() -> Case {
@@ -28,7 +30,7 @@ fn case() -> Case {
 }
 
 fn case_with(limits: Limits) -> Case {
-    Case { inbox: Inbox::new(limits), now: at_us(0), parts: HashMap::new() }
+    Case { inbox: Inbox::new(limits), now: at_us(0), parts: HashMap::new(), missing: HashMap::new() }
 }
 
 /// A block that grows.
@@ -41,6 +43,7 @@ fn block(id: u64, total: u32) -> Data {
     Data {
         block: id,
         reliable: true,
+        partial: false,
         previous: None,
         priority: 3,
         offset: 0,
@@ -75,7 +78,7 @@ impl Case {
     }
 
     fn cancel(&mut self, id: u64, previous: Option<u64>) -> Result<(), InboxError> {
-        self.inbox.on_cancel(&cancelled(id, previous))
+        self.inbox.on_cancel(self.now, &cancelled(id, previous))
     }
 
     fn outcomes(&mut self) -> Vec<(u64, Fate)> {
@@ -83,7 +86,12 @@ impl Case {
         while let Some(event) = self.inbox.poll() {
             match event {
                 InboxEvent::Part(part) => fates.extend(self.part(&part)),
-                event => fates.push(fate(&event)),
+                event => {
+                    if let InboxEvent::Arrived(arrived) = &event {
+                        self.missing.insert(arrived.id.0, arrived.missing.clone());
+                    }
+                    fates.push(fate(&event));
+                }
             }
         }
         fates
@@ -94,9 +102,11 @@ impl Case {
         let id = part.label.id.0;
         let reported = self.parts.entry(id).or_default();
         assert_eq!(part.offset, *reported, "block {id}");
-        assert!(part.data.iter().zip(*reported..).all(|(byte, at)| *byte == content(id, at)), "block {id}");
+        assert_bytes(id, &part.data, *reported, &part.missing);
         assert!(part.is_last || !part.data.is_empty());
+        assert!(part.is_last || part.missing.is_empty());
         *reported += part.data.len() as u32;
+        self.missing.insert(id, part.missing.clone());
         part.is_last.then_some((id, Here))
     }
 
@@ -119,11 +129,19 @@ enum Fate {
 
 use Fate::{Arrived as Here, Cancelled, Expired};
 
+/// The bytes of a block from `start` on are those that were sent, and zeros where they are missing.
+fn assert_bytes(id: u64, data: &[u8], start: u32, missing: &[Range<u32>]) {
+    for (byte, at) in data.iter().zip(start..) {
+        let is_missing = missing.iter().any(|range| range.contains(&at));
+        assert_eq!(*byte, if is_missing { 0 } else { content(id, at) }, "byte {at} of block {id}");
+    }
+}
+
 fn fate(event: &InboxEvent) -> (u64, Fate) {
     match event {
         InboxEvent::Arrived(arrived) => {
             let id = arrived.id.0;
-            assert!(arrived.data.iter().zip(0..).all(|(byte, at)| *byte == content(id, at)), "block {id}");
+            assert_bytes(id, &arrived.data, 0, &arrived.missing);
             (id, Here)
         }
         InboxEvent::Part(part) => panic!("{part:?}"),
@@ -292,6 +310,72 @@ fn an_incomplete_block_expires_once() {
     assert_eq!(case.cancel(0, None), Ok(()));
     assert_eq!(case.all(&header), Ok(()));
     assert_eq!(case.outcomes(), []);
+}
+
+/// An unreliable block that may arrive in part, with 5 ms left.
+fn partial(id: u64, total: u32) -> Data {
+    Data { partial: true, reliable: false, left: Some(5_120), ..block(id, total) }
+}
+
+#[test]
+fn a_partial_block_is_handed_over_at_its_end_with_its_gaps() {
+    let mut case = case();
+    assert_eq!(case.chunk(&partial(0, 100), 10, 30), Ok(()));
+    assert_eq!(case.chunk(&partial(0, 100), 50, 90), Ok(()));
+    assert_eq!(case.outcomes(), [], "more may come");
+    case.inbox.on_time(at_ms(6));
+    assert_eq!(case.outcomes(), [(0, Here)]);
+    assert_eq!(case.missing[&0], [0..10, 30..50, 90..100]);
+    assert_eq!((case.inbox.timeout(), case.inbox.held_bytes(), case.inbox.expired_blocks()), (None, 0, 1));
+    assert_eq!(case.all(&partial(1, 100)), Ok(()));
+    assert_eq!((case.outcomes(), &case.missing[&1]), (vec![(1, Here)], &vec![]), "whole");
+}
+
+#[test]
+fn a_partial_block_ends_with_what_is_there_when_its_sender_cancels_it() {
+    for reason in [CancelReason::Lost, CancelReason::Expired, CancelReason::Cancelled] {
+        let mut case = case();
+        let cancel = |id| Cancel { reason, ..cancelled(id, None) };
+        assert_eq!(case.chunk(&partial(0, 100), 0, 60), Ok(()));
+        assert_eq!(case.inbox.on_cancel(at_ms(1), &cancel(0)), Ok(()));
+        assert_eq!(case.inbox.on_cancel(at_ms(1), &cancel(1)), Ok(()));
+        assert_eq!(case.outcomes(), [(0, Here), (1, Cancelled)], "nothing of the second came");
+        assert_eq!(case.inbox.held_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_partial_block_of_unknown_length_ends_with_the_last_byte_that_came() {
+    let mut case = case();
+    let open = Data { total: None, ..partial(0, 100) };
+    assert_eq!(case.chunk(&open, 10, 30), Ok(()));
+    case.inbox.on_time(at_ms(6));
+    let Some(InboxEvent::Arrived(arrived)) = case.inbox.poll() else { panic!("is handed over") };
+    assert_eq!((arrived.data.len(), arrived.missing), (30, vec![0..10, 30..MAX_BLOCK]));
+}
+
+#[test]
+fn an_ordered_partial_block_waits_for_its_turn() {
+    let mut case = case();
+    assert_eq!(case.chunk(&ordered(0, 0, 20), 0, 10), Ok(()));
+    assert_eq!(case.chunk(&Data { previous: Some(1), ..partial(1, 100) }, 50, 60), Ok(()));
+    case.inbox.on_time(at_ms(6));
+    assert_eq!((case.outcomes(), case.inbox.held_bytes()), (vec![], 120));
+    assert_eq!(case.chunk(&ordered(0, 0, 20), 10, 20), Ok(()));
+    assert_eq!(case.outcomes(), [(0, Here), (1, Here)]);
+}
+
+#[test]
+fn a_partial_block_in_parts_ends_with_all_that_follows_its_first_gap() {
+    let mut case = case();
+    case.inbox.set_in_parts(0, true);
+    assert_eq!(case.chunk(&partial(0, 100), 0, 30), Ok(()));
+    assert_eq!((case.outcomes(), case.parts[&0]), (vec![], 30));
+    assert_eq!(case.chunk(&partial(0, 100), 50, 90), Ok(()));
+    assert_eq!((case.outcomes(), case.parts[&0]), (vec![], 30), "a gap");
+    case.inbox.on_time(at_ms(6));
+    assert_eq!((case.outcomes(), case.parts[&0]), (vec![(0, Here)], 100));
+    assert_eq!(case.missing[&0], [30..50, 90..100]);
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl Outbox {
         Some(Data {
             block: id.0,
             reliable: meta.reliable,
+            partial: meta.partial,
             previous: self.payloads.get(&id)?.previous,
             priority: meta.priority,
             offset: 0,

@@ -50,7 +50,7 @@ fn shown(outbox: &Outbox, id: BlockId) -> u32 {
 #[test]
 fn bytes_written_to_an_open_block_are_shown_at_once() {
     let mut outbox = outbox();
-    outbox.set_peer_takes_growing(true);
+    outbox.set_peer_takes(true, true);
     let id = opened(&mut outbox, &BlockOptions::new());
     assert_eq!((shown(&outbox, id), outbox.total(id)), (0, None));
     write(&mut outbox, id, 700).unwrap();
@@ -70,7 +70,7 @@ fn bytes_written_to_an_open_block_are_shown_at_once() {
 #[test]
 fn a_chunk_with_the_length_needs_no_announcement() {
     let mut outbox = outbox();
-    outbox.set_peer_takes_growing(true);
+    outbox.set_peer_takes(true, true);
     let id = opened(&mut outbox, &BlockOptions::new());
     write(&mut outbox, id, 1_000).unwrap();
     outbox.finish(id).unwrap();
@@ -97,7 +97,7 @@ fn an_earlier_peer_gets_what_is_written_as_a_whole() {
 #[test]
 fn an_open_block_keeps_to_the_limits_as_it_grows() {
     let mut outbox = outbox();
-    outbox.set_peer_takes_growing(true);
+    outbox.set_peer_takes(true, true);
     let [first, second] = [0; 2].map(|_| opened(&mut outbox, &BlockOptions::new()));
     let too_large = WriteError::TooLarge { len: 5_001, limit: 5_000 };
     assert_eq!(write(&mut outbox, first, 5_001), Err(too_large));
@@ -119,7 +119,7 @@ fn an_open_block_keeps_to_the_limits_as_it_grows() {
 #[test]
 fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
     let mut outbox = outbox();
-    outbox.set_peer_takes_growing(true);
+    outbox.set_peer_takes(true, true);
     let options = BlockOptions::new().reliable(false).deadline(Duration::from_millis(10));
     let id = opened(&mut outbox, &options);
     assert_eq!(outbox.overdue(at_ms(10)), Some(id), "from when it was opened");
@@ -206,6 +206,26 @@ fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
     assert_eq!((ended.ending, ended.acked), (Ending::Lost, 0));
     assert_eq!(outbox.on_lost(BlockId(1), 0..1_000, PathId(0)), None, "a reliable one is repaired");
     assert_eq!(outbox.open_blocks(), 1);
+}
+
+#[test]
+fn a_partial_block_that_lost_bytes_is_sent_to_its_end() {
+    let mut outbox = outbox();
+    let options = BlockOptions::new().reliable(false).partial(true);
+    let before_hello = outbox.send(at_us(0), with(1_000, options.clone())).unwrap();
+    outbox.admit();
+    outbox.queue.mark_sent(before_hello, 0..500, PATH, at_us(1));
+    assert!(outbox.on_lost(before_hello, 0..500, PATH).is_some(), "the peer may not hand it over");
+    outbox.set_peer_takes(true, true);
+    let id = outbox.send(at_us(0), with(1_000, options)).unwrap();
+    outbox.admit();
+    assert!(outbox.header(id, at_us(0)).is_some_and(|header| header.partial && !header.reliable));
+    outbox.queue.mark_sent(id, 0..500, PATH, at_us(1));
+    assert_eq!(outbox.on_lost(id, 0..500, PATH), None, "the rest is sent");
+    assert_eq!(outbox.queue.get(id).unwrap().unsent_bytes(), 500, "what is lost is not");
+    outbox.queue.mark_sent(id, 500..1_000, PATH, at_us(2));
+    let ended = outbox.on_acked(id, 500..1_000, PATH, true).unwrap();
+    assert_eq!((ended.ending, ended.acked), (Ending::Lost, 500));
 }
 
 #[test]
@@ -454,13 +474,14 @@ fn a_value_is_that_of_the_priority_unless_it_is_set() {
 
 /// A key frame and a picture that needs it, the first with all bytes in flight.
 fn key_in_flight() -> (Outbox, BlockId, BlockId) {
+    key_in_flight_with(BlockOptions::new())
+}
+
+fn key_in_flight_with(options: BlockOptions) -> (Outbox, BlockId, BlockId) {
     let mut outbox = outbox();
-    let key = outbox
-        .send(
-            at_us(0),
-            with(1_000, BlockOptions::new().depends(Depends::Key).deadline(Duration::from_millis(1))),
-        )
-        .unwrap();
+    outbox.set_peer_takes(true, true);
+    let options = options.depends(Depends::Key).deadline(Duration::from_millis(1));
+    let key = outbox.send(at_us(0), with(1_000, options)).unwrap();
     let picture = outbox.send(at_us(0), with(10, BlockOptions::new().depends(Depends::Reference))).unwrap();
     queued(&mut outbox);
     outbox.queue.mark_sent(key, 0..1_000, PATH, at_us(1));
@@ -481,6 +502,27 @@ fn what_expired_in_flight_is_missing_only_when_it_is_lost() {
     outbox.on_acked(key, 0..1_000, PATH, true);
     outbox.on_lost(key, 0..1_000, PATH);
     assert!(!outbox.queue.plain().is_orphan(picture), "delivered");
+}
+
+#[test]
+fn a_partial_block_is_missing_only_if_none_of_it_arrives() {
+    for (partial, arrived, is_early) in [
+        (true, 0..0, true),
+        (true, 0..1, true),
+        (true, 900..1_000, false),
+        (false, 0..999, true),
+        (false, 1..999, false),
+    ] {
+        let (mut outbox, key, picture) = key_in_flight_with(BlockOptions::new().partial(partial));
+        if !is_early {
+            outbox.end(key, Ending::Expired).unwrap();
+        }
+        outbox.on_acked(key, arrived.clone(), PATH, true);
+        outbox.on_lost(key, 0..1_000, PATH);
+        outbox.end(key, Ending::Expired);
+        let is_missing = !partial || arrived.is_empty();
+        assert_eq!(outbox.queue.plain().is_orphan(picture), is_missing, "{partial} {arrived:?} {is_early}");
+    }
 }
 
 #[test]

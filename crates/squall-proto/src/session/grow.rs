@@ -116,6 +116,7 @@ impl Session {
             deadline: part.deadline.map(|at| self.instant(at)),
             offset: part.offset,
             data: part.data,
+            missing: part.missing,
             is_last: part.is_last,
         }
     }

@@ -408,6 +408,7 @@ impl Session {
             takes_growing: true,
             wants_stalled: self.outbox.queue.profile().wants_stalls,
             takes_parity: true,
+            takes_partial: true,
         };
         self.conn.send_hello(&hello.encode());
         self.flush();
@@ -420,7 +421,7 @@ impl Session {
         self.peer.on_hello(hello);
         self.outbox.set_block_limit(hello.block);
         self.outbox.set_capacity(hello.credit);
-        self.outbox.set_peer_takes_growing(hello.takes_growing);
+        self.outbox.set_peer_takes(hello.takes_growing, hello.takes_partial);
         self.inbox.set_reports_stalls(self.peer.gets_stalls());
         // Feedback that overtook the hello is newer.
         if !self.peer.has_given_feedback() {

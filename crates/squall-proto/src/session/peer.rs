@@ -14,6 +14,9 @@ const WANTS_STALLED: u64 = 4;
 /// A bit of the hello: parity is taken.
 const TAKES_PARITY: u64 = 8;
 
+/// A bit of the hello: what arrives of a partial block is handed over.
+const TAKES_PARTIAL: u64 = 16;
+
 /// Limits and abilities that each side states first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
@@ -24,6 +27,7 @@ pub(super) struct Hello {
     pub(super) takes_growing: bool,
     pub(super) wants_stalled: bool,
     pub(super) takes_parity: bool,
+    pub(super) takes_partial: bool,
 }
 
 impl Hello {
@@ -31,7 +35,8 @@ impl Hello {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
         let abilities = bit(self.takes_growing, TAKES_GROWING)
             | bit(self.wants_stalled, WANTS_STALLED)
-            | bit(self.takes_parity, TAKES_PARITY);
+            | bit(self.takes_parity, TAKES_PARITY)
+            | bit(self.takes_partial, TAKES_PARTIAL);
         let mut hello = Vec::new();
         for field in [VERSION, self.block.into(), self.credit >> 10, abilities] {
             varint::write(&mut hello, field);
@@ -55,6 +60,7 @@ impl Hello {
             takes_growing: abilities & TAKES_GROWING != 0,
             wants_stalled: abilities & WANTS_STALLED != 0,
             takes_parity: abilities & TAKES_PARITY != 0,
+            takes_partial: abilities & TAKES_PARTIAL != 0,
         })
     }
 }
@@ -148,6 +154,7 @@ mod tests {
         takes_growing: true,
         wants_stalled: true,
         takes_parity: false,
+        takes_partial: false,
     };
 
     #[test]

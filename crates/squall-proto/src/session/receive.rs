@@ -341,7 +341,7 @@ impl Session {
                     self.on_run_parity(at, path, &run, payload)?;
                 }
                 Item::Rebuilt(block) => self.on_rebuilt(at, BlockId(block)),
-                Item::Cancel(cancel) => self.inbox.on_cancel(&cancel)?,
+                Item::Cancel(cancel) => self.inbox.on_cancel(at, &cancel)?,
                 Item::Refused(block, reason) => {
                     self.end_block(at, BlockId(block), Ending::Refused(reason));
                 }
@@ -529,6 +529,7 @@ impl Session {
                     deadline: arrived.deadline.map(|at| self.instant(at)),
                     over: super::per_path(&arrived.over),
                     data: arrived.data,
+                    missing: arrived.missing,
                 }));
             }
             InboxEvent::Part(part) => return Some(Event::Part(self.on_part(*part))),

@@ -5,6 +5,7 @@ use squall_sched::{MAX_BLOCK, PRIORITIES};
 use super::{Stamp, TYPE_DATA, WireError, check_channel, check_previous, next, read_u24, write_u24};
 use crate::varint;
 
+const PARTIAL: u64 = 0x40;
 const RELIABLE: u64 = 0x10;
 const ORDERED: u64 = 0x08;
 const PRIORITY: u64 = 0x07;
@@ -12,7 +13,7 @@ const PRIORITY: u64 = 0x07;
 /// Unit of the time left to the deadline, in microseconds.
 const DEADLINE_UNIT: u64 = 256;
 
-/// Longest header of a DATA item in bytes, with every field at its largest.
+/// Longest header of a DATA item in bytes, with every field at its largest; one more if the block is partial.
 pub(crate) const MAX_DATA_HEADER: usize = 1 + 8 + 8 + 4 + 4 + 2 + 8 + 3;
 
 /// Header of a DATA item; the payload is the rest of the datagram.
@@ -22,6 +23,8 @@ pub struct Data {
     pub block: u64,
     /// Whether lost bytes are sent again.
     pub reliable: bool,
+    /// Whether the receiver has a use for what arrives of it, if it does not arrive whole.
+    pub partial: bool,
     /// For a block of an ordered channel: how many ids back the channel's previous block is; the first
     /// one names itself, with 0.
     pub previous: Option<u64>,
@@ -42,7 +45,7 @@ pub struct Data {
 impl Data {
     /// Bytes of the header when encoded, with an offset of this many bytes.
     pub fn header_len(&self, offset_len: usize) -> usize {
-        1 + self.fields_len() + offset_len
+        self.flags_len() + self.fields_len() + offset_len
     }
 
     /// Bytes of the offset at least.
@@ -66,12 +69,18 @@ impl Data {
             + 3
     }
 
+    /// Bytes of the type, and of the bits of it alone.
+    pub(super) fn flags_len(&self) -> usize {
+        varint::len(self.flags())
+    }
+
     /// The bits of the type.
     pub(super) fn flags(&self) -> u64 {
         debug_assert!(self.priority < PRIORITIES);
         let reliable = if self.reliable { RELIABLE } else { 0 };
         let ordered = if self.previous.is_some() { ORDERED } else { 0 };
-        reliable | ordered | u64::from(self.priority)
+        let partial = if self.partial { PARTIAL } else { 0 };
+        partial | reliable | ordered | u64::from(self.priority)
     }
 
     /// Appends header and payload; nothing may follow in the same datagram. Without payload it announces the end of
@@ -122,6 +131,7 @@ impl Data {
         let data = Self {
             block,
             reliable: flags & RELIABLE != 0,
+            partial: flags & PARTIAL != 0,
             previous,
             priority: (flags & PRIORITY) as u8,
             offset: 0,

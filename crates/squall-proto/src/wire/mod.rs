@@ -47,8 +47,8 @@ const TYPE_REPAIR: u64 = 0x0a;
 const TYPE_RUN_PARITY: u64 = 0x0b;
 const TYPE_REBUILT: u64 = 0x0c;
 const TYPE_DATA: u64 = 0x20;
-/// DATA takes the types from 0x20 to 0x3f: the bits below are flags and priority.
-const DATA_BITS: u64 = 0x1f;
+/// DATA takes the types from 0x20 to 0x3f, and from 0x60 to 0x7f: the other bits are flags and priority.
+const DATA_BITS: u64 = 0x5f;
 
 /// Send times count in units of this many microseconds.
 pub(crate) const TICK: u64 = 4;

@@ -7,7 +7,7 @@ use crate::varint;
 
 /// Longest header of a REPAIR item in bytes, with every field at its largest: that of DATA without the offset, with a length,
 /// flags, size and index of the symbol.
-pub(crate) const MAX_REPAIR_HEADER: usize = super::MAX_DATA_HEADER - 4 + 2 + 1 + 2 + 2;
+pub(crate) const MAX_REPAIR_HEADER: usize = super::MAX_DATA_HEADER - 4 + 2 + 2 + 2 + 2;
 
 /// Largest symbol in bytes.
 pub(crate) const MAX_SYMBOL: u32 = 2048;
@@ -35,7 +35,7 @@ impl Repair {
 
     fn body_len(&self) -> usize {
         let symbol = varint::len(self.symbol_size.into()) + varint::len(self.index.into());
-        1 + self.block.fields_len() + symbol + self.symbol_size as usize
+        self.block.flags_len() + self.block.fields_len() + symbol + self.symbol_size as usize
     }
 
     /// Appends header and payload, which has the size of a symbol.

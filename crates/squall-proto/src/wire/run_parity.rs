@@ -22,7 +22,7 @@ impl Member {
     /// packet to packet, and its bytes.
     pub fn write(block: &Data, payload: &[u8]) -> Vec<u8> {
         let block = Data { offset: 0, left: None, sent: Stamp(0), ..block.clone() };
-        let mut symbol = Vec::with_capacity(1 + block.fields_len() + payload.len());
+        let mut symbol = Vec::with_capacity(block.flags_len() + block.fields_len() + payload.len());
         varint::write(&mut symbol, block.flags());
         block.encode_fields(None, &mut symbol);
         symbol.extend_from_slice(payload);

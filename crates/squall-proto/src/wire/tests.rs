@@ -13,6 +13,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
     let data = Data {
         block: 1,
         reliable: true,
+        partial: false,
         previous: None,
         priority: 0,
         offset: 0,
@@ -22,10 +23,12 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         sent: Stamp::at(at_us(0)),
     };
     let growing = Data { total: None, ..data.clone() };
+    let partial = Data { partial: true, reliable: false, ..data.clone() };
     let end = Data { offset: 5, ..data.clone() };
     let frame = Data {
         block: 15_293,
         reliable: false,
+        partial: false,
         previous: Some(1),
         priority: 3,
         offset: 1200,
@@ -66,6 +69,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("30 01 00 05 00 00 000000 68656c6c6f", vec![Item::Data(data.clone(), b"hello")]),
         ("2b 7bbd 01 44b0 4bb8 07 4187 03d090 616263", vec![Item::Data(frame, b"abc")]),
         ("30 01 00 00 00 00 000000 68656c6c6f", vec![Item::Data(growing, b"hello")]),
+        ("4060 01 00 05 00 00 000000 68656c6c6f", vec![Item::Data(partial, b"hello")]),
         ("30 01 05 05 00 00 000000", vec![Item::Data(end, b"")]),
         ("01 06 7bbd 01 03 07 02", vec![Item::Cancel(cancel)]),
         ("01 05 02 02 00 00 00", vec![Item::Cancel(unordered)]),
@@ -391,7 +395,8 @@ fn the_largest_header_is_as_long_as_reserved() {
         ..small_data()
     };
     assert_eq!(data.header_len(data.offset_len()), MAX_DATA_HEADER);
-    let repair = Repair { block: Data { offset: 0, ..data }, symbol_size: MAX_SYMBOL, index: 255 };
+    let block = Data { offset: 0, partial: true, ..data };
+    let repair = Repair { block, symbol_size: MAX_SYMBOL, index: 255 };
     assert_eq!(repair.header_len(), MAX_REPAIR_HEADER);
     assert_eq!(encode(&[Item::Repair(repair.clone(), &[0; 2048])]).len(), repair.header_len() + 2048);
 }
@@ -441,6 +446,7 @@ fn small_data() -> Data {
     Data {
         block: 1,
         reliable: true,
+        partial: false,
         previous: None,
         priority: 0,
         offset: 0,
@@ -470,11 +476,12 @@ fn any_data() -> impl Strategy<Value = (Data, usize)> {
     let end = (1..=MAX_BLOCK).prop_map(|total| (Some(total), total, 0));
     let place = prop_oneof![6 => place, 2 => open, 1 => end];
     let order = any_id().prop_flat_map(|block| (Just(block), prop::option::of(0..=block)));
-    let rest = (any::<bool>(), 0..PRIORITIES, 0..MAX_CHANNELS, prop::option::of(any::<u64>()), any_stamp());
+    let rest =
+        (any::<[bool; 2]>(), 0..PRIORITIES, 0..MAX_CHANNELS, prop::option::of(any::<u64>()), any_stamp());
     (order, place, rest).prop_map(|((block, previous), (total, offset, len), rest)| {
-        let (reliable, priority, channel, left, sent) = rest;
+        let ([reliable, partial], priority, channel, left, sent) = rest;
         let left = left.map(|left| left & !0xff);
-        (Data { block, reliable, previous, priority, offset, total, channel, left, sent }, len)
+        (Data { block, reliable, partial, previous, priority, offset, total, channel, left, sent }, len)
     })
 }
 
@@ -577,7 +584,7 @@ proptest! {
             let even = data.even_offset_len();
             data.encode_with(even, &PAYLOAD[..len], &mut alone);
             prop_assert_eq!(alone.len(), data.header_len(even) + len);
-            prop_assert!(data.header_len(even) <= MAX_DATA_HEADER);
+            prop_assert!(data.header_len(even) <= MAX_DATA_HEADER + usize::from(data.partial));
             prop_assert_eq!(decode(&alone), Ok(vec![Item::Data(data.clone(), &PAYLOAD[..len])]));
             items.push(Item::Data(data, &PAYLOAD[..len]));
         }
@@ -622,6 +629,6 @@ proptest! {
     ) {
         let usual = Data { block, previous: None, channel, left, ..data };
         let len = usual.header_len(usual.even_offset_len());
-        prop_assert!(len <= 19, "{len} bytes");
+        prop_assert!(len <= 19 + usize::from(usual.partial), "{len} bytes");
     }
 }

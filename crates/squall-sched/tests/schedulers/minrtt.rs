@@ -55,6 +55,27 @@ fn blocks_go_in_the_order_of_handing_over() {
 }
 
 #[test]
+fn unreliable_data_may_wait_for_all_reliable_data() {
+    let mut stage = Stage::new("minrtt(unreliable=last)", &[(10, 4), (20, 100)]);
+    let [first, second] = [0; 2].map(|_| stage.unreliable(2 * CHUNK));
+    let key = stage.reliable(2 * CHUNK);
+    let keys: Vec<_> = (0..2).filter_map(|_| stage.send()).collect();
+    assert_eq!(keys.iter().map(|p| (p.block, p.path)).collect::<Vec<_>>(), [(key, 0); 2]);
+    assert_eq!(stage.send().map(|p| p.block), Some(first), "no reliable byte waits");
+    stage.lose(&keys[0]);
+    let later = stage.reliable(CHUNK);
+    let sent: Vec<_> = stage.send_all().into_iter().map(|p| (p.block, p.kind)).collect();
+    let expected = [
+        (key, WorkKind::Repair),
+        (later, WorkKind::Fresh),
+        (first, WorkKind::Fresh),
+        (second, WorkKind::Fresh),
+        (second, WorkKind::Fresh),
+    ];
+    assert_eq!(sent, expected);
+}
+
+#[test]
 fn a_repair_may_change_the_path() {
     let mut stage = Stage::new("minrtt", &[(10, 1), (20, 1)]);
     stage.reliable(2 * CHUNK);

@@ -12,13 +12,13 @@ use squall_proto::{Channel, CloseReason, Event, Missed, Part, Priority, Received
 use super::reference::SessionRef;
 use crate::shared::state::ReceiverId;
 
-/// A block of the peer's: it arrived, or it will not arrive whole.
+/// A block of the peer's: it arrived, or it will not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrival {
-    /// It arrived whole.
+    /// It arrived, whole or, if it is [partial](squall_proto::BlockOptions::partial), in part.
     Block(Received),
-    /// It will not arrive whole.
+    /// It will not arrive.
     Missed(MissedBlock),
 }
 
@@ -32,7 +32,7 @@ pub enum Growth {
     Missed(MissedBlock),
 }
 
-/// A block of the peer's that will not arrive whole.
+/// A block of the peer's that will not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MissedBlock {
@@ -65,7 +65,8 @@ impl MissedBlock {
 
 /// Receives the blocks of some channels as they grow, from [`Session::receiver`](crate::Session::receiver).
 ///
-/// The parts of a block follow one another without a gap; those of an ordered block wait until the block before is out of
+/// The parts of a block follow one another without a gap, the last part of an incomplete
+/// [partial](crate::BlockOptions::partial) block has gaps; those of an ordered block wait until the block before is out of
 /// the way. A block that does not arrive whole is a [`Growth::Missed`] after its parts. It makes no difference whether the
 /// sender [opened](crate::Session::open) the block or sent it whole.
 ///

@@ -62,6 +62,7 @@ fn overhead() -> u64 {
     let least = Data {
         block: 0,
         reliable: false,
+        partial: false,
         previous: None,
         priority: 0,
         offset: 0,

@@ -22,6 +22,8 @@ struct OpenBlock {
     timely_bytes: u64,
     /// Bytes that arrived.
     arrived_bytes: u64,
+    /// Whether the application has those.
+    is_used: bool,
     lost: Option<LostReason>,
 }
 
@@ -97,6 +99,7 @@ impl FlowRecorder {
                 index: self.offers,
                 timely_bytes: 0,
                 arrived_bytes: 0,
+                is_used: false,
                 lost: None,
             },
         );
@@ -159,6 +162,13 @@ impl FlowRecorder {
         add_at(&mut self.result.delivered_bytes, slot, open.size);
     }
 
+    /// The receiver's application has what arrived of a partial block. Its sender reports the loss.
+    pub(crate) fn on_incomplete(&mut self, block: u64) {
+        if let Some(open) = self.open.get_mut(&block) {
+            open.is_used = true;
+        }
+    }
+
     /// The block will not be delivered. Ignored for one that was: the acknowledgement came too late.
     pub(crate) fn on_lost(&mut self, block: u64, why: LostReason) {
         if let Some(open) = self.open.get_mut(&block)
@@ -198,7 +208,7 @@ impl FlowRecorder {
                 missed
             });
             if let Some(why) = missed {
-                if open.arrived_bytes > 0 {
+                if open.arrived_bytes > 0 && !open.is_used {
                     class.on_wasted();
                 }
                 self.missing.record(open.at_us, why);
@@ -286,6 +296,20 @@ mod tests {
         assert_eq!((result.completion_rate, result.total.open_bytes), (Some(0.0), 1_000));
         assert_eq!(result.classes[0].path_bytes, [600, 1_000]);
         assert_eq!(result.total.wasted_blocks, 1, "the first is there, the last is undecided");
+    }
+
+    #[test]
+    fn what_the_application_has_of_a_partial_block_is_not_wasted() {
+        let mut recorder = recorder();
+        for block in 0..2 {
+            recorder.on_offer(block, &offer(0));
+            recorder.on_packet(block, 50_000, 0, 600, 20_000);
+            recorder.on_lost(block, LostReason::Cancelled);
+        }
+        recorder.on_incomplete(1);
+        let result = recorder.finish(1_000_000);
+        assert_eq!((result.in_time_bytes_ratio, result.completion_rate), (Some(0.6), Some(0.0)));
+        assert_eq!((result.total.cancelled_blocks, result.total.wasted_blocks), (2, 1));
     }
 
     #[test]

@@ -271,6 +271,7 @@ impl Application {
             .deadline(self.deadline(offer, passed_us))
             .priority(Priority::new(offer.priority))
             .reliable(offer.reliable)
+            .partial(self.sources[flow].is_partial(offer))
             .channel(self.stream.channel(offer))
             .ordered(self.stream.is_ordered(offer))
             .depends(self.sources[flow].depends(offer))
@@ -350,6 +351,9 @@ impl Application {
         // The packets that completed a block are reported before the block.
         self.take_arrivals(world, side);
         match event {
+            Event::Received(block) if !block.missing.is_empty() => {
+                self.on_incomplete(world.now() - self.start, other(side), block.id);
+            }
             Event::Received(block) => {
                 let at_us = world.now() - self.start;
                 if self.on_received(at_us, other(side), &block)
@@ -444,6 +448,14 @@ impl Application {
             self.blocks[from as usize].remove(&id);
         }
         true
+    }
+
+    /// What arrived of a partial block is there, and the block is not.
+    fn on_incomplete(&mut self, at_us: u64, from: Side, id: BlockId) {
+        if let Some(sent) = self.blocks[from as usize].get(&id).filter(|sent| !sent.request) {
+            self.recorder.flows[sent.flow].on_incomplete(id.0);
+        }
+        self.on_missed(at_us, from, id);
     }
 
     fn on_missed(&mut self, at_us: u64, from: Side, id: BlockId) {

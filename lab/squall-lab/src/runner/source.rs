@@ -35,6 +35,8 @@ pub(super) struct Source {
     names: Vec<Option<BlockId>>,
     /// Whether it does.
     dependencies: bool,
+    /// Whether unreliable blocks are delivered in part.
+    partial: bool,
 }
 
 impl Source {
@@ -57,6 +59,7 @@ impl Source {
             numbers: [0; 2],
             names: Vec::new(),
             dependencies: flow.dependencies,
+            partial: flow.partial,
         }
     }
 
@@ -66,6 +69,11 @@ impl Source {
         let Some(frame) = offer.frame.filter(|_| self.dependencies) else { return Depends::Nothing };
         let name = |need: u64| self.names.get(need as usize).copied().flatten();
         Depends::On(frame.needs.map(|need| need.and_then(name)))
+    }
+
+    /// Whether a block is delivered in part if it loses bytes.
+    pub(super) fn is_partial(&self, offer: &Offer) -> bool {
+        self.partial && !offer.reliable && !offer.is_request()
     }
 
     /// The session took the `index`th block of the flow.

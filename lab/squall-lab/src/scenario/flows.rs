@@ -21,7 +21,7 @@ const PRODUCTION: std::ops::RangeInclusive<Span> = Span::from_millis(1)..=Span::
 const MAX_CHANNELS: u32 = squall_proto::MAX_CHANNELS as u32;
 
 /// The fields that flows of all kinds have.
-const COMMON: [&str; 11] = [
+const COMMON: [&str; 12] = [
     "name",
     "kind",
     "direction",
@@ -33,6 +33,7 @@ const COMMON: [&str; 11] = [
     "production",
     "growing",
     "dependencies",
+    "partial",
 ];
 
 #[derive(Debug, serde::Deserialize)]
@@ -49,6 +50,7 @@ struct Common {
     production: Option<Span>,
     growing: Option<bool>,
     dependencies: Option<bool>,
+    partial: Option<bool>,
 }
 
 /// Reads all flows, fills in their defaults and checks them.
@@ -143,7 +145,8 @@ impl<'a> Reader<'a> {
         let production = self.production(&traffic)?;
         let flow = Flow::new(&common.name, direction, end_us, traffic);
         let dependencies = common.dependencies.unwrap_or(false);
-        Ok(Flow { channel, multiplexer, weight, start_us, production, dependencies, ..flow })
+        let partial = common.partial.unwrap_or(false);
+        Ok(Flow { channel, multiplexer, weight, start_us, production, dependencies, partial, ..flow })
     }
 
     /// The blocks, from the fields of their kind.

@@ -18,6 +18,7 @@ mod liveness;
 mod messages;
 mod mtu;
 mod parity;
+mod partial;
 mod paths;
 mod policer;
 mod refresh;

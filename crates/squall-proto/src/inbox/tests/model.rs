@@ -24,13 +24,14 @@ struct ModelBlock {
 impl Model {
     fn new(shapes: &[Shape]) -> Self {
         let mut last = [None; 2];
-        let blocks = shapes.iter().zip(0..).map(|(&(total, channel, ordered, left, grows), id)| {
-            let last = &mut last[usize::from(channel)];
-            let previous = ordered.then(|| last.replace(id).map_or(0, |last| id - last));
-            let header = Data { channel, previous, left, ..block(id, total) };
-            let (have, known) = (vec![false; total as usize], !grows);
-            ModelBlock { header, have, known, begun: false, deadline: None, ended: None, reported: false }
-        });
+        let blocks =
+            shapes.iter().zip(0..).map(|(&(total, channel, ordered, left, [grows, partial]), id)| {
+                let last = &mut last[usize::from(channel)];
+                let previous = ordered.then(|| last.replace(id).map_or(0, |last| id - last));
+                let header = Data { channel, previous, left, partial, ..block(id, total) };
+                let (have, known) = (vec![false; total as usize], !grows);
+                ModelBlock { header, have, known, begun: false, deadline: None, ended: None, reported: false }
+            });
         Self { blocks: blocks.collect() }
     }
 
@@ -65,7 +66,8 @@ impl Model {
     fn end_if(&mut self, fate: Fate, is: impl Fn(usize, &ModelBlock) -> bool) {
         for (id, block) in self.blocks.iter_mut().enumerate() {
             if block.ended.is_none() && is(id, block) {
-                block.ended = Some(fate);
+                let has_use = block.header.partial && block.have.contains(&true);
+                block.ended = Some(if has_use { Here } else { fate });
             }
         }
     }
@@ -108,6 +110,25 @@ impl ModelBlock {
         }
     }
 
+    /// The bytes that are missing, one by one, joined.
+    fn gaps(&self) -> Vec<Range<u32>> {
+        let end = if self.known { self.have.len() as u32 } else { MAX_BLOCK };
+        let is_there = |at: u32| self.have.get(at as usize).is_some_and(|there| *there);
+        let mut gaps: Vec<Range<u32>> = Vec::new();
+        for at in (0..self.have.len() as u32).filter(|at| *at < end && !is_there(*at)) {
+            match gaps.last_mut().filter(|gap| gap.end == at) {
+                Some(gap) => gap.end += 1,
+                None => gaps.push(at..at + 1),
+            }
+        }
+        match gaps.last_mut().filter(|gap| gap.end == self.have.len() as u32) {
+            Some(gap) => gap.end = end,
+            None if !self.known => gaps.push(self.have.len() as u32..end),
+            None => {}
+        }
+        gaps
+    }
+
     /// Its known length.
     fn reach(&self) -> usize {
         let seen = self.have.iter().rposition(|there| *there).map_or(0, |last| last + 1);
@@ -115,8 +136,8 @@ impl ModelBlock {
     }
 }
 
-/// Length, channel, whether it is ordered, its deadline, whether it grows.
-type Shape = (u32, u16, bool, Option<u64>, bool);
+/// Length, channel, whether it is ordered, its deadline, whether it grows and is partial.
+type Shape = (u32, u16, bool, Option<u64>, [bool; 2]);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -138,7 +159,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 fn any_shape() -> impl Strategy<Value = Shape> {
     let left = prop::option::weighted(0.3, 0..5000u64);
-    (1..20u32, 0..2u16, prop::bool::weighted(0.8), left, any::<bool>())
+    (1..20u32, 0..2u16, prop::bool::weighted(0.8), left, any::<[bool; 2]>())
 }
 
 proptest! {
@@ -187,6 +208,9 @@ proptest! {
             reported.sort_unstable();
             // The model reports in one pass the blocks that a missed one held up.
             prop_assert_eq!(&reported, &model.outcomes());
+            for (id, _) in reported.iter().filter(|(_, fate)| *fate == Here) {
+                prop_assert_eq!(&case.missing[id], &model.blocks[*id as usize].gaps());
+            }
             fates.extend(reported);
             prop_assert_eq!(case.inbox.held_bytes(), model.held());
             prop_assert_eq!(case.inbox.duplicate_bytes(), duplicates);

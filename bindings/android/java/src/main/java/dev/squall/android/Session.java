@@ -56,26 +56,31 @@ public final class Session implements AutoCloseable {
      */
     public long send(ByteBuffer data, long deadlineMicros, int priority, boolean reliable, int channel)
             throws SquallException {
-        return send(data, deadlineMicros, priority, reliable, channel, false);
+        return send(data, deadlineMicros, priority, reliable, channel, false, false);
     }
 
-    /** Like the other. If {@code ordered}, delivered after the previous ordered block of its channel. */
+    /**
+     * Like the other.
+     *
+     * @param ordered whether it is delivered after the previous ordered block of its channel
+     * @param partial whether the peer gets what arrived of it when it ends incomplete, by its deadline or by losses
+     */
     public long send(ByteBuffer data, long deadlineMicros, int priority, boolean reliable, int channel,
-            boolean ordered) throws SquallException {
+            boolean ordered, boolean partial) throws SquallException {
         int position = data.position();
         int length = data.remaining();
         long block;
         if (data.isDirect()) {
             block = Native.sendDirect(number, data, position, length, deadlineMicros, priority, reliable,
-                    channel, ordered);
+                    channel, ordered, partial);
         } else if (data.hasArray()) {
             block = Native.sendArray(number, data.array(), data.arrayOffset() + position, length,
-                    deadlineMicros, priority, reliable, channel, ordered);
+                    deadlineMicros, priority, reliable, channel, ordered, partial);
         } else {
             byte[] copy = new byte[length];
             data.duplicate().get(copy);
             block = Native.sendArray(number, copy, 0, length, deadlineMicros, priority, reliable, channel,
-                    ordered);
+                    ordered, partial);
         }
         data.position(position + length);
         return block;

@@ -4,9 +4,9 @@ package dev.squall.core;
 public final class Event {
     /** What. */
     public enum Kind {
-        /** A block arrived whole: {@link #data}. */
+        /** A block arrived: {@link #data}. */
         RECEIVED,
-        /** A block of the peer's will not arrive whole. */
+        /** A block of the peer's will not arrive. */
         MISSED,
         /** A block of ours arrived. */
         DELIVERED,
@@ -44,20 +44,28 @@ public final class Event {
     public final int channel;
     /** The priority of a received or missed block. */
     public final int priority;
-    /** The bytes of a received block; else null. */
+    /** The bytes of a received block, zeros for those that are missing; else null. */
     public final byte[] data;
+    /**
+     * The first byte of each range that did not arrive of a partial block, and one past its last; empty if the block is
+     * whole, null if none was received. The last range ends at 16 MiB, beyond the data, if the length of the block never
+     * became known.
+     */
+    public final int[] missing;
     /** The path's number; -1 if it is about none. */
     public final int path;
     /** The evidence, or the reason; may be empty. */
     public final String text;
 
     /** Made by the native library. */
-    Event(int kind, long block, int channel, int priority, byte[] data, int path, String text) {
+    Event(int kind, long block, int channel, int priority, byte[] data, int[] missing, int path,
+            String text) {
         this.kind = KINDS[kind];
         this.block = block;
         this.channel = channel;
         this.priority = priority;
         this.data = data;
+        this.missing = missing;
         this.path = path;
         this.text = text;
     }

@@ -63,13 +63,15 @@ public final class Native {
     /** Hands over a block from a direct buffer; a deadline of 0 means none. Returns the block's number. */
     public static native long sendDirect(
             long session, java.nio.ByteBuffer data, int position, int length,
-            long deadlineMicros, int priority, boolean reliable, int channel, boolean ordered)
+            long deadlineMicros, int priority, boolean reliable, int channel, boolean ordered,
+            boolean partial)
             throws SquallException;
 
     /** Hands over a block from an array. */
     public static native long sendArray(
             long session, byte[] data, int position, int length,
-            long deadlineMicros, int priority, boolean reliable, int channel, boolean ordered)
+            long deadlineMicros, int priority, boolean reliable, int channel, boolean ordered,
+            boolean partial)
             throws SquallException;
 
     /** Cancels a block. */

@@ -10,6 +10,7 @@ import kotlin.time.Duration
  * @property reliable whether lost bytes are sent again. Default: yes
  * @property channel below 1,024. Default: 0
  * @property ordered whether the block is delivered after the previous ordered one of its channel. Default: no
+ * @property partial whether the peer gets what arrived of it when it ends incomplete, by its deadline or by losses. Default: no
  */
 public data class BlockOptions(
     val deadline: Duration = Duration.INFINITE,
@@ -17,6 +18,7 @@ public data class BlockOptions(
     val reliable: Boolean = true,
     val channel: Int = 0,
     val ordered: Boolean = false,
+    val partial: Boolean = false,
 ) {
     /** As the native library takes it: microseconds, at least one; or the number that stands for no deadline. */
     internal fun deadlineMicros(): Long = when {

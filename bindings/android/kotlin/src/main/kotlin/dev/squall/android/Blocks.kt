@@ -10,13 +10,15 @@ import kotlinx.coroutines.Deferred
  * @property number the block's number at its sender
  * @property channel below 1,024
  * @property priority 0, the most important, to 7
- * @property data its bytes; they belong to the receiver of this object
+ * @property data its bytes, zeros for those that are missing; they belong to the receiver of this object
+ * @property missing the ranges that did not arrive of a partial block, as in `Event.missing`; empty if it is whole
  */
 public class ReceivedBlock internal constructor(
     public val number: Long,
     public val channel: Int,
     public val priority: Int,
     public val data: ByteArray,
+    public val missing: IntArray,
 ) {
     override fun toString(): String = "block $number: ${data.size} bytes on channel $channel"
 }

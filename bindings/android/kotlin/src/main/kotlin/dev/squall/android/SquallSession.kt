@@ -87,7 +87,7 @@ public class SquallSession private constructor(private val java: Session, scope:
      */
     public val blocks: Flow<ReceivedBlock>
         get() = arrivals.filter { it.kind == Kind.RECEIVED }
-            .map { ReceivedBlock(it.block, it.channel, it.priority, it.data) }
+            .map { ReceivedBlock(it.block, it.channel, it.priority, it.data, it.missing) }
 
     /** Like [blocks], with those that will not arrive whole: events of the kinds `RECEIVED` and `MISSED`. */
     public val arrivals: Flow<Event> = flow {
@@ -144,7 +144,7 @@ public class SquallSession private constructor(private val java: Session, scope:
     public fun trySend(data: ByteBuffer, options: BlockOptions = BlockOptions()): SentBlock? = synchronized(lock) {
         try {
             val block = options.run {
-                java.send(data, deadlineMicros(), priority, reliable, channel, ordered)
+                java.send(data, deadlineMicros(), priority, reliable, channel, ordered, partial)
             }
             blocksOnTheWay.add(block)
         } catch (_: QueueFullException) {
