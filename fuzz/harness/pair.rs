@@ -68,6 +68,7 @@ fn config(input: &mut Input<'_>) -> Config {
             expire: flags & 0x20 == 0,
             liveness: flags & 0x40 == 0,
             steer_acks: flags & 0x80 == 0,
+            probe_with_data: flags & 0x40 != 0,
             ..LabConfig::default()
         })
         .distrust(which & 0x80 != 0)

@@ -280,18 +280,27 @@ pub struct LabConfig {
     /// Whether the receiver reports on the path that delivers best, and acknowledgements leave with the reports; else on
     /// the path with the lowest id, as noq does. Default: yes.
     pub steer_acks: bool,
+    /// Whether the probe after a timeout of QUIC has the oldest reliable bytes of its path once more, if they left more than
+    /// a round trip ago (RFC 9002 §6.2.4); else it is a PING, and they are sent again when that is acknowledged. Default: no.
+    pub probe_with_data: bool,
 }
 
 impl LabConfig {
     /// Sessions as they are without the feature.
-    const OFF: Self =
-        Self { all_reliable: false, expire: true, track_reordering: true, liveness: true, steer_acks: true };
+    const OFF: Self = Self {
+        all_reliable: false,
+        expire: true,
+        track_reordering: true,
+        liveness: true,
+        steer_acks: true,
+        probe_with_data: false,
+    };
 
-    /// Loss recovery as RFC 9002 has it, on every path by itself: no [`Self::liveness`], and thresholds of 3 packets and 9/8
-    /// of a round trip (§6.1). The multipath QUIC that the papers compared with.
+    /// Loss recovery as RFC 9002 has it, on every path by itself: no [`Self::liveness`], thresholds of 3 packets and 9/8
+    /// of a round trip (§6.1), and [probes with data](Self::probe_with_data). The multipath QUIC that the papers compared with.
     #[cfg(feature = "lab")]
     pub fn standard() -> Self {
-        Self { liveness: false, track_reordering: false, ..Self::OFF }
+        Self { liveness: false, track_reordering: false, probe_with_data: true, ..Self::OFF }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, BlockMeta, MAX_PATHS, ParityFate, PathId, SchedEvent, Span, Time};
+use squall_sched::{BlockId, BlockMeta, MAX_PATHS, ParityFate, PathId, SchedEvent, SegmentState, Span, Time};
 
 pub(crate) use self::subqueues::SubqueueNumber;
 use self::{runs::Run, subqueues::Subqueues};
@@ -434,6 +434,13 @@ impl Outbox {
             self.parity_kept += payload.parity.len() as u64;
         }
         payload.parity.chunks(size as usize).nth(index as usize)
+    }
+
+    /// Whether a block is reliable, and the peer may lack bytes of this range.
+    pub(crate) fn needs_again(&self, id: BlockId, range: &Range<u32>) -> bool {
+        let Some(block) = self.queue.get(id).filter(|block| block.meta().reliable) else { return false };
+        let mut segments = block.segments_from(range.start).iter().take_while(|s| s.start < range.end);
+        segments.any(|segment| segment.state != SegmentState::Acked)
     }
 
     /// The length of a block, once it is final.

@@ -131,8 +131,8 @@ fn stalls(meeting: &mut Meeting, first: u64) -> Vec<u64> {
         meeting.pass(Duration::from_millis(if block == first + 10 { 500 } else { 20 }));
         let mut datagram = Vec::new();
         let (offset, total, channel, sent) = (0, Some(1), 0, Stamp::at(sched::Time::EPOCH));
-        let (reliable, previous, priority, left) = (true, None, 0, None);
-        let data = Data { block, reliable, previous, priority, offset, total, channel, left, sent };
+        let (reliable, partial, previous, priority, left) = (true, false, None, 0, None);
+        let data = Data { block, reliable, partial, previous, priority, offset, total, channel, left, sent };
         Item::Data(data, &[7]).encode(&mut datagram);
         meeting.peer().say(datagram);
     }
@@ -186,8 +186,9 @@ fn blocks_that_are_not_whole_end_with_their_session() {
         for (block, total) in [(0, 2), (1, 1)] {
             let (previous, total, channel, sent) =
                 (Some(block), Some(total), 0, Stamp::at(sched::Time::EPOCH));
-            let (reliable, priority, offset, left) = (true, 0, 0, None);
-            let data = Data { block, reliable, previous, priority, offset, total, channel, left, sent };
+            let (reliable, partial, priority, offset, left) = (true, false, 0, 0, None);
+            let data =
+                Data { block, reliable, partial, previous, priority, offset, total, channel, left, sent };
             let mut datagram = Vec::new();
             Item::Data(data, &[7]).encode(&mut datagram);
             meeting.peer().say(datagram);

@@ -223,6 +223,11 @@ impl Flight {
         self.base + self.packets.len() as u64
     }
 
+    /// Packets whose fate is open, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &InFlight> {
+        self.packets.iter().flatten()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InFlight> {
         self.packets.iter_mut().flatten()
     }

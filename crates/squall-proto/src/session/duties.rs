@@ -1,6 +1,6 @@
 //! Work that is open before a session may rest; `transmit` does it, in the order that is stated there.
 
-use squall_sched::Time;
+use squall_sched::{PathId, Time};
 
 /// Open work. Deadlines, probes of paths and items have queues of their own.
 #[derive(Debug)]
@@ -9,6 +9,8 @@ pub(super) struct Duties {
     quic_timer: bool,
     /// noq may have tail-loss probes to send.
     tail_probes: bool,
+    /// The path that noq has probed just now, without data of ours.
+    probed: Option<PathId>,
     /// Something changed since the scheduler last had nothing to do.
     schedule: bool,
     /// When the scheduler asked to be run, whatever happens until then.
@@ -25,6 +27,7 @@ impl Duties {
         Self {
             quic_timer: false,
             tail_probes: false,
+            probed: None,
             schedule: false,
             schedule_at: None,
             flush: true,
@@ -83,9 +86,15 @@ impl Duties {
         self.tail_probes
     }
 
-    /// noq was polled for tail-loss probes, and had one or none.
-    pub(super) fn after_tail_probe(&mut self, sent: bool) {
+    /// noq was polled for tail-loss probes, and had one or none; a PING on the path `probed`.
+    pub(super) fn after_tail_probe(&mut self, sent: bool, probed: Option<PathId>) {
         self.tail_probes = sent;
+        self.probed = probed;
+    }
+
+    /// The path of the last tail-loss probe, if that was a PING. noq has another one for it.
+    pub(super) fn take_probed(&mut self) -> Option<PathId> {
+        self.probed.take()
     }
 
     /// Whether the scheduler is to be asked now.

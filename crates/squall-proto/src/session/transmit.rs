@@ -202,9 +202,36 @@ impl Session {
         if !self.duties.has_tail_probes() {
             return None;
         }
-        let transmit = self.poll_quic(Gate::Closed, 1, out);
-        self.duties.after_tail_probe(transmit.is_some());
-        transmit
+        let probed = self.duties.take_probed().filter(|_| self.config.switches().probe_with_data);
+        let has_data = probed.is_some_and(|id| self.queue_oldest(id, out.at));
+        let transmit = self.conn.poll_transmit(Gate::Closed, out.now, 1, out.buf);
+        let ping = self.conn.departures.first().filter(|sent| sent.payload.is_none()).map(|sent| sent.path);
+        self.enter_departures(out.at);
+        let probed = ping.and_then(|number| self.conn.paths.find(number));
+        self.duties.after_tail_probe(transmit.is_some(), probed);
+        // It was no tail-loss probe, and noq has no further one.
+        transmit.or_else(|| if has_data { self.transmit_queued(out) } else { None })
+    }
+
+    /// Queues the oldest reliable bytes in flight on a path inside noq once more, if they left more than a round trip ago. Returns
+    /// whether noq has taken them.
+    ///
+    /// A copy on the same path needs no entry in the block: it shares the fate of the first (`BlockQueue::mark_sent`).
+    fn queue_oldest(&mut self, id: PathId, at: Time) -> bool {
+        let path = &self.conn.paths[id];
+        let is_old = |entry: &&InFlight| entry.sent_at + path.rtt.smoothed <= at;
+        let is_needed = |chunk: &&Chunk| self.outbox.needs_again(chunk.block, &chunk.range);
+        let chunk =
+            path.flight.iter().take_while(is_old).filter_map(InFlight::chunk).find(is_needed).cloned();
+        let Some(chunk) = chunk else { return false };
+        let chunk = Chunk { kind: WorkKind::Repair, ..chunk };
+        let most = self.conn.max_datagram();
+        let written = write(&mut self.outbox, &chunk, at, most, self.config.even_offsets);
+        let Some(Written { end, bytes, has_end, datagram }) = written else { return false };
+        let range = chunk.range.start..end;
+        let chunk = Chunk { range, bytes, has_end, path: id, written_at: at, ..chunk };
+        self.queues.batch_path = Some(id);
+        self.conn.queue(datagram.into(), Payload::Chunk(chunk)).is_ok()
     }
 
     fn is_probe_due(&self, at: Time) -> bool {

@@ -405,6 +405,27 @@ fn with_nothing_queued_a_tail_loss_probe_is_a_ping() {
 }
 
 #[test]
+fn of_two_tail_loss_probes_the_second_takes_what_is_queued_after_the_first() {
+    let mut pair = Pair::new();
+    pair.network.cut[0] = true;
+    pair.queue(SERVER_SIDE, 500, 1);
+    pair.poll(SERVER_SIDE, Some(0));
+    pair.world.now = pair.server().timeout().unwrap();
+    let now = pair.world.now;
+    pair.server().on_timeout(now);
+    let first = pair.server().poll_transmit(Gate::Closed, now, 1, &mut Vec::new()).expect("a probe");
+    assert!(first.size < 60, "{} bytes", first.size);
+    pair.server().departures.clear();
+    pair.queue(SERVER_SIDE, 500, 2);
+    let second = pair.poll(SERVER_SIDE, Some(1));
+    assert_eq!((second[0].path, &second[0].payloads[..]), (0, &[2][..]));
+    assert!(
+        pair.server().poll_transmit(Gate::Closed, now, 1, &mut Vec::new()).is_none(),
+        "there is no third"
+    );
+}
+
+#[test]
 fn a_backup_path_carries_pings_but_no_datagram_and_no_acknowledgement() {
     let mut pair = Pair::new();
     pair.server().set_backup(PathId(0), true);

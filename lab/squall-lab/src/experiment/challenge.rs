@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::{Against, Best, Challenge, Claim, Expectation, Experiment, Of, Over, Point, judge, resolve};
 use crate::scenario::ScenarioError;
-use crate::variant::under_conditions_of;
+use crate::variant::{Variant, under_conditions_of};
 
 impl Experiment {
     /// The same experiment with two schedulers, the paper's system and this one, which is a label as [`crate::Variant::of`] takes it.
@@ -59,11 +59,18 @@ impl Experiment {
     fn run_only(&mut self, schedulers: [&str; 2]) {
         let mut table: Table = self.text.parse().expect("the scenario was read from it");
         table.remove("check");
+        let is_run = |name: &str| schedulers.iter().any(|label| Variant::of(label).name() == name);
+        if let Some(Value::Table(options)) = table.get_mut("options") {
+            options.retain(|name, _| is_run(name));
+        }
         table.insert("schedulers".into(), Value::from(schedulers.to_vec()));
         self.text = table.to_string();
         self.scenario.schedulers = schedulers.map(str::to_owned).into();
         for point in self.axes.iter_mut().flat_map(|axis| &mut axis.points) {
-            point.set.retain(|field, _| field != "schedulers" && !field.starts_with("check."));
+            point.set.retain(|field, _| {
+                let of_another = field.strip_prefix("options.").and_then(|rest| rest.split('.').next());
+                field != "schedulers" && !field.starts_with("check.") && of_another.is_none_or(is_run)
+            });
         }
     }
 }

@@ -49,7 +49,9 @@ pub(super) fn ids(file: &Path) -> Result<Vec<String>, ScenarioError> {
 
 pub(super) fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
     scenario.schedulers.iter().try_for_each(|label| {
-        Variant::of(label).check_in(scenario, registry).map_err(|error| format!("schedulers: {error}"))
+        Variant::of(&scenario.configured(label))
+            .check_in(scenario, registry)
+            .map_err(|error| format!("schedulers: {error}"))
     })
 }
 

@@ -133,7 +133,7 @@ pub(super) fn config(
     stopwatch: Option<&Stopwatch>,
 ) -> Result<Config, RunError> {
     let problem = |source| RunError::Scheduler { scenario: scenario.name.clone(), source };
-    let config = Variant::of(scheduler).config(registry).map_err(problem)?;
+    let config = Variant::of(&scenario.configured(scheduler)).config(registry).map_err(problem)?;
     registry.build_streams(&scenario.streams).map_err(problem)?;
     let (streams, known) = (scenario.streams.clone(), registry.clone());
     let scheduler = match stopwatch {

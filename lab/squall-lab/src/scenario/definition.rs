@@ -1,5 +1,8 @@
 //! A scenario as data.
 
+use std::collections::BTreeMap;
+
+use serde::de::{Deserialize, Deserializer, Error};
 use squall_net::PathConfig;
 use squall_proto::{CongestionControl, signal::WatermarkConfig};
 
@@ -35,6 +38,8 @@ pub struct Scenario {
     pub seeds: Vec<u64>,
     /// Schedulers to compare, at least one: labels as [`Variant::of`](crate::Variant::of) takes them.
     pub schedulers: Vec<String>,
+    /// Options of these schedulers beside those of the labels, by name.
+    pub options: SchedulerOptions,
     /// Congestion control of all paths.
     pub congestion: CongestionControl,
     /// The emulated paths, 1 to 8.
@@ -51,6 +56,25 @@ pub struct Scenario {
     pub has_axes: bool,
     /// What must hold of the results.
     pub checks: Vec<Check>,
+}
+
+/// By scheduler, the values of its options.
+pub type SchedulerOptions = BTreeMap<String, BTreeMap<String, OptionValue>>;
+
+/// The value of a scheduler's option: a text, a number or a boolean, as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionValue(pub(super) String);
+
+impl<'de> Deserialize<'de> for OptionValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => Ok(Self(text)),
+            value @ (toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_)) => {
+                Ok(Self(value.to_string()))
+            }
+            other => Err(D::Error::custom(format!("expected a text, number or boolean, found {other}"))),
+        }
+    }
 }
 
 /// A scenario file that can't be used.

@@ -5,7 +5,7 @@ use squall_net::PathConfig;
 use squall_proto::CongestionControl;
 use squall_units::Span;
 
-use super::{Quantity, signal::SignalTable};
+use super::{Quantity, definition::SchedulerOptions, signal::SignalTable};
 use crate::flow::Direction;
 use crate::measure::Measure;
 
@@ -19,6 +19,8 @@ pub(super) struct ScenarioFile {
     pub(super) seed: Option<u64>,
     pub(super) seeds: Option<Vec<u64>>,
     pub(super) schedulers: Vec<String>,
+    #[serde(default)]
+    pub(super) options: SchedulerOptions,
     #[serde(default, deserialize_with = "congestion")]
     pub(super) congestion: CongestionControl,
     #[serde(rename = "path", default)]

@@ -7,6 +7,7 @@ mod checks;
 mod definition;
 mod file;
 mod flows;
+mod options;
 mod paths;
 mod place;
 mod quantity;
@@ -24,7 +25,9 @@ use crate::measure::{BY_RELIABILITY, Subject};
 use crate::result::{ClassResult, FlowResult, Interval, PathResult, RunResult};
 use crate::variant::Variant;
 use definition::check_name;
-pub use definition::{MAX_DURATION_US, MAX_FLOWS, MAX_LIST, MAX_PATHS, Scenario, ScenarioError};
+pub use definition::{
+    MAX_DURATION_US, MAX_FLOWS, MAX_LIST, MAX_PATHS, OptionValue, Scenario, ScenarioError, SchedulerOptions,
+};
 use place::{Outline, problem};
 pub(crate) use place::{Place, Problem, Step};
 pub(crate) use quantity::Quantity;
@@ -87,7 +90,7 @@ impl Scenario {
     fn check_schedulers(&self, registry: &Registry) -> Result<(), Problem> {
         self.check_components(registry, |_| false)?;
         self.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
-            let known = Variant::of(scheduler).check_in(self, registry);
+            let known = Variant::of(&self.configured(scheduler)).check_in(self, registry);
             known.map_err(|error| problem(&["schedulers"], index, &[], error))
         })
     }
@@ -247,6 +250,7 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
         duration_us,
         seeds,
         schedulers: file.schedulers,
+        options: file.options,
         congestion: file.congestion,
         streams: file.streams.scheduler.unwrap_or_else(|| "fifo".to_owned()),
         signal: signal::resolve(&file.signal)?,
@@ -256,6 +260,7 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
         flows,
         checks: Vec::new(),
     };
+    scenario.check_options()?;
     scenario.checks = checks::resolve(&file.checks, &scenario)?;
     // Those of other crates are checked when there is a registry that has them.
     scenario.check_components(&Registry::standard(), |error| matches!(error, BuildError::Unknown { .. }))?;

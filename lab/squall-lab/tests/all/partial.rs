@@ -65,8 +65,12 @@ fn every_partial_block_ends_once_with_the_bytes_that_arrived() {
             let bytes = block.data.iter().zip(&sent[&block.id]).enumerate();
             let right = bytes.clone().all(|(at, (got, sent))| got == if is_missing(at) { &0 } else { sent });
             assert!(right && block.data.len() == LEN, "{:?}", block.id);
-            let missing: usize = block.missing.iter().map(|range| range.len()).sum();
-            assert!(arrived.insert(block.id, LEN - missing).is_none(), "{:?} arrived twice", block.id);
+            let missing: u32 = block.missing.iter().map(|range| range.end - range.start).sum();
+            assert!(
+                arrived.insert(block.id, LEN - missing as usize).is_none(),
+                "{:?} arrived twice",
+                block.id
+            );
         }
         let incomplete = arrived.values().filter(|bytes| **bytes < LEN).count();
         assert!((20..80).contains(&incomplete), "{incomplete} incomplete blocks");
