@@ -17,6 +17,7 @@ const LTE: (f64, f64) = (3.0, 3.0);
 const LINKS: &str = r#"
 name = "links"
 duration = "60s"
+schedulers = ["minrtt"]
 
 [[path]]
 name = "wifi"
@@ -24,7 +25,7 @@ delay = "20ms"
 queue = "1MB"
 down = { rate = "12mbps" }
 up = { rate = "4mbps" }
-radio = { trace = { rssi = [["0s", -50], ["6s", -75]] }, technology = "wifi" }
+radio = { trace = { rssi = [["0s", -50], ["6s", -75], ["50s", -75]] }, technology = "wifi" }
 
 [[path]]
 name = "lte"

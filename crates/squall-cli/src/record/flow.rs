@@ -38,8 +38,6 @@ pub(super) struct Flow {
     pub(super) most: u16,
     /// Packets of a train from here.
     pub(super) train: u16,
-    /// Whether only reports are sent, to fetch the last bins.
-    pub(super) is_ending: bool,
     sent: u64,
     sent_at: u64,
     leaving: Option<Leaving>,
@@ -94,7 +92,6 @@ impl Flow {
             headers,
             most: plan.train,
             train: plan.train,
-            is_ending: false,
             sent: 0,
             sent_at: 0,
             leaving: None,
@@ -140,6 +137,7 @@ impl Flow {
             self.take_results(packet, now);
         } else {
             self.train = packet.plan.train;
+            self.plan.is_ending |= packet.plan.is_ending;
             self.until = self.until.max(packet.until);
             self.bins = self.bins.split_off(&self.until);
         }
@@ -182,7 +180,7 @@ impl Flow {
     /// The next packet, if one is due.
     pub(super) fn transmit(&mut self, now: u64, proof: Secret) -> Option<(Packet, usize)> {
         let train = match self.plan.mode {
-            _ if self.is_ending => None,
+            _ if self.plan.is_ending => None,
             Mode::Sample => self.next_of_train(now),
             Mode::Saturate if self.pace.allows(now) => {
                 return Some((self.packet(now, proof, None), SIZE));
@@ -192,13 +190,13 @@ impl Flow {
         if train.is_some() {
             return Some((self.packet(now, proof, train), SIZE));
         }
-        let is_request = self.is_ending && now >= self.sent_at + RARE_REPORT;
+        let is_request = self.plan.is_ending && now >= self.sent_at + RARE_REPORT;
         let interval = match self.plan.mode {
             Mode::Saturate => Some(RARE_REPORT),
             Mode::Sample => (!self.is_recorder).then_some(REPORT),
         };
         let is_report = self.is_report_due
-            && !self.is_ending
+            && !self.plan.is_ending
             && interval.is_some_and(|interval| now >= self.sent_at + interval);
         (is_request || is_report).then(|| (self.packet(now, proof, None), 0))
     }
@@ -324,11 +322,11 @@ mod tests {
     /// The recording end after these seconds over these links; the clock of the other end is half an hour ahead.
     fn run(mode: Mode, step: u32, seconds: u64, mut up: Link, mut down: Link) -> Flow {
         const AHEAD: u64 = 1_800_000_000;
-        let plan = Plan { mode, step, train: 16 };
+        let plan = Plan { mode, step, train: 16, is_ending: false };
         let mut near = Flow::new(plan, true, HEADERS);
         let mut far: Option<Flow> = None;
         for now in (1..(seconds + 3) * 1_000_000).step_by(50) {
-            near.is_ending = now > seconds * 1_000_000;
+            near.plan.is_ending = now > seconds * 1_000_000;
             while let Some((packet, size)) = near.transmit(now, [0; 16]) {
                 up.send(packet, size, now);
             }

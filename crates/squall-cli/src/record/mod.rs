@@ -9,7 +9,7 @@ mod table;
 mod wire;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     net::{SocketAddr, ToSocketAddrs as _},
     path::PathBuf,
     process::ExitCode,
@@ -47,6 +47,12 @@ const NO_ANSWER: Duration = Duration::from_secs(5);
 
 /// Interval at which the files are written: little is lost if the battery is empty.
 const SAVE: Duration = Duration::from_secs(30);
+
+/// Time whose bytes are kept in reserve for the end of a recording with a bound.
+const RESERVE: Duration = Duration::from_secs(1);
+
+/// Bytes beside the trains of a step, such as reports.
+const REPORTS: f64 = 1_000.0;
 
 /// Interval of looks at the radios.
 const RADIO: Duration = Duration::from_millis(100);
@@ -112,7 +118,8 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let (to, out) = (args.to.as_deref().unwrap_or_default(), args.out.clone().unwrap_or_default());
     let step = args.step.unwrap_or(if args.saturate { STEP.1 } else { STEP.0 });
     let mode = if args.saturate { Mode::Saturate } else { Mode::Sample };
-    let plan = Plan { mode, step: u32::try_from(step.micros()).unwrap_or(0), train: args.packets };
+    let plan =
+        Plan { mode, step: u32::try_from(step.micros()).unwrap_or(0), train: args.packets, is_ending: false };
     if !plan.is_possible() {
         return Err(usage("--step: 10ms to 10s"));
     }
@@ -181,12 +188,12 @@ fn cost(args: &RecordArgs, plan: Plan, interfaces: usize) -> String {
     if plan.mode == Mode::Saturate {
         return format!("this fills {interfaces} interfaces in both directions{most} of data in all");
     }
-    let trains = 2.0 * interfaces as f64 * f64::from(plan.train) * (wire::SIZE + 48) as f64;
+    let of_step = 2.0 * f64::from(plan.train) * (wire::SIZE + 48) as f64 + REPORTS;
     let (time, words) = match args.duration {
-        Some(time) => (time.duration().as_secs_f64(), "in all"),
+        Some(time) => ((time.duration() + BEGIN).as_secs_f64(), "in all"),
         None => (60.0, "a minute"),
     };
-    let bytes = trains * time * 1e6 / f64::from(plan.step);
+    let bytes = interfaces as f64 * of_step * time * 1e6 / f64::from(plan.step);
     format!(
         "this costs up to {} of data {words} over {interfaces} interfaces, both directions together{most}",
         size(bytes)
@@ -277,6 +284,7 @@ impl Recording {
         let began = self.common.epoch.0;
         let end = duration.map(|time| began + BEGIN + time);
         let mut saved = began + BEGIN;
+        let mut spent: VecDeque<(Instant, u64)> = VecDeque::new();
         let mut tick = tokio::time::interval(Duration::from_millis(50));
         loop {
             tokio::select! {
@@ -287,7 +295,15 @@ impl Recording {
             if self.answered().is_empty() && now >= began + NO_ANSWER {
                 return Err(self.no_answer());
             }
-            if self.common.is_over.load(Relaxed) || end.is_some_and(|end| now >= end) {
+            // The packets under way still arrive: no more than those of a second, as the queue is shorter.
+            let bytes = self.common.bytes.load(Relaxed);
+            spent.push_back((now, bytes));
+            while spent.front().is_some_and(|(at, _)| *at + RESERVE < now) {
+                spent.pop_front();
+            }
+            let reserve = spent.front().map_or(0, |(_, before)| bytes - before);
+            let is_spent = bytes + reserve >= self.common.at_most;
+            if is_spent || self.common.is_over.load(Relaxed) || end.is_some_and(|end| now >= end) {
                 break;
             }
             if now >= saved + SAVE {

@@ -128,7 +128,7 @@ impl Interface {
             if common.is_over.load(Relaxed) {
                 let since = *over_at.get_or_insert(now);
                 let mut state = self.state();
-                state.flow.is_ending = true;
+                state.flow.plan.is_ending = true;
                 let has_all = state.flow.until >= state.flow.step(since);
                 if !state.has_answer || has_all || now > since + state.flow.patience() {
                     drop(state);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn flow(mode: Mode) -> Flow {
-        let mut flow = Flow::new(Plan { mode, step: 500_000, train: 16 }, true, 28);
+        let mut flow = Flow::new(Plan { mode, step: 500_000, train: 16, is_ending: false }, true, 28);
         for step in [4, 5, 7] {
             flow.trains.insert(step, 16);
         }

@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub(super) step: u32,
     /// Packets of a train towards the recording end.
     pub(super) train: u16,
+    /// Whether nothing more is measured, and only the last results are needed.
+    pub(super) is_ending: bool,
 }
 
 /// The train that a packet belongs to.
@@ -187,7 +189,7 @@ impl Packet {
 
     fn encode(&self, out: &mut Vec<u8>) {
         out.put_slice(&self.proof);
-        out.put_u8(u8::from(self.plan.mode == Mode::Saturate));
+        out.put_u8(u8::from(self.plan.mode == Mode::Saturate) | u8::from(self.plan.is_ending) << 1);
         out.put_u32(self.plan.step);
         out.put_u16(self.plan.train);
         out.put_u64(self.number);
@@ -214,8 +216,10 @@ impl Packet {
 
     fn decode(buffer: &mut &[u8]) -> Result<Option<Self>, TryGetError> {
         let proof = secret(buffer)?;
-        let mode = if buffer.try_get_u8()? == 1 { Mode::Saturate } else { Mode::Sample };
-        let plan = Plan { mode, step: buffer.try_get_u32()?, train: buffer.try_get_u16()? };
+        let flags = buffer.try_get_u8()?;
+        let mode = if flags & 1 == 1 { Mode::Saturate } else { Mode::Sample };
+        let (step, train) = (buffer.try_get_u32()?, buffer.try_get_u16()?);
+        let plan = Plan { mode, step, train, is_ending: flags & 2 == 2 };
         let (number, sent) = (buffer.try_get_u64()?, buffer.try_get_u64()?);
         let train = Train { step: buffer.try_get_u32()?, length: buffer.try_get_u16()? };
         let echo = Echo { sent: buffer.try_get_u64()?, held: buffer.try_get_u32()? };
@@ -290,7 +294,7 @@ mod tests {
     use super::*;
 
     fn packet(bins: Vec<Bin>, train: Option<Train>, echo: Option<Echo>, delay: i64) -> Packet {
-        let plan = Plan { mode: Mode::Saturate, step: 100_000, train: 16 };
+        let plan = Plan { mode: Mode::Saturate, step: 100_000, train: 16, is_ending: true };
         let report = Report { highest: 9, received: 8, at: 70, delay };
         Packet { proof: [7; 16], plan, number: 3, sent: 5, train, echo, report, until: 4, bins }
     }
