@@ -167,7 +167,7 @@ impl Interface {
             }
             // An answer to a request before it may be late.
             Datagram::Challenge(_) => {
-                state.is_refused |= now > entrance.proven_at + 4 * RETRY && !state.has_answer
+                state.is_refused |= now > entrance.proven_at + 4 * RETRY && !state.has_answer;
             }
             Datagram::Bye(_) => {}
         }

@@ -167,8 +167,8 @@ pub(super) fn scenario(name: &str, mode: Mode, links: &[Link<'_>], duration: u64
                 "{direction} = {{ rate = {{ csv = {file}, column = \"{direction}_mbps\" }} }}"
             );
         }
-        let technologies = link.rows.iter().filter_map(|row| row.reading).filter(has_level);
-        if let Some(reading) = technologies.last() {
+        let latest = link.rows.iter().filter_map(|row| row.reading).rfind(has_level);
+        if let Some(reading) = latest {
             let technology = quoted(reading.technology.name());
             let _ = writeln!(text, "radio = {{ trace = {{ csv = {file} }}, technology = {technology} }}");
         }
