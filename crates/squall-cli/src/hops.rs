@@ -52,7 +52,7 @@ const PATIENCE: u32 = 3;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  squall hops exit.example.org\n  squall hops 203.0.113.5 --interface wlan0 --interface wwan0\n  \
-                        squall hops exit.example.org --json - | jq '.[] | {interface, hops: [.hops[].median_us]}'"
+                        squall hops exit.example.org --json - | jq '.[].hops[].median_us'"
 )]
 pub(crate) struct HopsArgs {
     /// Name or address of a host that the paths lead to, such as the exit
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &HopsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Those that are up and have an address of the family, without the loopback.
-fn interfaces(is_ipv6: bool) -> io::Result<Vec<String>> {
+pub(crate) fn interfaces(is_ipv6: bool) -> io::Result<Vec<String>> {
     let family = if is_ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
     let mut names: Vec<String> = getifaddrs()?
         .filter(|one| {

@@ -11,6 +11,8 @@ mod ctl;
 mod fetch;
 #[cfg(target_os = "linux")]
 mod hops;
+#[cfg(all(feature = "radios", target_os = "linux"))]
+mod record;
 mod runtime;
 #[cfg(feature = "radios")]
 mod signal;
@@ -64,6 +66,8 @@ enum Command {
     Ctl(ctl::CtlArgs),
     #[cfg(target_os = "linux")]
     Hops(hops::HopsArgs),
+    #[cfg(all(feature = "radios", target_os = "linux"))]
+    Record(record::RecordArgs),
     Token(token::TokenCommand),
     #[cfg(feature = "radios")]
     Signal(signal::SignalArgs),
@@ -87,6 +91,8 @@ fn main() -> ExitCode {
         Command::Ctl(args) => ctl::run(&args),
         #[cfg(target_os = "linux")]
         Command::Hops(args) => hops::run(&args),
+        #[cfg(all(feature = "radios", target_os = "linux"))]
+        Command::Record(args) => record::run(&args),
         Command::Token(args) => token::run(&args),
         #[cfg(feature = "radios")]
         Command::Signal(args) => signal::run(&args),

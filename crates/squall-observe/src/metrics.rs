@@ -5,7 +5,8 @@
 use std::fmt::Write as _;
 
 use crate::status::{
-    Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, QuotaStatus, SessionStatus, Status, TenantStatus,
+    Amount, ArmStatus, FlowStatus, LATENCY_BUCKETS, PathStatus, QuotaStatus, SessionStatus, Status,
+    TenantStatus,
 };
 
 /// Content type for HTTP.
@@ -120,6 +121,16 @@ const SESSION: Metrics<SessionStatus> = &[
     }),
 ];
 
+const ARM: Metrics<ArmStatus> = &[
+    ("arm_sessions_total", "Sessions of the arm", |arm| arm.counts.sessions as f64),
+    ("arm_session_seconds_total", "Their time", |arm| arm.counts.time_ms as f64 / 1e3),
+    ("arm_sent_bytes_total", "Sent UDP payload", |arm| arm.counts.sent_bytes as f64),
+    ("arm_metered_sent_bytes_total", "Of these, on paths whose bytes cost money", |arm| {
+        arm.counts.metered_bytes as f64
+    }),
+    ("arm_lost_packets_total", "Lost packets with data", |arm| arm.counts.lost_packets as f64),
+];
+
 const QUOTA: Metrics<QuotaStatus> = &[
     ("quota_used_bytes", "IP bytes used in this period", |quota| quota.used as f64),
     ("quota_left_bytes", "IP bytes left of this period", |quota| quota.left as f64),
@@ -176,6 +187,9 @@ pub const PATH_COUNTERS: [Counter; 9] = [
     ("path_predicted_arrivals_total", "Arrivals predicted with bounds", |path| path.predicted_arrivals),
     ("path_kept_arrivals_total", "Arrivals within these bounds", |path| path.kept_arrivals),
 ];
+
+/// Places of sent bytes and of lost packets among [`PATH_COUNTERS`], which arms sum too.
+pub(crate) const ARM_COUNTERS: [usize; 2] = [0, 5];
 
 type BlockMetric = (&'static str, &'static str, &'static str, fn(&Amount) -> u64);
 
@@ -236,6 +250,13 @@ pub fn text(status: &Status) -> String {
             text.sample("session_exit", &[&labels[..], &[("exit", exit.clone())]].concat(), "1.0");
         }
     }
+    text.family("session_arm", "1, labelled with the arm of the session", "gauge");
+    for (labels, session) in &sessions {
+        if let Some(arm) = &session.arm {
+            text.sample("session_arm", &[&labels[..], &[("arm", arm.clone())]].concat(), "1.0");
+        }
+    }
+    text.arms(&status.arms);
     let paths = sessions.iter().flat_map(|(labels, session)| {
         let of = move |path: &PathStatus| [&labels[..], &[("path", path.label.clone())]].concat();
         session.paths.iter().map(move |path| (of(path), path, session.id))
@@ -294,6 +315,21 @@ impl Text {
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
         let _ = writeln!(self.0, "squall_tunnel_{name}{labels} {value}");
+    }
+
+    /// The figures of the arms.
+    fn arms(&mut self, arms: &[ArmStatus]) {
+        let arms: Vec<_> = arms.iter().map(|arm| (vec![("arm", arm.name.clone())], arm)).collect();
+        self.all(ARM, &arms);
+        self.family("arm_blocks_total", "Blocks that this end sent, by outcome", "counter");
+        for (labels, ArmStatus { counts, .. }) in &arms {
+            let outcomes =
+                [("delivered", counts.delivered), ("expired", counts.expired), ("lost", counts.lost)];
+            for (outcome, blocks) in outcomes {
+                let labels = [&labels[..], &[("outcome", outcome.to_owned())]].concat();
+                self.sample("arm_blocks_total", &labels, blocks);
+            }
+        }
     }
 
     /// The histogram of latencies.

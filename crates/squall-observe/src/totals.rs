@@ -3,12 +3,16 @@
 //! A session has a slot, the lowest number that no other session has. It and the label of a path take few values, however often
 //! an entry reconnects.
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use crate::{
     clock::lock,
-    metrics::PATH_COUNTERS,
-    status::{PathCounts, PathStatus, SessionStatus, Sums},
+    metrics::{ARM_COUNTERS, PATH_COUNTERS},
+    status::{BlockCounts, PathCounts, PathStatus, SessionStatus, Sums},
 };
 
 /// The sums, and what the current sessions have added to them.
@@ -28,6 +32,9 @@ struct Counted {
     /// By the label of the path.
     paths: BTreeMap<String, PathCounts>,
     switches: u64,
+    blocks: BlockCounts,
+    /// When the rest of it was counted.
+    at: Option<Instant>,
 }
 
 impl Totals {
@@ -45,13 +52,33 @@ impl Totals {
         }
         let Some(counted) = sessions.get_mut(&session.id) else { return };
         session.slot = Some(counted.slot);
+        let mut arm = session.arm.as_ref().map(|arm| sums.arms.entry(arm.clone()).or_default());
+        if let Some(arm) = &mut arm {
+            let now = Instant::now();
+            arm.sessions += u64::from(counted.at.is_none());
+            arm.time_ms += (now - counted.at.unwrap_or(now)).as_millis() as u64;
+            // Whole milliseconds were counted.
+            counted.at =
+                Some(counted.at.map_or(now, |at| at + Duration::from_millis((now - at).as_millis() as u64)));
+            arm.delivered += session.blocks.delivered.saturating_sub(counted.blocks.delivered);
+            arm.expired += session.blocks.expired.saturating_sub(counted.blocks.expired);
+            arm.lost += session.blocks.lost.saturating_sub(counted.blocks.lost);
+            counted.blocks = session.blocks;
+        }
         let mut paths = BTreeMap::new();
         for path in &session.paths {
             let now = PATH_COUNTERS.map(|(.., value)| value(path));
             let before = counted.paths.get(&path.label).filter(|before| is_same(before, &now));
             let sum = sums.paths.entry((counted.slot, path.label.clone())).or_default();
-            for (index, value) in now.iter().enumerate() {
-                sum[index] += value - before.map_or(0, |before| before[index]);
+            let new = |index: usize| now[index] - before.map_or(0, |before| before[index]);
+            for (index, sum) in sum.iter_mut().enumerate() {
+                *sum += new(index);
+            }
+            if let Some(arm) = &mut arm {
+                let [sent, lost] = ARM_COUNTERS.map(new);
+                arm.sent_bytes += sent;
+                arm.metered_bytes += if path.metered { sent } else { 0 };
+                arm.lost_packets += lost;
             }
             paths.insert(path.label.clone(), now);
         }

@@ -14,7 +14,7 @@ use squall_sched::{BlockId, BlockMeta, MAX_PATHS, ParityFate, PathId, SchedEvent
 pub(crate) use self::subqueues::SubqueueNumber;
 use self::{runs::Run, subqueues::Subqueues};
 use crate::{
-    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError,
+    Block, BlockOptions, Config, Depends, Limits, OpenError, SchedulerFactory, SendError, WriteError,
     config::LabConfig,
     parity,
     stalls::Stalls,
@@ -154,6 +154,12 @@ impl Outbox {
             pauses,
             cuts_symbols: false,
         }
+    }
+
+    /// Replaces the scheduler, before there are blocks.
+    pub(crate) fn set_scheduler(&mut self, scheduler: SchedulerFactory) {
+        self.queue.set_scheduler(scheduler);
+        self.pauses = self.queue.profile().wants_stalls.then(Stalls::default);
     }
 
     /// Whether a block was handed over late itself.

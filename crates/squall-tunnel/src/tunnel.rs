@@ -338,6 +338,7 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
     let device = |config: &Config| config.tun.clone().map(|tun| (tun.device, tun.addresses, tun.mtu));
     let all = [
         (one.scheduler != other.scheduler, "scheduler", SESSION),
+        (one.arms != other.arms, "the arms", SESSION),
         (one.congestion != other.congestion, "congestion", endpoint),
         (silences, "the silence after which a path is suspected", endpoint),
         (one.max_sessions != other.max_sessions, "max_sessions", START),

@@ -5,7 +5,7 @@ mod why;
 use std::{collections::BTreeMap, time::UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use squall::{Capacity, PathCapacity, QuotaState};
+use squall::{Capacity, PathCapacity, QuotaState, SessionStats};
 use squall_units::{Rate, Size, format::is_hidden};
 
 pub use self::why::{ShareStatus, StepStatus, StoryStatus, WhyStatus};
@@ -19,6 +19,9 @@ pub struct Status {
     pub address: String,
     /// Scheduler of the next session.
     pub scheduler: String,
+    /// The arms of an exit, of which each session has one in place of that scheduler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<ArmStatus>,
     /// Seconds since the start of the program.
     pub uptime_s: f64,
     /// Resident memory of the process in bytes; 0 if the system does not report it.
@@ -83,6 +86,8 @@ pub struct Sums {
     pub paths: BTreeMap<(u64, String), PathCounts>,
     /// How often another path carried most data than before, by slot.
     pub switches: BTreeMap<u64, u64>,
+    /// By name of the arm.
+    pub arms: BTreeMap<String, ArmCounts>,
 }
 
 /// The quota of an interface. Bytes are those of IP packets, sent and received.
@@ -234,6 +239,12 @@ pub struct SessionStatus {
     pub tenant: Option<String>,
     /// Its scheduler.
     pub scheduler: String,
+    /// Its arm, at an exit that compares schedulers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arm: Option<String>,
+    /// Blocks that this end sends.
+    #[serde(default)]
+    pub blocks: BlockCounts,
     /// Whether both ends have agreed on the token.
     pub agreed: bool,
     /// Seconds since it came up.
@@ -253,6 +264,59 @@ pub struct SessionStatus {
     /// At an entry: interfaces that it does not run over, at most 32.
     #[serde(default)]
     pub unused_interfaces: Vec<UnusedStatus>,
+}
+
+/// Blocks that this end handed over in a session, those of the tunnel's own messages included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockCounts {
+    /// Of these, delivered whole.
+    pub delivered: u64,
+    /// Of these, ended by their deadline.
+    pub expired: u64,
+    /// Of these, not repaired and lost in part.
+    pub lost: u64,
+}
+
+impl From<&SessionStats> for BlockCounts {
+    fn from(stats: &SessionStats) -> Self {
+        let &SessionStats { blocks_delivered, blocks_expired, blocks_lost, .. } = stats;
+        Self { delivered: blocks_delivered, expired: blocks_expired, lost: blocks_lost }
+    }
+}
+
+/// An arm of an exit: a scheduler, and figures of all sessions that had it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ArmStatus {
+    /// Its name.
+    pub name: String,
+    /// Its scheduler.
+    pub scheduler: String,
+    /// Share of the clients, relative to the other arms.
+    pub weight: u32,
+    /// The figures since the start of the program.
+    #[serde(flatten)]
+    pub counts: ArmCounts,
+}
+
+/// Figures of an arm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArmCounts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Their time in milliseconds.
+    pub time_ms: u64,
+    /// Blocks that this end sent and that were delivered whole.
+    pub delivered: u64,
+    /// Blocks that their deadline ended.
+    pub expired: u64,
+    /// Blocks that were not repaired and lost in part.
+    pub lost: u64,
+    /// Bytes of UDP payload sent.
+    pub sent_bytes: u64,
+    /// Of these, on paths whose bytes cost money.
+    pub metered_bytes: u64,
+    /// Lost packets with data.
+    pub lost_packets: u64,
 }
 
 /// An interface that a session does not run over.

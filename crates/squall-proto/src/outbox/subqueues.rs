@@ -72,6 +72,14 @@ impl Subqueues {
         }
     }
 
+    /// Replaces the scheduler, before there are blocks.
+    pub(crate) fn set_scheduler(&mut self, scheduler: SchedulerFactory) {
+        for subqueue in &mut self.subqueues {
+            subqueue.scheduler = scheduler();
+        }
+        self.scheduler = scheduler;
+    }
+
     /// A block is going to be in the subqueue of its hint.
     pub(crate) fn enter(&mut self, id: BlockId, hint: Option<&PathHint>) {
         let Some(hint) = hint else { return };

@@ -51,7 +51,8 @@ use bytes::Bytes;
 use squall_sched::{BlockId, MAX_PATHS, PathId, SchedEvent, Span, Time};
 
 use crate::{
-    Block, Channel, CloseReason, Config, Event, Missed, Outcome, SendError, SessionStats, WeightError,
+    Block, Channel, CloseReason, Config, Event, Missed, Outcome, SchedulerFactory, SendError, SessionStats,
+    WeightError,
     feedback::Reporter,
     inbox::Inbox,
     metering::Metering,
@@ -151,6 +152,18 @@ impl Session {
     /// are dropped and counted in [`SessionStats::outcomes_dropped`].
     pub fn report_outcomes(&mut self, on: bool) {
         self.notices.reports_outcomes = on;
+    }
+
+    /// Replaces the scheduler of [`Config::scheduler`] for this session, such as by a server that has learnt who its peer is. Returns
+    /// whether it did: only before the first block is handed over, since a scheduler may have plans for blocks. Whether the peer
+    /// [reports stalls](squall_sched::Profile::wants_stalls) is still the wish of the first one.
+    pub fn set_scheduler(&mut self, scheduler: SchedulerFactory) -> bool {
+        let is_first = self.stats.blocks_offered == 0;
+        if is_first {
+            self.config.scheduler = scheduler.clone();
+            self.outbox.set_scheduler(scheduler);
+        }
+        is_first
     }
 
     /// Hands a block over for sending.

@@ -2,10 +2,12 @@
 //!
 //! `docs/tunnel.md` describes every key.
 
+mod arm;
 mod control;
 mod exits;
 mod flow;
 mod interface;
+mod log;
 mod machine;
 mod scale;
 mod source;
@@ -30,8 +32,8 @@ use squall::{
     quic_lb::QuicLbServer, sched::DEFAULT_SCHEDULER,
 };
 use squall_units::Span;
-use tracing::level_filters::LevelFilter;
 
+pub use arm::{ArmConfig, ArmsConfig, MAX_ARMS};
 pub use control::{ControlConfig, SocketMode};
 pub(crate) use exits::is_host_and_port;
 pub use exits::{ExitAddress, MAX_EXITS};
@@ -40,6 +42,7 @@ pub(crate) use flow::MAX_THEIR_LATENCY;
 pub(crate) use flow::overlap;
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use interface::PathConfig;
+pub use log::{LogConfig, LogFormat, LogLevel};
 pub use source::Source;
 pub use squall_observe::status::{Period, TenantLimits};
 pub(crate) use tenant::{MAX_LIST, check_limits, check_tenants, read_list, without_query};
@@ -50,6 +53,7 @@ pub use token::{MAX_TOKEN, MIN_TOKEN, Token, TokenHash};
 pub(crate) use tun::flow_name;
 pub use tun::{ClassConfig, TrafficClass, TunAddress, TunConfig, TunPeer, TunRule};
 
+use arm::ArmTable;
 use exits::Texts;
 use flow::{FlowTable, bounded};
 use interface::PathTable;
@@ -79,6 +83,8 @@ pub struct Config {
     pub tenants: TenantsConfig,
     /// The scheduler with its options; see [`squall::scheduler`]. Default: [`DEFAULT_SCHEDULER`].
     pub scheduler: String,
+    /// The schedulers that an exit compares, in place of `scheduler`. Default: none.
+    pub arms: ArmsConfig,
     /// Congestion control of all paths. Default: Steady.
     pub congestion: CongestionControl,
     /// The flows that begin or end here, at most [`MAX_FLOWS`].
@@ -281,56 +287,6 @@ pub enum IdentityConfig {
     Fresh,
 }
 
-/// Form and level of the log.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LogConfig {
-    /// Form of its lines.
-    pub format: LogFormat,
-    /// Least important messages that are logged.
-    pub level: LogLevel,
-}
-
-/// Form of the lines of a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// Text for people.
-    #[default]
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
-/// Importance of messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    /// Failures.
-    Error,
-    /// Possible failures.
-    Warn,
-    /// Normal events.
-    #[default]
-    Info,
-    /// Reasons of events.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-impl From<LogLevel> for LevelFilter {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-            LogLevel::Trace => Self::TRACE,
-        }
-    }
-}
-
 impl Config {
     /// A configuration with defaults and without flows.
     pub fn new(side: Side, token: Token) -> Self {
@@ -343,6 +299,7 @@ impl Config {
             token: None,
             tenants: TenantsConfig::default(),
             scheduler: DEFAULT_SCHEDULER.to_owned(),
+            arms: ArmsConfig::default(),
             congestion: CongestionControl::default(),
             flows: Vec::new(),
             tun: None,
@@ -372,6 +329,14 @@ impl Config {
     pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let file: File = text::parse(name, text)?;
         file.check(folder).map_err(|mistake| mistake.locate(name, text))
+    }
+
+    /// The scheduler of a session whose client is not known yet. The peer reports stalls for the whole session if this one wants that.
+    pub(crate) fn first_scheduler(&self) -> &str {
+        let wants_stalls =
+            |text: &str| squall::scheduler(text).is_ok_and(|factory| factory().profile().wants_stalls);
+        let arms = || self.arms.list.iter().map(|arm| arm.scheduler.as_str());
+        arms().find(|text| wants_stalls(text)).or_else(|| arms().next()).unwrap_or(&self.scheduler)
     }
 
     /// A setting without effect, if there is one: metered interfaces that the scheduler does not spare.
@@ -516,6 +481,9 @@ struct File {
     token: Option<String>,
     token_file: Option<PathBuf>,
     scheduler: Option<String>,
+    #[serde(default)]
+    arm: Vec<ArmTable>,
+    arm_seed: Option<u64>,
     #[serde(default, deserialize_with = "congestion")]
     congestion: Option<CongestionControl>,
     metrics: Option<Parsed<Address>>,
@@ -572,6 +540,7 @@ impl File {
             return Err(Mistake::new("", "token or token_file is missing: both ends share a secret"));
         }
         let mut config = Config { token, tenants, ..Config::without_token(side) };
+        config.arms = arm::check(self.arm, self.arm_seed, config.is_entry(), self.scheduler.as_deref())?;
         if let Some(scheduler) = self.scheduler {
             squall::scheduler(&scheduler).map_err(|error| Mistake::new("scheduler", error.to_string()))?;
             config.scheduler = scheduler;

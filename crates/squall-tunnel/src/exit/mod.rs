@@ -57,10 +57,11 @@ pub(crate) async fn listen(exit: &ExitState) -> Result<Endpoint, StartError> {
     };
     let config = shared.config();
     let settings = session_config(&config)?;
-    // Each session gets the scheduler of the configuration at its begin.
+    // Each session gets the scheduler of the configuration at its begin; that of its arm, if there are any, when its client is known.
     let (first, weak) = (settings.scheduler.clone(), Arc::downgrade(shared));
     let settings = settings.scheduler(Arc::new(move || {
-        let current = weak.upgrade().and_then(|shared| squall::scheduler(&shared.config().scheduler).ok());
+        let current =
+            weak.upgrade().and_then(|shared| squall::scheduler(shared.config().first_scheduler()).ok());
         current.map_or_else(|| first(), |factory| factory())
     }));
     let settings = EndpointConfig::from(settings).workers(config.workers);

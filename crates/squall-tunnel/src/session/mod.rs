@@ -440,7 +440,8 @@ impl TunnelSession {
         self.report_bitrate(capacity.safe, capacity.limit);
         self.shared.opened.fetch_add(1, Relaxed);
         let paths = self.paths.names(&self.session.paths());
-        let words = format!("session {} with {} is up, over {paths}", self.registered.id, self.peer);
+        let arm = self.registered.arm().map_or_else(String::new, |arm| format!(", in arm {arm}"));
+        let words = format!("session {} with {} is up, over {paths}{arm}", self.registered.id, self.peer);
         self.journal.info(Kind::Session, words);
         self.sample();
         self.offer_flows();
@@ -469,10 +470,23 @@ impl TunnelSession {
             return refused(code::FULL, "the exit carries as many tunnels as max_sessions allows");
         }
         *place = None;
+        let client = identity.client(*address);
         self.flows.restrict(&identity);
         self.journal = self.shared.journal.of_peer(identity.name());
         self.flows.set_journal(self.journal.clone());
+        self.enter_arm(&client);
         Ok(())
+    }
+
+    /// Gives the session the scheduler of its client's arm, if the exit has arms. Nothing was sent yet.
+    fn enter_arm(&self, client: &[u8]) {
+        let config = self.shared.config();
+        let Some(arm) = config.arms.assign(client) else { return };
+        if squall::scheduler(&arm.scheduler).is_ok_and(|factory| self.session.set_scheduler(factory)) {
+            self.registered.update(|status| {
+                (status.arm, status.scheduler) = (Some(arm.name.clone()), arm.scheduler.clone());
+            });
+        }
     }
 
     /// Ends the session if its tenant may not have it any more.
@@ -556,6 +570,7 @@ impl TunnelSession {
             status.leaving = matches!(&self.role, Role::Entry { leaving, .. } if *leaving.borrow());
             status.queued_bytes = stats.queued_bytes;
             status.open_blocks = stats.open_blocks as u64;
+            status.blocks = (&stats).into();
             status.capacity = (&capacity).into();
             status.switches = self.paths.switches();
             status.paths = paths;

@@ -32,8 +32,8 @@ const MAX_SILENCE: Duration = Duration::from_millis(200);
 
 /// The settings of the sessions of a tunnel.
 pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartError> {
-    let scheduler =
-        squall::scheduler(&config.scheduler).map_err(|error| StartError::Scheduler(error.to_string()))?;
+    let scheduler = squall::scheduler(config.first_scheduler())
+        .map_err(|error| StartError::Scheduler(error.to_string()))?;
     Ok(squall::Config::default()
         .scheduler(scheduler)
         .congestion(config.congestion.clone())

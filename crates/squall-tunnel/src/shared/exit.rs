@@ -68,6 +68,15 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
+    /// The mark by which it is assigned to an arm: its name, or the address of one that shares the token of the exit.
+    pub(crate) fn client(&self, address: IpAddr) -> Vec<u8> {
+        match self {
+            Self::Exit => format!("address {address}").into_bytes(),
+            Self::Peer(name) => format!("peer {name}").into_bytes(),
+            Self::Tenant(tenant) => format!("tenant {}", tenant.name).into_bytes(),
+        }
+    }
+
     /// Its name in the configuration; empty for entries without one.
     pub(crate) fn name(&self) -> &str {
         match self {

@@ -20,7 +20,7 @@ use squall_observe::{
     clock::{Clock, lock},
     journal::Journal,
     machine::resident_memory,
-    status::{SessionStatus, WhyStatus, printable},
+    status::{ArmStatus, SessionStatus, WhyStatus, printable},
     totals::Totals,
 };
 use tokio::sync::{broadcast, watch};
@@ -32,7 +32,11 @@ pub(crate) use self::{
     exit::{ExitState, Identity, MAX_UNAUTHENTICATED},
     tenants::{ChangeError, Sources},
 };
-use crate::{config::Config, flow::Registry, tun::Tun};
+use crate::{
+    config::{ArmConfig, Config},
+    flow::Registry,
+    tun::Tun,
+};
 
 /// Characters of an unknown name that an error repeats.
 const MAX_SHOWN: usize = 128;
@@ -150,8 +154,16 @@ impl Shared {
     /// The status that both sides have.
     pub(crate) fn status(&self) -> Status {
         let sessions = lock(&self.sessions).clone();
+        let (config, totals) = (self.config(), self.totals.sums());
+        let arm = |arm: &ArmConfig| ArmStatus {
+            name: arm.name.clone(),
+            scheduler: arm.scheduler.clone(),
+            weight: arm.weight,
+            counts: totals.arms.get(&arm.name).copied().unwrap_or_default(),
+        };
         Status {
-            scheduler: self.config().scheduler.clone(),
+            arms: config.arms.list.iter().map(arm).collect(),
+            scheduler: config.scheduler.clone(),
             uptime_s: self.clock.now().since_epoch().as_secs_f64(),
             memory_bytes: resident_memory().unwrap_or(0),
             sessions_opened: self.opened.load(Relaxed),
@@ -162,7 +174,7 @@ impl Shared {
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
             tun: self.tun.as_ref().map(|tun| tun.status()),
             events: self.journal.events(),
-            totals: self.totals.sums(),
+            totals,
             ..Status::default()
         }
     }
@@ -202,11 +214,16 @@ impl Registered {
         let id = shared.last_session.fetch_add(1, Relaxed) + 1;
         let peer = peer.map_or_else(|| "?".to_owned(), |peer| peer.to_string());
         let config = shared.config();
-        let scheduler = config.scheduler.clone();
+        let scheduler = config.first_scheduler().to_owned();
         let status = Mutex::new(SessionStatus { id, peer, exit, scheduler, ..SessionStatus::default() });
         let live = Arc::new(LiveStatus { since: Instant::now(), config, status });
         lock(&shared.sessions).push(live.clone());
         Self { shared: shared.clone(), id, live }
+    }
+
+    /// Its arm, if the exit compares schedulers.
+    pub(crate) fn arm(&self) -> Option<String> {
+        lock(&self.live.status).arm.clone()
     }
 
     /// Changes the status of the session.

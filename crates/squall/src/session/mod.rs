@@ -13,8 +13,8 @@ use std::{
 };
 
 use squall_proto::{
-    Block, BlockOptions, Capacity, Channel, CloseReason, OpenError, Reasons, Received, SendError, SessionId,
-    SessionStats, WeightError,
+    Block, BlockOptions, Capacity, Channel, CloseReason, OpenError, Reasons, Received, SchedulerFactory,
+    SendError, SessionId, SessionStats, WeightError,
     sched::{BlockId, PathState},
     signal::Subscriber,
 };
@@ -338,6 +338,13 @@ impl Session {
     /// [`Config::distrust`](crate::Config::distrust) holds it back.
     pub fn trust(&self) {
         self.inner.change(|session| session.trust(Instant::now()));
+    }
+
+    /// Replaces the scheduler of [`Config::scheduler`](crate::Config::scheduler()) for this session, such as by a server that has learnt
+    /// who its peer is. Returns whether it did: only before the first block is handed over. Whether the peer reports stalls is
+    /// still the wish of the first one.
+    pub fn set_scheduler(&self, scheduler: SchedulerFactory) -> bool {
+        self.inner.change(|session| session.set_scheduler(scheduler)).unwrap_or(false)
     }
 
     /// Sets the radio of an interface, given by name or by local address; `None` removes it. Its latest reading is

@@ -1,0 +1,137 @@
+//! The listening end: serves all that prove to have the token.
+
+use std::{collections::HashMap, io, net::SocketAddr, time::Instant};
+
+use anyhow::Context as _;
+use ring::hmac::Key;
+use socket2::Socket;
+use squall_terminal::note;
+
+use super::{
+    flow::Flow,
+    socket::{self, Epoch},
+    wire::{self, Datagram, Packet, Secret},
+};
+
+/// Microseconds without a packet after which an interface of a recording is forgotten: long outages belong to a walk.
+const SILENCE: u64 = 120_000_000;
+
+/// Most interfaces of all recordings.
+const MAX_FLOWS: usize = 64;
+
+/// Packets to an interface before others have their turn.
+const BURST: usize = 64;
+
+struct Server {
+    socket: Socket,
+    epoch: Epoch,
+    token: Key,
+    /// From which the nonces of addresses derive.
+    secret: Key,
+    flows: HashMap<u64, Served>,
+}
+
+/// An interface of a recording.
+struct Served {
+    /// Where it is now: a network may give it another address.
+    address: SocketAddr,
+    flow: Flow,
+    arrived_at: u64,
+}
+
+/// Serves until the process ends.
+///
+/// # Errors
+/// If the socket fails.
+pub(super) fn run(socket: Socket, token: &[u8]) -> anyhow::Result<()> {
+    let mut secret = [0; 32];
+    crate::token::random(&mut secret)?;
+    let mut server = Server {
+        socket,
+        epoch: Epoch(Instant::now()),
+        token: wire::key(token),
+        secret: wire::key(&secret),
+        flows: HashMap::new(),
+    };
+    let mut buffer = [0; 2_048];
+    loop {
+        socket::wait(&server.socket).context("cannot wait for packets")?;
+        // Errors of the socket are answers to single packets, such as "port unreachable".
+        while let Ok(Some(arrival)) = socket::receive(&server.socket, &mut buffer) {
+            let now = server.epoch.now().saturating_sub(arrival.age).max(1);
+            let Some(from) = arrival.from else { continue };
+            server.receive(&buffer[..arrival.length], from, now);
+        }
+        server.transmit();
+    }
+}
+
+impl Server {
+    fn receive(&mut self, data: &[u8], from: SocketAddr, now: u64) {
+        let Some((session, datagram)) = Datagram::decode(data) else { return };
+        let nonce = self.nonce(from, session);
+        let is_proven = |given: &Secret| wire::is_equal(given, &wire::proof(&self.token, session, &nonce));
+        match datagram {
+            Datagram::Packet(packet) if is_proven(&packet.proof) => {
+                self.take(from, session, &packet, data.len(), now);
+            }
+            Datagram::Packet(_) => {
+                let _ = self.send(&Datagram::Challenge(nonce).encode(session, 0), from);
+            }
+            Datagram::Bye(proof) if is_proven(&proof) => {
+                if self.flows.remove(&session).is_some() {
+                    note!("{from}: the recording is over");
+                }
+            }
+            Datagram::Bye(_) | Datagram::Challenge(_) => {}
+        }
+    }
+
+    fn take(&mut self, from: SocketAddr, session: u64, packet: &Packet, size: usize, now: u64) {
+        if !self.flows.contains_key(&session) {
+            if self.flows.len() >= MAX_FLOWS {
+                return;
+            }
+            let Packet { plan, .. } = packet;
+            note!("{from}: a recording, {} every {} ms", plan.mode, plan.step / 1_000);
+            let flow = Flow::new(*plan, false, socket::headers(from));
+            self.flows.insert(session, Served { address: from, flow, arrived_at: now });
+        }
+        if let Some(served) = self.flows.get_mut(&session).filter(|served| {
+            (served.flow.plan.mode, served.flow.plan.step) == (packet.plan.mode, packet.plan.step)
+        }) {
+            (served.arrived_at, served.address) = (now, from);
+            served.flow.receive(packet, size, now);
+        }
+    }
+
+    fn transmit(&mut self) {
+        let now = self.epoch.now();
+        self.flows.retain(|_, served| {
+            let is_there = now.saturating_sub(served.arrived_at) < SILENCE;
+            if !is_there {
+                note!("{}: silent for {} s, forgotten", served.address, SILENCE / 1_000_000);
+            }
+            is_there
+        });
+        let mut out = Vec::new();
+        for (&session, served) in &mut self.flows {
+            for _ in 0..BURST {
+                let Some((packet, size)) = served.flow.transmit(now, Secret::default()) else { break };
+                out.push((Datagram::Packet(Box::new(packet)).encode(session, size), served.address));
+            }
+        }
+        for (data, address) in out {
+            // A packet without room in the socket is lost, which the other end counts.
+            let _ = self.send(&data, address);
+        }
+    }
+
+    fn nonce(&self, address: SocketAddr, session: u64) -> Secret {
+        wire::proof(&self.secret, session, address.to_string().as_bytes())
+    }
+
+    fn send(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.socket.send_to(data, &to.into())
+    }
+}
