@@ -111,7 +111,7 @@ const SCHEDULERS: &str = "schedulers";
 fn judged(experiment: &Experiment, set: Option<Value>) -> Option<Value> {
     let all: Vec<String> = match set {
         Some(value) => value.try_into().ok()?,
-        None => experiment.scenario.schedulers.iter().cloned().collect(),
+        None => experiment.scenario.schedulers.clone(),
     };
     let is_named = |name: &String| {
         experiment.claims.iter().any(|claim| {

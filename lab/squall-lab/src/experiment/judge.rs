@@ -234,11 +234,7 @@ impl Evaluator<'_> {
     }
 
     /// That of one value of all runs.
-    fn effect_of_all(
-        &self,
-        expectation: Expectation,
-        value: fn(&[&(f64, f64)]) -> Option<(f64, f64)>,
-    ) -> Option<Effect> {
+    fn effect_of_all(&self, expectation: Expectation, value: OfAll) -> Option<Effect> {
         resampled(&self.all(expectation.compares()), |sample| sized(expectation, value(sample)?))
     }
 
@@ -405,6 +401,9 @@ impl Evaluator<'_> {
             .collect()
     }
 }
+
+/// One value of all runs of either.
+type OfAll = fn(&[&(f64, f64)]) -> Option<(f64, f64)>;
 
 /// The means of either.
 fn means(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
