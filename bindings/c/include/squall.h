@@ -743,7 +743,7 @@ typedef struct squall_event {
     /**
      * Number of ranges.
      */
-    size_t missing_count;
+    uintptr_t missing_count;
 } squall_event;
 
 /**

@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_answered_with_those_there_are() {
         assert_eq!(error("sp(pth=1)"), "scheduler 'sp' has no option 'pth'; it has path, cap");
-        assert_eq!(error("minrtt(path=1)"), "scheduler 'minrtt' has no option 'path'; it has cap");
+        assert_eq!(error("rr(path=1)"), "scheduler 'rr' has no option 'path'; it has cap");
     }
 
     #[test]

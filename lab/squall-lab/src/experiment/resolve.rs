@@ -330,13 +330,8 @@ impl Reader<'_> {
         if table.at.keys().filter(|name| assumptions.iter().any(|(known, _)| known == name)).count() > 1 {
             return Err("at: one assumption is another at a time".to_owned());
         }
-        let alone = table.path.is_some();
-        let inherited = |field: &Option<String>| field.clone().filter(|_| !alone);
-        let flow = table.flow.clone().or_else(|| inherited(&claim.flow));
-        let class = table.class.clone().or_else(|| inherited(&claim.class).filter(|_| table.flow.is_none()));
-        let path = table.path.clone().or_else(|| claim.path.clone().filter(|_| table.flow.is_none()));
-        let subject = Subject { flow, class, path };
         let measure = table.measure.unwrap_or(claim.measure);
+        let subject = subject_of(table, claim, measure);
         self.experiment.scenario.check_subject(&subject).map_err(|(_, words)| words)?;
         if !subject.has(measure) {
             return Err(format!("measure: a {} has no {measure}", subject.kind()));
@@ -408,4 +403,17 @@ impl Reader<'_> {
     pub(super) fn at(&self, field: &'static str, words: impl Into<String>) -> Problem {
         Problem::at(Place::of(self.list).index(self.index).key(field), words)
     }
+}
+
+/// What a figure is of: as it says, or what of the claim's subject has the measure: its class, flow or path, or the whole run.
+fn subject_of(table: &EvidenceTable, claim: &ClaimTable, measure: Measure) -> Subject {
+    let EvidenceTable { flow, class, path, .. } = table;
+    if flow.is_some() || path.is_some() {
+        return Subject { flow: flow.clone(), class: class.clone(), path: path.clone() };
+    }
+    let class = class.clone().or_else(|| claim.class.clone());
+    let own = Subject { flow: claim.flow.clone(), class, path: claim.path.clone() };
+    let wider = Subject { class: None, ..own.clone() };
+    let fits = [own.clone(), wider, Subject::RUN].into_iter().find(|subject| subject.has(measure));
+    if table.class.is_some() { own } else { fits.unwrap_or(own) }
 }
