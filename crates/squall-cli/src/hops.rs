@@ -1,4 +1,4 @@
-//! `squall hops`: the round trip to the first routers over each interface, to tell the radio from the networks behind it.
+//! `squall hops`: the round trip to the first routers over each interface, to distinguish the radio from the networks behind it.
 //!
 //! A datagram with a small time to live is answered by the router where it ends (RFC 792, RFC 4443, "time exceeded"), as traceroute has
 //! it. STORM explains with the first of these round trips how much of a path's delay the radio has (USENIX ATC 2025, §3.2.1). The
@@ -198,7 +198,7 @@ fn hop(interface: &str, host: SocketAddr, number: u8, probes: u32) -> io::Result
     Ok(hop)
 }
 
-/// A socket whose packets end after so many hops.
+/// A socket whose packets end after that many hops.
 fn open(interface: &str, host: SocketAddr, hops: u8) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(host), Type::DGRAM, None)?;
     socket.bind_device(Some(interface.as_bytes()))?;

@@ -131,7 +131,8 @@ impl Places {
     ) -> Option<Work> {
         let first = self.offsets.first_key_value().map_or(self.passed_below, |(id, _)| *id);
         // Blocks with bytes never sent are to be in flight yet, and cannot be passed.
-        let fresh = queue.with_fresh().next().map_or(BlockId(u64::MAX), |block| block.meta().id);
+        let mut fresh = queue.with_fresh().map(|block| block.meta().id);
+        let fresh = if queue.is_fifo() { fresh.next() } else { fresh.min() }.unwrap_or(BlockId(u64::MAX));
         let mut contiguous = true;
         for block in queue.in_flight_from(first.min(self.passed_below)) {
             let id = block.meta().id;

@@ -28,7 +28,7 @@ pub trait Multiplexer: Send {
     /// The channel of a message, below [`Self::channels`]. Asked once for each message.
     fn channel(&mut self, message: &Message) -> u16;
 
-    /// A message of this many bytes on a channel is delivered, or was given up. Default: nothing.
+    /// A message of this many bytes on a channel is delivered, or was cancelled. Default: nothing.
     fn on_ended(&mut self, _channel: u16, _bytes: u64) {}
 
     /// Whether a message is delivered after those before it on its channel. Default: true.

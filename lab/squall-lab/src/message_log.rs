@@ -257,7 +257,7 @@ impl MessageLog {
         }
     }
 
-    /// The sender knows what became of a message.
+    /// The sender has the outcome of a message.
     pub(crate) fn on_ended(&mut self, sender: Side, id: BlockId, at_us: Micros, lost: Option<LostReason>) {
         if let Some(message) = self.named(sender, id) {
             (message.ended_us, message.lost) = (Some(at_us), lost);
@@ -357,7 +357,7 @@ fn cell<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Delivery overrules what the sender knows.
+/// Delivery overrules the outcome that the sender has.
 fn fate(message: &Message) -> &'static str {
     match message.lost {
         _ if message.delivered_us.is_some() => "delivered",

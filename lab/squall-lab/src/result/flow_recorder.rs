@@ -114,7 +114,7 @@ impl FlowRecorder {
         }
     }
 
-    /// The sender gave the block up. It has waited until then; that its last byte had left before, nothing says.
+    /// The sender cancelled the block, which has waited until then. Nothing says whether its last byte had left before.
     pub(crate) fn on_evicted(&mut self, block: u64, at_us: u64) {
         if let Some(open) = self.open.get(&block) {
             self.classes[open.class].waiting.record(at_us.saturating_sub(open.at_us));
