@@ -1,6 +1,7 @@
 //! What is claimed of an experiment.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +149,18 @@ impl Claim {
         is_other.then(|| Self { scheduler, against, ..self.clone() })
     }
 
+    /// The finding with what was measured in place of the names; none if a figure was not measured.
+    pub(super) fn reason(&self, measured: impl Fn(&Evidence) -> Option<String>) -> Option<String> {
+        let mut text = String::new();
+        for (words, name) in pieces(&self.finding) {
+            text += words;
+            if let Some(name) = name {
+                text += &measured(self.evidence.get(name)?)?;
+            }
+        }
+        Some(text)
+    }
+
     /// What is claimed, in a few words: `-49.0 %`.
     pub fn expected(&self) -> String {
         let unit = self.measure.unit();
@@ -167,6 +180,23 @@ impl Claim {
     }
 }
 
+/// What stands in braces in a finding.
+pub(super) fn names(finding: &str) -> impl Iterator<Item = &str> {
+    pieces(finding).filter_map(|(_, name)| name)
+}
+
+/// Words, each with the name in braces behind them; none behind the last.
+fn pieces(finding: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let mut rest = Some(finding);
+    iter::from_fn(move || {
+        let all = rest.take()?;
+        let named = all.split_once('{').and_then(|(words, behind)| Some((words, behind.split_once('}')?)));
+        let Some((words, (name, behind))) = named else { return Some((all, None)) };
+        rest = Some(behind);
+        Some((words, Some(name)))
+    })
+}
+
 /// A value with its unit, in a table where three digits are enough.
 pub(super) fn show(unit: Unit, value: f64) -> String {
     match unit {
@@ -184,4 +214,17 @@ pub(super) fn percent(share: f64) -> String {
 /// A size with the sign of a value.
 pub(super) fn signed(value: f64, size: &str) -> String {
     format!("{}{size}", if value < 0.0 { '-' } else { '+' })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_words_and_names() {
+        let pieces: Vec<_> = pieces("from {a} to {b}.").collect();
+        assert_eq!(pieces, [("from ", Some("a")), (" to ", Some("b")), (".", None)]);
+        assert_eq!(names("no figure").count(), 0);
+        assert_eq!(super::pieces("{open").collect::<Vec<_>>(), [("{open", None)]);
+    }
 }

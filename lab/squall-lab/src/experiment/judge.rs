@@ -37,7 +37,6 @@
 //!   number.
 
 mod effect;
-pub(super) mod reason;
 pub(super) mod verdict;
 
 use std::collections::BTreeMap;
@@ -46,7 +45,7 @@ use effect::{Asked, Effect, Interval, Pairs, Tail, compare, mean_of_cells, poole
 use verdict::{Alternative, Finding, Stock, Values, Verdict};
 
 use super::claim::{percent, show, signed};
-use super::{Assumption, Best, Claim, Expectation, Experiment, Of, Over, Point, Record};
+use super::{Assumption, Best, Claim, Evidence, Expectation, Experiment, Of, Over, Point, Record};
 use crate::measure::{Measure, Subject, Unit, View};
 use crate::statistics::{Estimate, median};
 
@@ -83,7 +82,7 @@ pub fn judge<'a>(experiment: &Experiment, records: impl IntoIterator<Item = &'a 
             stock: claim.with(stock).as_ref().map(other),
             alternatives: others.iter().map(|other| other.alternative(claim, stock)).collect(),
             values: experiment.challenge.as_ref().and_then(|_| own.compared()),
-            finding: reason::filled(claim, &records, &others).unwrap_or_default(),
+            finding: claim.reason(|one| figure(claim, one, &records, &others)).unwrap_or_default(),
         }
     };
     experiment.claims.iter().map(judge).collect()
@@ -123,6 +122,28 @@ impl Elsewhere {
         let Outcome { verdict, found, .. } = Evaluator { claim, records: &records, apart: &apart }.outcome();
         Alternative { assumption: self.assumption.clone(), point: self.point.clone(), found, verdict }
     }
+}
+
+/// What was measured for a figure of the finding.
+fn figure(claim: &Claim, evidence: &Evidence, records: &[&Record], others: &[Elsewhere]) -> Option<String> {
+    let Evidence { scheduler, at: own, measure, subject } = evidence;
+    let mut at = claim.at.clone();
+    at.extend(own.clone());
+    let elsewhere = others.iter().find(|other| at.get(&other.assumption) == Some(&other.point));
+    let there: Option<Vec<&Record>> = elsewhere.map(|other| {
+        at.remove(&other.assumption);
+        other.records.iter().collect()
+    });
+    let alone = Claim {
+        scheduler: scheduler.clone(),
+        at,
+        measure: *measure,
+        subject: subject.clone(),
+        expectation: Expectation::Value(0.0),
+        ..claim.clone()
+    };
+    let evaluator = Evaluator { claim: &alone, records: there.as_deref().unwrap_or(records), apart: &[] };
+    Some(show(measure.unit(), evaluator.effect(alone.expectation)?.size))
 }
 
 struct Evaluator<'a> {

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use squall_sched::Registry;
 
-use super::claim::{Against, Way};
+use super::claim::{self, Against, Way};
 use super::file::{ClaimTable, EvidenceTable, ExperimentFile, IdsFile};
-use super::judge::reason;
 use super::{
     Assumption, Axis, AxisPoint, Claim, Evidence, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell,
     traces,
@@ -295,7 +294,7 @@ impl Reader<'_> {
 
     /// The figures of a finding: all that it names, and no others.
     fn evidence(&self, table: &ClaimTable) -> Result<BTreeMap<String, Evidence>, Problem> {
-        let named: Vec<&str> = reason::names(&table.finding).collect();
+        let named: Vec<&str> = claim::names(&table.finding).collect();
         if let Some(unknown) = named.iter().find(|name| !table.evidence.contains_key(**name)) {
             return Err(self.at("finding", format!("finding: no evidence is called {unknown:?}")));
         }
