@@ -228,10 +228,8 @@ impl Recording {
                     continue;
                 }
             };
-            let (all, push) = {
-                let all = Readings::default();
-                (all.clone(), all)
-            };
+            let all = Readings::default();
+            let push = all.clone();
             let push =
                 move |reading: &Reading| push.lock().unwrap_or_else(PoisonError::into_inner).push(*reading);
             let monitor = Monitor::start_with(source, clock, RADIO, push)?;
