@@ -98,11 +98,13 @@ fn run(first: u64, members: u64, size: u32) -> Vec<u8> {
     bytes_of(&Item::RunParity(run, &[0; 1024][..size as usize]))
 }
 
-/// Small blocks of which every other one is missing, and the parity that brings it.
+/// Small blocks of which every other one is missing, and the parity that brings it. As short as they can be: a packet has more than
+/// are solved at once.
 fn solvable(liar: &mut Liar) -> Vec<Vec<u8>> {
+    let whole = |id| Data { partial: false, ..data(id, 0, Some(1)) };
     many(FRAME, || {
         let blocks = [liar.number(), liar.number()];
-        let symbols: Vec<_> = blocks.map(|id| Member::write(&data(id, 0, Some(1)), &[7])).into();
+        let symbols: Vec<_> = blocks.map(|id| Member::write(&whole(id), &[7])).into();
         let size = symbols.iter().map(Vec::len).max().unwrap_or(0).next_multiple_of(2);
         let mut padded = symbols.clone();
         padded.iter_mut().for_each(|symbol| symbol.resize(size, 0));
@@ -110,7 +112,7 @@ fn solvable(liar: &mut Liar) -> Vec<Vec<u8>> {
         let members = blocks.map(|block| Member { block, left: None }).into();
         let run = RunParity { members, sent: Stamp::at(Time::EPOCH), symbol_size: size as u32, index: 0 };
         let mut bytes = bytes_of(&Item::RunParity(run, &parity[..size]));
-        bytes.extend(bytes_of(&Item::Data(data(blocks[0], 0, Some(1)), &[7])));
+        bytes.extend(bytes_of(&Item::Data(whole(blocks[0]), &[7])));
         bytes
     })
 }
