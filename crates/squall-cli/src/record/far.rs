@@ -19,7 +19,7 @@ const SILENCE: u64 = 120_000_000;
 /// Most interfaces of all recordings.
 const MAX_FLOWS: usize = 64;
 
-/// Packets to an interface before others have their turn.
+/// Packets that arrive, and to an interface, before others have their turn.
 const BURST: usize = 64;
 
 struct Server {
@@ -55,9 +55,11 @@ pub(super) fn run(socket: Socket, token: &[u8]) -> anyhow::Result<()> {
     };
     let mut buffer = [0; 2_048];
     loop {
-        socket::wait(&server.socket).context("cannot wait for packets")?;
-        // Errors of the socket are answers to single packets, such as "port unreachable".
-        while let Ok(Some(arrival)) = socket::receive(&server.socket, &mut buffer) {
+        socket::wait(&server.socket, !server.flows.is_empty()).context("cannot wait for packets")?;
+        // However many strangers send, recordings have their turn.
+        for _ in 0..BURST {
+            // Errors of the socket are answers to single packets, such as "port unreachable".
+            let Ok(Some(arrival)) = socket::receive(&server.socket, &mut buffer) else { break };
             let now = server.epoch.now().saturating_sub(arrival.age).max(1);
             let Some(from) = arrival.from else { continue };
             server.receive(&buffer[..arrival.length], from, now);

@@ -119,7 +119,7 @@ impl Interface {
         buffer: &mut [u8],
     ) -> io::Result<()> {
         loop {
-            socket::wait(socket)?;
+            socket::wait(socket, true)?;
             while let Some(arrival) = receive(socket, buffer)? {
                 let now = common.epoch.now().saturating_sub(arrival.age).max(1);
                 self.receive(common, entrance, &buffer[..arrival.length], now);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use nix::{
-    poll::{PollFd, PollFlags, poll},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{
         ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt::ReceiveTimestampns,
     },
@@ -64,10 +64,10 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Waits for a datagram, for a moment at most.
-pub(super) fn wait(socket: &Socket) -> io::Result<()> {
+/// Waits for a datagram: with something to send for a moment at most.
+pub(super) fn wait(socket: &Socket, sends: bool) -> io::Result<()> {
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut polled, TICK) {
+    match poll(&mut polled, if sends { PollTimeout::from(TICK) } else { PollTimeout::NONE }) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
