@@ -40,7 +40,7 @@
 //!
 //! Where the paper is silent or cannot be meant:
 //!
-//! - Eq. 4 as printed multiplies one side's sizes by `bw_agg`, which is there to keep numbers away from zero and
+//! - Eq. 4 as printed multiplies the sizes of both sides by `bw_agg`, which is there to keep numbers away from zero and
 //!   mixes units. Meant are equal arrival times; solved by water-filling, for any number of paths, and a path whose
 //!   delay alone exceeds the common arrival takes nothing.
 //! - The division starts from what each path still has to send, so a block begins on the slow path while the

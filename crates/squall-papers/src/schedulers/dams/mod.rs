@@ -37,16 +37,17 @@
 //! | `delay` | `measured` or `in-flight` | `measured` | ours |
 //! | `hold` | ms, 0 to 60000, or `none` | `none` | ours |
 //! | `unreliable` | `plan` or `minrtt` | `plan` | `minrtt`: STORM, §5.2.1 |
-//! | `cancel` | `true` or `false` | `true` | `false`: STORM, §5.2.1 |
+//! | `cancel` | `true` or `false` | `true` | `false`: inferred from STORM, §A.2 |
 //!
 //! **As STORM compares with it** (Hu and Li, USENIX ATC 2025, §5.2.1, Table 3): `dams(unreliable=minrtt,cancel=false)`, over a
 //! session that lets late blocks live. "DAMS, however, utilizes both paths for reliable data and defaults to MPQUIC's approach
 //! for unreliable data." Only reliable blocks are planned. Unreliable ones leave in the order of arrival, each packet on the path
 //! with the lowest RTT among those with window left, ahead of what is planned, and are not cancelled. With the older of both first 54 %
 //! of the unreliable data took the fast path at ⟨15, 20⟩, ahead of the plan 83 %, and I blocks waited a quarter longer; the paper has
-//! 89.1 %, and critical data that waits longer once other data is unreliable (§2.2).
-//! Packet delays of up to 6.60 s (§A.2) and waiting times of 11 s (§5.2.1) show that nothing was cancelled: without
-//! `cancel` a block that cannot make it is delayed, for as long as others fit.
+//! 89.1 %, and critical data that waits longer once other data is unreliable (§2.3.2).
+//! Packet delays of up to 6.60 s (§A.2) suggest that nothing was cancelled at its deadline, which the paper does not state: without
+//! `cancel` a block that cannot make it is delayed, for as long as others fit. Its waiting times of 11 s (§5.2.1) prove little, since
+//! STORM, which cancels, waits 45.3 % as long as DAMS.
 //!
 //! **Against the queue that DAMS builds itself.** Where bandwidth is short, blocks that cannot make it are sent all the same when
 //! windows have room, CUBIC keeps the queues full, and the smoothed one-way delay shows that late: of the blocks that were kept in
