@@ -150,13 +150,10 @@ fn differences(both: &Value) -> Vec<String> {
     }
     let compare = |what: &str, shown: &Value, value: f64| {
         let shown = shown.as_str().unwrap_or_else(|| panic!("{what} is not shown: {page}"));
-        // Half of the last digit that is shown.
-        let rounding: f64 = match shown.split(' ').nth(1) {
-            Some("Mbps" | "MB") => 5.1e4,
-            Some("kbps") => 510.0,
-            Some("ms" | "kB") => 51.0,
-            _ => 0.5,
-        };
+        // Half of the last digit that is shown: large numbers have no decimals.
+        let (figure, unit) = shown.split_once(' ').unwrap_or((shown, ""));
+        let decimals = figure.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        let rounding = 0.51 * number(&format!("1 {unit}")) / 10_f64.powi(decimals as i32);
         let off = (number(shown) - value).abs();
         (off > rounding).then(|| format!("{what}: the page shows {shown}, the status has {value}"))
     };

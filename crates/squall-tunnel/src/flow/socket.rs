@@ -225,6 +225,8 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
 
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn socket(address: SocketAddr, is_in: bool) -> io::Result<UdpSocket> {
@@ -286,11 +288,19 @@ mod tests {
         sender.send_to(b"fresh!", address).expect("is sent");
         receiver.readable().await.expect("can be read");
         let mut buffer = [0; 100];
+        let begin = Instant::now();
         let old = receive(&receiver, &mut buffer).expect("is there");
         assert_eq!((&buffer[..old.length], old.from), (&b"old"[..], sender.local_addr().expect("is bound")));
         let fresh = receive(&receiver, &mut buffer).expect("is there");
         assert_eq!(&buffer[..fresh.length], b"fresh!");
-        assert!(old.age >= fresh.age + Duration::from_millis(300), "{:?} and {:?}", old.age, fresh.age);
+        // The second one is a moment older than when the first one was read.
+        let between = begin.elapsed();
+        assert!(
+            old.age + between >= fresh.age + Duration::from_millis(300),
+            "{:?}, {:?} and {between:?}",
+            old.age,
+            fresh.age
+        );
         let none = receive(&receiver, &mut buffer).expect_err("is empty");
         assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
     }
