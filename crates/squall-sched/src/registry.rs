@@ -109,6 +109,11 @@ pub enum BuildError {
         "scheduler '{0}' orders blocks by their remaining bytes, so channels have no weights (streams: only fifo)"
     )]
     OwnOrder(String),
+    /// Results are to be repeatable, and the scheduler depends on other sessions of the process.
+    #[error(
+        "scheduler '{0}' learns from other sessions of the process, so its results could not be repeated"
+    )]
+    NotRepeatable(String),
 }
 
 impl<T: ?Sized> Catalogue<T> {

@@ -43,6 +43,8 @@ pub struct Profile {
     pub wants_parity: bool,
     /// The peer is asked to report stalls, as [`SchedEvent::Stalled`]. Default: false.
     pub wants_stalls: bool,
+    /// Decisions depend on what other sessions of the process saw, so that a run in virtual time could not be repeated. Default: false.
+    pub learns_from_others: bool,
     /// The scheduler decides which blocks can still be in time. Otherwise the session ends those that the paths cannot bring
     /// before their deadline. Default: false.
     pub judges_deadlines: bool,
@@ -67,6 +69,7 @@ impl Default for Profile {
             follows_queue: true,
             wants_parity: false,
             wants_stalls: false,
+            learns_from_others: false,
             judges_deadlines: false,
             metered_cap: None,
             sharing: Sharing::Sum,

@@ -38,7 +38,7 @@ mod part;
 mod session;
 mod shared;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub use endpoint::{
     Endpoint, WorkerStats,
@@ -78,15 +78,17 @@ pub use squall_proto::{
     signal,
 };
 
-/// Picks a scheduler by its name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`.
+/// Picks a scheduler by its name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`. All that a process picks are of
+/// one registry, so that those that learn from other sessions learn from all of the process.
 ///
 /// # Errors
 /// If there is none of that name, or it does not take such an option.
 pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
+    static REGISTRY: LazyLock<sched::Registry> = LazyLock::new(registry);
     let description = description.to_owned();
     // Mistakes are errors before there is a session.
-    registry().build(&description)?;
-    Ok(Arc::new(move || registry().build(&description).expect("the same description was built before")))
+    REGISTRY.build(&description)?;
+    Ok(Arc::new(move || REGISTRY.build(&description).expect("the same description was built before")))
 }
 
 /// The schedulers that [`scheduler`] picks from; with the feature `papers` those of published systems too.

@@ -113,7 +113,7 @@ impl<'a> Variant<'a> {
     /// Makes the schedulers of sessions.
     ///
     /// # Errors
-    /// If the registry has none of that name, or it does not take its options.
+    /// If the registry has none of that name, it does not take its options, or it learns from sessions outside of a run.
     pub fn factory(&self, registry: &Arc<Registry>) -> Result<SchedulerFactory, BuildError> {
         // Building one now reports mistakes before there is a session.
         self.check(registry)?;
@@ -121,12 +121,15 @@ impl<'a> Variant<'a> {
         Ok(Arc::new(move || registry.build(&scheduler).expect("it was built before")))
     }
 
-    /// Whether the registry has the scheduler, with these options.
+    /// Whether the registry has the scheduler, with these options, and its results can be repeated.
     ///
     /// # Errors
     /// As [`Self::factory`].
     pub fn check(&self, registry: &Registry) -> Result<(), BuildError> {
-        registry.build(self.scheduler).map(drop)
+        if registry.build(self.scheduler)?.profile().learns_from_others {
+            return Err(BuildError::NotRepeatable(self.scheduler.to_owned()));
+        }
+        Ok(())
     }
 
     /// The same, for a scenario with this stream scheduler.
@@ -134,6 +137,7 @@ impl<'a> Variant<'a> {
     /// # Errors
     /// Also if the stream scheduler is unknown, or orders channels and the scheduler's order leaves it no choice.
     pub fn check_in(&self, scenario: &Scenario, registry: &Registry) -> Result<(), BuildError> {
+        self.check(registry)?;
         let follows = registry.build(self.scheduler)?.profile().follows_queue;
         if follows || registry.build_streams(&scenario.streams)?.is_fifo() {
             return Ok(());
@@ -227,6 +231,16 @@ mod tests {
         let signal = |label| Variant::of(label).config(&registry).unwrap().signal.is_some();
         assert!(signal("storm") && signal("storm(alpha=0.2)-R") && signal("minrtt+swm"));
         assert!(!signal("ras") && !signal("minrtt") && !signal("dams-R"));
+    }
+
+    #[test]
+    fn what_learns_from_the_sessions_of_other_runs_is_refused() {
+        let registry = Arc::new(squall_papers::registry());
+        let error = |label: &str| Variant::of(label).factory(&registry).err().map(|error| error.to_string());
+        let why = "learns from other sessions of the process, so its results could not be repeated";
+        let learned = "augur(budget=1GB,users=learned)";
+        assert_eq!(error(&format!("{learned}+late-R")), Some(format!("scheduler '{learned}' {why}")));
+        assert_eq!(error("augur(budget=1GB,users=paper)"), None);
     }
 
     #[test]

@@ -14,9 +14,7 @@ use squall_sched::Registry;
 
 /// Adds the schedulers of this crate to a registry.
 pub fn register(registry: &mut Registry) {
-    registry.register(augur::AUGUR, augur::build_augur);
-    registry.register(augur::RETRANSMIT, augur::build_retransmit);
-    registry.register(augur::SWITCH, augur::build_switch);
+    augur::register(registry);
     registry.register(blest::ENTRY, blest::build);
     registry.register(dams::DAMS, dams::build);
     registry.register(dams::DAMS_C, dams::build_c);

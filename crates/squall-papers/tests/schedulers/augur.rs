@@ -1,5 +1,6 @@
 //! AUGUR and its two halves: Wi-Fi is path 0, cellular path 1.
 
+mod backups;
 mod play;
 mod retransmission;
 mod switch;
@@ -25,7 +26,13 @@ fn stage(scheduler: &str) -> Stage {
 /// 23 at each of 50, 40 and 30 ms and 100 at 20 ms make 244; the 100 at 10 ms are too many: 11 ms.
 /// But half of the frames take 20 ms: 21 ms.
 fn trained(scheduler: &str) -> Stage {
+    trained_with(scheduler, |_| ())
+}
+
+/// The same with other paths.
+fn trained_with(scheduler: &str, change: impl Fn(&mut Stage)) -> Stage {
     let mut stage = stage(scheduler);
+    change(&mut stage);
     for frame in 0..100 {
         let took = match frame {
             30 | 60 | 90 => 300,
@@ -78,11 +85,30 @@ fn options_are_checked() {
     assert_eq!(error("augur(rtt=x)"), "scheduler option rtt=x: must be latest or silence");
     assert_eq!(error("augur(learn=x)"), "scheduler option learn=x: must be end or primary");
     assert_eq!(error("augur(stall=0)"), "scheduler option stall=0: must be from 1 to 60000");
-    assert_eq!(error("augur(delta=nan)"), "scheduler option delta=NaN: must be from 0 to 1000");
+    assert_eq!(error("augur(delta=nan)"), "scheduler option delta=nan: must be from 0 to 1000");
+    assert_eq!(
+        error("augur(delta=2;1:-1)"),
+        "scheduler option delta=2;1:-1: in '1:-1': must be from 0 to 1000"
+    );
+    assert_eq!(error("augur(delta=8:1)"), "scheduler option delta=8:1: in '8:1': a path id is from 0 to 7");
+    assert_eq!(error("augur(delta=1:1;1:2)"), "scheduler option delta=1:1;1:2: in '1:2': it is given twice");
     assert_eq!(error("augur(rescue=x)"), "scheduler option rescue=x: must be all, probe or frame");
     assert_eq!(error("augur(playing=0)"), "scheduler option playing=0: must be from 0.01 to 24");
     assert_eq!(error("augur(budget=500MB, delta=2)"), "scheduler option delta=2: is what budget decides");
-    assert!(crate::registry().build("augur(budget=500MB, playing=2)").is_ok());
+    assert_eq!(
+        error("augur-switch(budget=500MB;2:1GB, delta=2:2)"),
+        "scheduler option delta=2:2: is what budget decides"
+    );
+    assert!(error("augur(budget=1:much)").starts_with("scheduler option budget=1:much: in '1:much': "));
+    assert_eq!(error("augur(users=x)"), "scheduler option users=x: must be paper or learned");
+    assert_eq!(
+        error("augur(users=learned, delta=2)"),
+        "scheduler option users=learned: has no effect without a budget"
+    );
+    for taken in ["budget=500MB, playing=2", "budget=1:1GB, delta=2;2:0", "budget=1GB;2:none, users=learned"]
+    {
+        assert!(crate::registry().build(&format!("augur({taken})")).is_ok(), "{taken}");
+    }
     assert!(error("augur-retransmit(sample=10)").contains("has no option 'sample'"));
 }
 

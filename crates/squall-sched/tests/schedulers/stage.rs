@@ -109,6 +109,11 @@ impl Stage {
 
     /// A stage with one path for each (smoothed RTT in ms, window in packets).
     pub(crate) fn new(scheduler: &str, paths: &[(u64, u64)]) -> Self {
+        Self::of(crate::registry().build(scheduler).expect("scheduler exists"), paths)
+    }
+
+    /// The same of a scheduler that was built.
+    pub(crate) fn of(scheduler: Box<dyn Scheduler>, paths: &[(u64, u64)]) -> Self {
         let path = |(id, (rtt, packets)): (u8, &(u64, u64))| {
             PathView::example(id, ms(*rtt), packets * u64::from(CHUNK))
         };
@@ -125,7 +130,7 @@ impl Stage {
             links: Vec::new(),
             is_paced: false,
             events: Vec::new(),
-            scheduler: crate::registry().build(scheduler).expect("scheduler exists"),
+            scheduler,
             next_id: 0,
         }
     }

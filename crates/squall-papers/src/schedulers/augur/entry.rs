@@ -1,12 +1,16 @@
 //! The names and options of AUGUR and its halves.
 
-use std::str::FromStr;
+use std::{fmt::Display, str::FromStr, sync::Arc};
 
 use super::{
     Augur, Choice, Frames, Settings, StateManager,
     model::{STATES, Stalls},
+    per_path::PerPath,
+    users::{Allowance, Counted, DEFAULT_DELTA, MAX_DELTA, Users},
 };
-use squall_sched::{BuildError, Cap, Entry, OptionSpec, Options, PathSet, Scheduler, Span, Time};
+use squall_sched::{
+    BuildError, Cap, Entry, MAX_PATHS, OptionSpec, Options, PathId, PathSet, Registry, Scheduler, Span, Time,
+};
 
 const PRIMARY: OptionSpec =
     OptionSpec { name: "primary", default: "auto", help: "path id, 0 to 7; auto: the first unmetered path" };
@@ -18,15 +22,22 @@ const BACKUP: OptionSpec = OptionSpec {
 const DELTA: OptionSpec = OptionSpec {
     name: "delta",
     default: "3.5",
-    help: "0 to 1000; the backup may carry the stalls' share times this (3.5: 500 MB a month, 1.75: 250 MB)",
+    help: "0 to 1000; a backup may carry the stalls' share times this (3.5: 500 MB a month, 1.75: 250 MB); \
+           3.5;1:2: 2 for path 1",
 };
 const BUDGET: OptionSpec = OptionSpec {
     name: "budget",
     default: "none",
-    help: "bytes a month for the backup, such as 500MB, in place of delta; a guide, where cap is a limit",
+    help: "bytes a month for a backup, such as 500MB or 1:500MB;2:1GB, in place of delta; a guide, where cap is a \
+           limit",
 };
 const PLAYING: OptionSpec =
     OptionSpec { name: "playing", default: "0.25", help: "h a day, 0.01 to 24; what budget is shared by" };
+const USERS: OptionSpec = OptionSpec {
+    name: "users",
+    default: "paper",
+    help: "whose late bytes an hour budget is shared by: paper; learned: those of all sessions of this process",
+};
 const WINDOW: OptionSpec =
     OptionSpec { name: "window", default: "300", help: "s, 1 to 86400; how long samples count" };
 const STALL: OptionSpec =
@@ -60,44 +71,44 @@ const STALLS: OptionSpec = OptionSpec {
 
 const SOURCE: &str = "AUGUR (NSDI 2024)";
 
-pub(crate) const AUGUR: Entry = Entry {
+const AUGUR: Entry = Entry {
     name: "augur",
     summary: "unmetered primary; late frames, and all while it is degraded, on a metered backup",
     source: SOURCE,
     options: &[
-        DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN, RTT,
+        DELTA, BUDGET, PLAYING, USERS, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN,
+        RTT,
     ],
     signal: false,
 };
 
-pub(crate) const RETRANSMIT: Entry = Entry {
+const RETRANSMIT: Entry = Entry {
     name: "augur-retransmit",
     summary: "AUGUR without the switch: late frames are repeated on a metered backup",
     source: "AUGUR (NSDI 2024), §3.6.1",
-    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[DELTA, BUDGET, PLAYING, USERS, WINDOW, STALL, STALLS, PROBE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
-pub(crate) const SWITCH: Entry = Entry {
+const SWITCH: Entry = Entry {
     name: "augur-switch",
     summary: "AUGUR without retransmission: all on a metered backup while the primary is degraded",
     source: "AUGUR (NSDI 2024), §3.6.2",
     options: &[
-        DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN, RTT,
+        DELTA, BUDGET, PLAYING, USERS, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN,
+        RTT,
     ],
     signal: false,
 };
 
-pub(crate) fn build_augur(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
-    build(options, true, true)
-}
-
-pub(crate) fn build_retransmit(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
-    build(options, true, false)
-}
-
-pub(crate) fn build_switch(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
-    build(options, false, true)
+/// Adds AUGUR and its halves, whose sessions share one record of users.
+pub(crate) fn register(registry: &mut Registry) {
+    let counted = Arc::new(Counted::default());
+    for (entry, retransmit, switch) in [(AUGUR, true, true), (RETRANSMIT, true, false), (SWITCH, false, true)]
+    {
+        let counted = counted.clone();
+        registry.register(entry, move |options| build(options, retransmit, switch, &counted));
+    }
 }
 
 /// What the agent is to do, and with which paths.
@@ -178,38 +189,88 @@ impl FromStr for Rtt {
     }
 }
 
-/// δ of Eq. 6 without options (§5.1).
-const DEFAULT_DELTA: f64 = 3.5;
-
-/// Largest δ.
-const MAX_DELTA: f64 = 1000.0;
-
-/// Bytes of late frames in an hour of playing, of the mean user. The paper derives δ from a monthly budget by the mean
-/// stall rate and the mean playing time of its users (§5.1) and prints neither, but the product: 500 MB are 3.5 times
-/// the late frames of a month. The hours are ours: 0.25 a day, which makes 0.45 % late frames (§5.3) of 9.3 Mbps.
-const LATE_PER_HOUR: f64 = 500e6 / 3.5 / (30.0 * 0.25);
-
-/// δ for a budget in bytes a month and hours of playing a day: the backup may carry what is late on average δ times.
-fn delta_of(budget: u64, playing: f64) -> f64 {
-    (budget as f64 / (LATE_PER_HOUR * 30.0 * playing)).min(MAX_DELTA)
+/// Whose mean `budget` is shared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mean {
+    /// The paper's users.
+    Paper,
+    /// Those of this process.
+    Learned,
 }
 
-fn delta(options: &mut Options) -> Result<f64, BuildError> {
-    let delta = options.take_in("delta", DEFAULT_DELTA, 0.0..=MAX_DELTA)?;
-    let playing = options.take_in("playing", 0.25, 0.01..=24.0)?;
-    match options.take("budget", Cap::default())? {
-        Cap(None) => Ok(delta),
-        Cap(Some(_)) if delta != DEFAULT_DELTA => Err(refuse("delta", delta, "is what budget decides")),
-        Cap(Some(budget)) => Ok(delta_of(budget, playing)),
+impl FromStr for Mean {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "paper" => Ok(Self::Paper),
+            "learned" => Ok(Self::Learned),
+            _ => Err("must be paper or learned"),
+        }
     }
 }
 
-fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dyn Scheduler>, BuildError> {
+/// δ as an option gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Delta(f64);
+
+impl FromStr for Delta {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let delta = text.parse().ok().filter(|delta| (0.0..=MAX_DELTA).contains(delta));
+        delta.map(Self).ok_or_else(|| format!("must be from 0 to {MAX_DELTA}"))
+    }
+}
+
+/// δ of each path: of what names the path, else of what is for all. `None` of `budget` leaves it to `delta`.
+fn allowances(options: &mut Options, users: &Users) -> Result<[Allowance; MAX_PATHS], BuildError> {
+    let delta: PerPath<Delta> = options.take("delta", PerPath::default())?;
+    let budget: PerPath<Cap> = options.take("budget", PerPath::default())?;
+    let playing = options.take_in("playing", 0.25, 0.01..=24.0)?;
+    let both = |delta: Option<Delta>, budget: Option<Cap>| Some((delta?, budget?.0?));
+    if let Some((Delta(delta), _)) = both(delta.all, budget.all) {
+        return Err(refuse("delta", delta, "is what budget decides"));
+    }
+    let mut allowances = [Allowance::Delta(DEFAULT_DELTA); MAX_PATHS];
+    for (path, allowance) in (0..).map(PathId).zip(&mut allowances) {
+        let (own_delta, own_budget) = (delta.own(path), budget.own(path));
+        if let Some((Delta(delta), _)) = both(own_delta, own_budget) {
+            return Err(refuse("delta", format!("{}:{delta}", path.0), "is what budget decides"));
+        }
+        let monthly = own_budget.or(budget.all.filter(|_| own_delta.is_none())).and_then(|cap| cap.0);
+        *allowance = match monthly {
+            Some(budget) => Allowance::Monthly { budget, playing },
+            None => Allowance::Delta(own_delta.or(delta.all).map_or(DEFAULT_DELTA, |Delta(delta)| delta)),
+        };
+        // Those of one δ are one group, whichever option it comes from.
+        if !users.are_learned() {
+            *allowance = Allowance::Delta(allowance.delta(users.late_per_hour()));
+        }
+    }
+    let is_monthly = |allowance: &Allowance| matches!(allowance, Allowance::Monthly { .. });
+    if users.are_learned() && !allowances.iter().any(is_monthly) {
+        return Err(refuse("users", "learned", "has no effect without a budget"));
+    }
+    Ok(allowances)
+}
+
+fn build(
+    options: &mut Options,
+    retransmit: bool,
+    switch: bool,
+    counted: &Arc<Counted>,
+) -> Result<Box<dyn Scheduler>, BuildError> {
     let mut millis = |option, default| Ok(Span::from_millis(options.take_in(option, default, 1..=60_000)?));
     let (stall, probe, sample) = (millis("stall", 200)?, millis("probe", 50)?, millis("sample", 10)?);
+    let users = match options.take("users", Mean::Paper)? {
+        Mean::Paper => Users::default(),
+        Mean::Learned => Users::learned(counted),
+    };
     let settings = Settings {
         stall,
-        delta: delta(options)?,
+        allowances: allowances(options, &users)?,
+        users,
         window: Span::from_secs(options.take_in("window", 300, 1..=86_400)?),
         sample,
         stalls: options.take("stalls", Stalls::Late)?,
@@ -236,11 +297,13 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
     let rescue = options.take("rescue", Rescue::All)?;
     let learn = options.take("learn", Learn::End)?;
     let rtt = if switch { options.take("rtt", Rtt::Silence)? } else { Rtt::Silence };
+    let manager = StateManager::new(settings);
     Ok(Box::new(Augur {
         options: Chosen { retransmit, switch, primary, backup, probe, rescue, learn, rtt },
         roles: None,
-        manager: StateManager::new(settings),
-        frames: Frames::default(),
+        frames: Frames::new(manager.groups().len()),
+        manager,
+        handed_over_at: None,
         gone_at: None,
         away: None,
         backup_in_use: None,
@@ -251,25 +314,6 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
     }))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "callers pass numbers")]
-fn refuse(option: &str, value: impl ToString, why: &str) -> BuildError {
+fn refuse(option: &str, value: impl Display, why: &str) -> BuildError {
     BuildError::BadValue { option: option.into(), value: value.to_string(), why: why.into() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_monthly_budget_is_shared_by_the_late_frames_of_the_mean_user() {
-        let near = |delta: f64, expected: f64| assert!((delta - expected).abs() < 1e-9, "{delta}");
-        near(delta_of(500_000_000, 0.25), 3.5);
-        near(delta_of(250_000_000, 0.25), 1.75);
-        near(delta_of(500_000_000, 1.0), 0.875);
-        near(delta_of(0, 0.25), 0.0);
-        near(delta_of(u64::MAX, 0.25), MAX_DELTA);
-        // The means behind it: 0.1 % is 78.0 % less (§5.3), 7.5 hours a month, and 9.3 Mbps.
-        let late: f64 = 0.001 / (1.0 - 0.78) * 7.5 * 3600.0 * 9.3e6 / 8.0;
-        assert!((500e6 / late / 3.5 - 1.0).abs() < 0.005, "{late}");
-    }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::model::Outcome;
-use squall_sched::{Block, BlockId, BlockQueue, PathSet, SegmentState, Time, Work, WorkKind};
+use squall_sched::{Block, BlockId, BlockQueue, PathId, PathSet, SegmentState, Time, Work, WorkKind};
 
 /// Frames that were delivered by the backup and still wait for the primary's verdict. More than are in
 /// flight within a stall threshold; beyond it the oldest are not judged.
@@ -18,14 +18,14 @@ const MAX_OPEN: usize = 1024;
 const MAX_ENDED: usize = 256;
 
 /// Every frame that is on its way since the primary path carried its first byte.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Frames {
     /// Unfinished ones.
     tracked: BTreeMap<BlockId, Frame>,
     /// Of these, the ones that are samples of the primary path: those begun since it was last switched to.
     by_age: BTreeSet<(Time, BlockId)>,
-    /// Of these, the ones not yet handed to a backup.
-    waiting: BTreeSet<(Time, BlockId)>,
+    /// Of these, the ones not yet handed to the backups of each group.
+    waiting: Vec<BTreeSet<(Time, BlockId)>>,
     /// Frames handed to a backup with bytes that it may have to carry.
     rescue: BTreeSet<BlockId>,
     /// Of the frames handed over, those that the backup cannot bring in time any more.
@@ -42,7 +42,8 @@ struct Frame {
     len: u32,
     /// Bytes of it that were acknowledged on the primary path.
     acked: u32,
-    handed: bool,
+    /// Backups that it was handed to.
+    given: PathSet,
     /// The peer has reported that it stalled.
     stalled: bool,
     /// Below this the backup has nothing to do, unless a loss is reported.
@@ -52,14 +53,27 @@ struct Frame {
 }
 
 impl Frames {
+    /// No frames yet, and this number of groups of backups.
+    pub(super) fn new(groups: usize) -> Self {
+        Self {
+            tracked: BTreeMap::new(),
+            by_age: BTreeSet::new(),
+            waiting: vec![BTreeSet::new(); groups],
+            rescue: BTreeSet::new(),
+            doomed: BTreeSet::new(),
+            open: BTreeMap::new(),
+            ended: BTreeMap::new(),
+        }
+    }
+
     /// The first byte of a frame goes out on the primary path.
     pub(super) fn begin(&mut self, id: BlockId, len: u32, now: Time) {
         self.take(id);
-        let frame =
-            Frame { first_sent: now, len, acked: 0, handed: false, stalled: false, cursor: 0, oldest: None };
+        let (acked, given, stalled, cursor, oldest) = (0, PathSet::EMPTY, false, 0, None);
+        let frame = Frame { first_sent: now, len, acked, given, stalled, cursor, oldest };
         self.tracked.insert(id, frame);
         self.by_age.insert((now, id));
-        self.waiting.insert((now, id));
+        self.waiting.iter_mut().for_each(|waiting| _ = waiting.insert((now, id)));
         self.watch(now);
     }
 
@@ -67,7 +81,7 @@ impl Frames {
     pub(super) fn grow(&mut self, id: BlockId, len: u32) {
         if let Some(frame) = self.tracked.get_mut(&id) {
             frame.len = len;
-            if frame.handed {
+            if !frame.given.is_empty() {
                 self.rescue.insert(id);
             }
         }
@@ -84,25 +98,27 @@ impl Frames {
         self.by_age.first().map(|(at, _)| *at)
     }
 
-    /// When the oldest frame not yet handed over was first sent.
-    pub(super) fn oldest_waiting(&self) -> Option<Time> {
-        self.waiting.first().map(|(at, _)| *at)
+    /// When the oldest frame not yet handed to a group was first sent.
+    pub(super) fn oldest_waiting(&self, group: usize) -> Option<Time> {
+        self.waiting[group].first().map(|(at, _)| *at)
     }
 
-    /// Hands every frame first sent at `until` or before to the backup.
-    pub(super) fn hand_over(&mut self, until: Time) {
-        while let Some((at, id)) = self.waiting.first().copied().filter(|(at, _)| *at <= until) {
-            self.waiting.remove(&(at, id));
+    /// Hands every frame first sent at `until` or before to a group, which has these backups.
+    pub(super) fn hand_over(&mut self, group: usize, backups: PathSet, until: Time) {
+        let waiting = &mut self.waiting[group];
+        while let Some((at, id)) = waiting.first().copied().filter(|(at, _)| *at <= until) {
+            waiting.remove(&(at, id));
+            // It may be in time with these.
+            self.doomed.remove(&id);
             self.rescue.insert(id);
             if let Some(frame) = self.tracked.get_mut(&id) {
-                frame.handed = true;
+                frame.given = frame.given.union(backups);
             }
         }
     }
 
-    /// The primary path is left: the backup gets every frame, and none of them is a sample of it any more.
+    /// The primary path is left: no frame is a sample of it any more.
     pub(super) fn abandon(&mut self, now: Time) {
-        self.hand_over(Time::MAX);
         if let Some((_, id)) = self.by_age.first()
             && let Some(frame) = self.tracked.get_mut(id)
             && let Some((_, until)) = &mut frame.oldest
@@ -114,7 +130,7 @@ impl Frames {
 
     /// The backup must look at a frame again, from `offset` on, if it was given it.
     pub(super) fn look_again(&mut self, id: BlockId, offset: u32) {
-        if let Some(frame) = self.tracked.get_mut(&id).filter(|frame| frame.handed) {
+        if let Some(frame) = self.tracked.get_mut(&id).filter(|frame| !frame.given.is_empty()) {
             frame.cursor = frame.cursor.min(offset);
             if !self.doomed.contains(&id) {
                 self.rescue.insert(id);
@@ -122,23 +138,26 @@ impl Frames {
         }
     }
 
-    /// What the backup has to carry next: of the oldest frame it was given and that `in_time` can still arrive,
-    /// everything that the peer lacks and that no backup carries. `in_time` gets when the frame was first
-    /// sent and the bytes of it that are missing; time makes it no truer, so it is final.
+    /// What backups have to carry next, and which: of the oldest frame that they were given and that `in_time` can
+    /// still arrive, everything that the peer lacks and that no backup carries. `pick` gets the backups that the
+    /// frame was given to; younger ones were given to no more. `in_time` gets them, when the frame was first sent and
+    /// the bytes of it that are missing; time makes it no truer, so it is final for these backups.
     pub(super) fn rescue(
         &mut self,
         queue: &BlockQueue,
         backups: PathSet,
-        in_time: impl Fn(Time, u32) -> bool,
-    ) -> Option<Work> {
+        pick: impl Fn(PathSet) -> Option<PathId>,
+        in_time: impl Fn(PathSet, Time, u32) -> bool,
+    ) -> Option<(Work, PathId)> {
         while let Some(id) = self.rescue.first().copied() {
-            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
-                && let Some(work) = frame.missing(block, backups)
-            {
-                if in_time(frame.first_sent, frame.left(block)) {
-                    return Some(work);
+            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id)) {
+                let path = pick(frame.given)?;
+                if let Some(work) = frame.missing(block, backups) {
+                    if in_time(frame.given, frame.first_sent, frame.left(block)) {
+                        return Some((work, path));
+                    }
+                    self.doomed.insert(id);
                 }
-                self.doomed.insert(id);
             }
             self.rescue.remove(&id);
         }
@@ -146,12 +165,18 @@ impl Frames {
     }
 
     /// The same of a frame that comes too late.
-    pub(super) fn rescue_doomed(&mut self, queue: &BlockQueue, backups: PathSet) -> Option<Work> {
+    pub(super) fn rescue_doomed(
+        &mut self,
+        queue: &BlockQueue,
+        backups: PathSet,
+        pick: impl Fn(PathSet) -> Option<PathId>,
+    ) -> Option<(Work, PathId)> {
         while let Some(id) = self.doomed.first().copied() {
-            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
-                && let Some(work) = frame.missing(block, backups)
-            {
-                return Some(work);
+            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id)) {
+                let path = pick(frame.given)?;
+                if let Some(work) = frame.missing(block, backups) {
+                    return Some((work, path));
+                }
             }
             self.doomed.remove(&id);
         }
@@ -205,7 +230,7 @@ impl Frames {
     pub(super) fn end_on_primary(&mut self, id: BlockId, delivered: bool, now: Time) -> Option<Outcome> {
         let mut frame = self.take(id)?;
         self.watch(now);
-        if !delivered || !frame.handed || frame.acked >= frame.len {
+        if !delivered || frame.given.is_empty() || frame.acked >= frame.len {
             return Some(frame.outcome(now, delivered));
         }
         if let Some((_, until)) = &mut frame.oldest {
@@ -229,7 +254,7 @@ impl Frames {
     fn take(&mut self, id: BlockId) -> Option<Frame> {
         let frame = self.tracked.remove(&id)?;
         self.by_age.remove(&(frame.first_sent, id));
-        self.waiting.remove(&(frame.first_sent, id));
+        self.waiting.iter_mut().for_each(|waiting| _ = waiting.remove(&(frame.first_sent, id)));
         self.rescue.remove(&id);
         self.doomed.remove(&id);
         Some(frame)
@@ -272,8 +297,8 @@ impl Frame {
 
     fn outcome(&self, now: Time, delivered: bool) -> Outcome {
         let oldest = self.oldest.map(|(since, until)| (since, until.unwrap_or(now)));
-        let (first_sent, reported) = (self.first_sent, self.stalled);
-        Outcome { first_sent, ended: now, delivered, oldest, reported, supposed: false }
+        let (first_sent, bytes, reported) = (self.first_sent, self.len, self.stalled);
+        Outcome { first_sent, ended: now, bytes, delivered, oldest, reported, supposed: false }
     }
 }
 
@@ -288,8 +313,22 @@ mod tests {
     const B: BlockId = BlockId(2);
     const C: BlockId = BlockId(3);
 
+    /// The first backup, and both.
+    const ONE: PathSet = paths(&[1]);
+    const BOTH: PathSet = paths(&[1, 2]);
+
+    const fn paths(ids: &[u8]) -> PathSet {
+        let (mut set, mut at) = (PathSet::EMPTY, 0);
+        while at < ids.len() {
+            set.insert(PathId(ids[at]));
+            at += 1;
+        }
+        set
+    }
+
+    /// Three frames, and a group for each backup.
     fn three() -> Frames {
-        let mut frames = Frames::default();
+        let mut frames = Frames::new(2);
         for (id, at) in [(A, 0), (B, 10), (C, 20)] {
             frames.begin(id, 1000, at_us(at));
         }
@@ -301,7 +340,7 @@ mod tests {
         let mut frames = three();
         let ended = |first_sent, ended, oldest| {
             let (reported, supposed) = (false, false);
-            Some(Outcome { first_sent, ended, delivered: true, oldest, reported, supposed })
+            Some(Outcome { first_sent, ended, bytes: 1000, delivered: true, oldest, reported, supposed })
         };
         assert_eq!(frames.end(B, true, at_us(30)), ended(at_us(10), at_us(30), None), "overtook the oldest");
         assert_eq!(
@@ -317,7 +356,7 @@ mod tests {
     fn what_never_left_does_not_age() {
         let mut frames = three();
         frames.never_left(A, at_us(25));
-        assert_eq!((frames.oldest(), frames.oldest_waiting()), (Some(at_us(10)), Some(at_us(10))));
+        assert_eq!((frames.oldest(), frames.oldest_waiting(1)), (Some(at_us(10)), Some(at_us(10))));
         frames.begin(A, 1000, at_us(50));
         frames.end(B, true, at_us(60));
         frames.end(C, true, at_us(60));
@@ -329,11 +368,14 @@ mod tests {
     #[test]
     fn leaving_the_primary_path_hands_everything_over_and_ends_the_watch() {
         let mut frames = three();
-        frames.hand_over(at_us(10));
-        assert_eq!([A, B, C].map(|id| frames.tracked[&id].handed), [true, true, false]);
+        frames.hand_over(0, ONE, at_us(10));
+        frames.hand_over(1, paths(&[2]), at_us(5));
+        assert_eq!([A, B, C].map(|id| frames.tracked[&id].given), [BOTH, ONE, PathSet::EMPTY]);
+        assert_eq!([0, 1].map(|group| frames.oldest_waiting(group)), [Some(at_us(20)), Some(at_us(10))]);
         frames.abandon(at_us(30));
-        assert!(frames.tracked[&C].handed);
-        assert_eq!((frames.oldest(), frames.oldest_waiting()), (None, None));
+        frames.hand_over(0, ONE, Time::MAX);
+        assert_eq!(frames.tracked[&C].given, ONE);
+        assert_eq!((frames.oldest(), frames.oldest_waiting(0)), (None, None));
         assert_eq!(frames.end(A, true, at_us(90)).and_then(|o| o.oldest), Some((at_ms(0), at_us(30))));
         assert_eq!(frames.end(B, true, at_us(95)).map(|o| (o.ended, o.oldest)), Some((at_us(95), None)));
     }
@@ -341,7 +383,7 @@ mod tests {
     #[test]
     fn the_primary_path_is_judged_by_its_own_deliveries() {
         let mut frames = three();
-        frames.hand_over(at_us(20));
+        frames.hand_over(0, ONE, at_us(20));
         frames.acked(A, &(0..600), at_us(25));
         assert_eq!(frames.end_on_primary(A, true, at_us(30)), None, "the backup was first");
         let all = frames.acked(A, &(600..1000), at_us(75)).expect("now the primary has delivered it too");
@@ -375,7 +417,7 @@ mod tests {
         frames.remember(B, outcome);
         assert_eq!(frames.stalled(B), Some(outcome));
         assert_eq!((frames.stalled(B), frames.stalled(BlockId(7))), (None, None), "each counts once");
-        frames.hand_over(at_us(20));
+        frames.hand_over(0, ONE, at_us(20));
         assert_eq!(frames.end_on_primary(C, true, at_us(50)), None);
         assert_eq!(frames.stalled(C), None, "the primary's verdict is open");
         let verdict = frames.acked(C, &(0..1000), at_us(60)).expect("the primary has delivered it too");
@@ -388,10 +430,10 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_verdict_is_bounded() {
-        let mut frames = Frames::default();
+        let mut frames = Frames::new(1);
         for id in (0..2 * MAX_OPEN as u64).map(BlockId) {
             frames.begin(id, 1, Time::EPOCH);
-            frames.hand_over(Time::EPOCH);
+            frames.hand_over(0, ONE, Time::EPOCH);
             frames.end_on_primary(id, true, at_us(1));
         }
         assert_eq!(frames.open.len(), MAX_OPEN);

@@ -98,20 +98,45 @@
 //!
 //! # More than two paths
 //!
-//! Primary is the first unmetered path, backups are all metered ones (every other path if none is metered);
-//! further unmetered paths rest unless an option names them, or none of the others can carry data. A primary
-//! path that is gone keeps its part and its model for 5 s, in which unmetered paths, if there are any, back it
-//! up; then the next unmetered path is primary, and stays so when the first comes back. Each packet for the
-//! backup takes the one with the lowest smoothed RTT and room (window and byte budget); Eq. 8 looks at the
-//! shortest round trip among them. With a single path this is `sp`.
+//! Primary is the first unmetered path, backups are all metered ones (every other path if none is metered); further
+//! unmetered paths rest unless an option names them, or none of the others can carry data. A primary path that is gone
+//! keeps its part and its model for 5 s, in which unmetered paths, if there are any, back it up; then the next
+//! unmetered path is primary, and stays so when the first comes back. With a single path this is `sp`.
+//!
+//! Each backup may have a δ of its own (§6): `delta=1:3.5;2:8` or `budget=1:500MB;2:1GB`, by path id; a value without
+//! one is for all others (`delta=3.5;2:8`). Eq. 6 then bounds each δ, Eq. 8 takes the round trip of its backups, and
+//! each has its own X₁ and X₂. A frame is handed to a backup when its age reaches that backup's X₁, so that one with a
+//! larger δ is used earlier, and one with δ = 0 never. Each packet takes, of the backups that its frame was handed to,
+//! the one with the lowest smoothed RTT and room (window and byte budget): where the backup of the larger δ has none,
+//! the other carries the frame from its own X₁ on. The primary is left when a backup's X₂ and round trip say so; others
+//! join once the state of the primary (the age of its oldest frame, then its latest round trip) is in their X₂, and it
+//! is taken back when it has left the X₂ of all. While it is out of use all of them carry new data, whatever their δ.
+//!
+//! Backups of the same δ are one to Eq. 6 to 8: they share the thresholds and the budget, and the shortest round trip
+//! among them counts. Budgets of different δ are not pooled: two of 3.5 and 4 act no earlier than one of 4. Eq. 6 binds
+//! what was learned, not each copy: over a primary of random but steady delays up to 8 % more frames are repeated than
+//! δ times the stalls, while thresholds settle.
+//!
+//! # The mean user
+//!
+//! δ of a budget is the budget divided by the late bytes of a user's month: late bytes an hour, and hours of `playing`.
+//! The paper takes the mean of all its users (§5.1). So does `users=learned`, with all sessions of its registry that
+//! learn (of a process, with the schedulers of the library): the bytes of frames that counted as stalls, and the time
+//! from one frame to the next, at most 1 s. The paper's 19 MB an hour count as 7.5 of these hours (a month of its mean
+//! user), so that the first session has the δ of `users=paper` and a usual one moves it little. The record is two
+//! counters. Peers have a part in it: one that lets every frame be late, or reports so, lowers δ for all (with 9.3 Mbps
+//! as much as 220 mean users), so that less is repeated; it takes hours without stalls to raise it. A scheduler does
+//! not see how often a user plays, so `playing` stays an option. Decisions then depend on other sessions, and
+//! `squall-lab`, whose results can be repeated, refuses it.
 //!
 //! # Options
 //!
 //! | option | default | unit | source |
 //! | --- | --- | --- | --- |
-//! | `delta` | 3.5 | δ, times the share of stalls; 500 MB a month (1.75: 250 MB) | §5.1, §5.4.1 |
-//! | `budget` | none | bytes a month; δ is 3.5 for 500 MB, 1.75 for 250 MB | §5.1 |
+//! | `delta` | 3.5 | δ, times the share of stalls; 500 MB a month (1.75: 250 MB); or by path | §5.1, §5.4.1, §6 |
+//! | `budget` | none | bytes a month; δ is 3.5 for 500 MB, 1.75 for 250 MB; or by path | §5.1, §6 |
 //! | `playing` | 0.25 | hours a day, for `budget` | ours (§5.1 does not print it) |
+//! | `users` | paper | `paper` or `learned`, for `budget`, see above | §5.1 (`learned`) |
 //! | `window` | 300 | s, Δ | §5.1 |
 //! | `stall` | 200 | ms, T_thresh | §3.5.1 |
 //! | `stalls` | late | `late` or `reported`, see above | §3.3 (`reported`), ours |
@@ -123,16 +148,18 @@
 //! | `rtt` | silence | `silence` or `latest`, see above | §3.6.2 (`latest`), ours |
 //!
 //! Cost: a decision looks at the oldest frames only, O(log frames); solving is a pass over 201 states at
-//! most every 20 ms. Memory: 45 kB, some bytes a frame in flight, and 25 kB with `stalls=reported`.
+//! most every 20 ms, for each δ. Memory: 45 kB, 9 kB for each further δ, some bytes a frame in flight, and 25 kB with `stalls=reported`.
 
 mod away;
 mod entry;
 mod frames;
 mod model;
+mod per_path;
 mod roles;
+mod users;
 mod window;
 
-pub(super) use entry::{AUGUR, RETRANSMIT, SWITCH, build_augur, build_retransmit, build_switch};
+pub(super) use entry::register;
 
 use self::{
     away::Away,
@@ -163,6 +190,8 @@ pub struct Augur {
     away: Option<Away>,
     /// The backup that carries new frames meanwhile.
     backup_in_use: Option<PathId>,
+    /// When the latest frame was handed over.
+    handed_over_at: Option<Time>,
     /// When something was last acknowledged on the primary path.
     received_at: Option<Time>,
     /// When the backups are probed next.
@@ -180,7 +209,8 @@ impl Scheduler for Augur {
         };
         self.judge_overdue(cx.now);
         self.follow(cx, roles);
-        self.backup_in_use = self.away.as_ref().and_then(|_| roles.nearest_backup(cx.paths));
+        self.backup_in_use =
+            self.away.as_ref().and_then(|away| roles.only(away.carriers).nearest_backup(cx.paths));
         if self.away.is_none() {
             self.manager.solve(cx.now);
             self.retransmit_due(cx.now, roles);
@@ -238,16 +268,19 @@ impl Scheduler for Augur {
                     away.look(cx.path(*id));
                 }
             }
-            SchedEvent::Queued(_)
-            | SchedEvent::Acked { .. }
-            | SchedEvent::Parity { .. }
-            | SchedEvent::PathChanged(_) => {}
+            SchedEvent::Queued(_) => {
+                if let Some(before) = self.handed_over_at.replace(cx.now) {
+                    self.manager.settings().users.played(cx.now - before);
+                }
+            }
+            SchedEvent::Acked { .. } | SchedEvent::Parity { .. } | SchedEvent::PathChanged(_) => {}
         }
     }
 
     fn profile(&self) -> Profile {
         Profile {
             wants_stalls: self.wants_stalls(),
+            learns_from_others: self.manager.settings().users.are_learned(),
             sharing: self.backup_in_use.map_or(Sharing::Primary(self.options.primary.0), Sharing::Only),
             ..Profile::default()
         }
@@ -270,8 +303,8 @@ impl Augur {
         if let (Some(former), Some(roles)) = (former, self.roles)
             && former.primary != roles.primary
         {
-            self.manager = StateManager::new(*self.manager.settings());
-            self.frames = Frames::default();
+            self.manager.reset();
+            self.frames = Frames::new(self.manager.groups().len());
             self.away = None;
             self.received_at = None;
         }
@@ -295,36 +328,57 @@ impl Augur {
     /// Leaves the primary path, or returns to it.
     fn follow(&mut self, cx: &Context<'_>, roles: Roles) {
         let primary = cx.path(roles.primary);
-        let backup = roles.backup_rtt(cx.paths);
-        if let Some(away) = &mut self.away {
-            away.look(primary);
-            if backup.is_none() || away.is_over(primary) {
-                self.away = None;
-            }
-            return;
+        match &mut self.away {
+            Some(away) => away.look(primary),
+            None => self.away = self.leave(cx, roles),
         }
-        let Some(backup_rtt) = backup else { return };
-        let leave = match primary {
-            None => true,
-            Some(primary) => {
-                self.options.switch
-                    && (!primary.usable
-                        || self.degraded_at(primary, backup_rtt).is_some_and(|at| at <= cx.now))
+        let Some(away) = &mut self.away else { return };
+        let stall = self.manager.settings().stall;
+        let mut carriers = PathSet::EMPTY;
+        for (which, group) in self.manager.groups().iter().enumerate() {
+            let limit = away.limit(group.switch_at, stall);
+            if limit.is_some_and(|limit| away.is_beyond(limit, primary, cx.now)) {
+                carriers = carriers.union(group.paths);
+                self.frames.hand_over(which, group.paths, Time::MAX);
             }
-        };
-        if leave {
-            let limit = self.manager.switch_at().unwrap_or(self.manager.settings().stall);
-            self.away = Some(Away::new(limit));
-            self.frames.abandon(cx.now);
-            self.to_probe = PathSet::EMPTY;
+        }
+        away.carriers = carriers;
+        if roles.only(carriers).backup_rtt(cx.paths).is_none() {
+            self.away = None;
         }
     }
 
-    /// When the primary path is to be left if nothing is received on it until then: the oldest frame's age is in
-    /// X₂ and the primary's round trip longer than the backup's.
-    fn degraded_at(&self, primary: &PathView, backup_rtt: Span) -> Option<Time> {
+    /// The time on a backup, if the primary path is to be left now.
+    fn leave(&mut self, cx: &Context<'_>, roles: Roles) -> Option<Away> {
+        roles.backup_rtt(cx.paths)?;
+        let oldest = match cx.path(roles.primary) {
+            None => None,
+            Some(_) if !self.options.switch => return None,
+            Some(primary) if !primary.usable => None,
+            Some(primary) => {
+                self.degraded_at(cx, primary, roles).filter(|at| *at <= cx.now)?;
+                self.frames.oldest()
+            }
+        };
+        self.frames.abandon(cx.now);
+        self.to_probe = PathSet::EMPTY;
+        Some(Away::new(oldest))
+    }
+
+    /// When the primary path is to be left for the first of its backups if nothing is received on it until then.
+    fn degraded_at(&self, cx: &Context<'_>, primary: &PathView, roles: Roles) -> Option<Time> {
+        let groups = self.manager.groups().iter();
+        let each = groups.filter_map(|group| {
+            self.left_at(primary, group.switch_at?, roles.only(group.paths).backup_rtt(cx.paths)?)
+        });
+        each.min()
+    }
+
+    /// When that is for a backup: the oldest frame's age is in X₂ and the primary's round trip longer than the
+    /// backup's.
+    fn left_at(&self, primary: &PathView, switch_at: Span, backup_rtt: Span) -> Option<Time> {
         let first_sent = self.frames.oldest()?;
-        let aged = first_sent + self.manager.switch_at()?;
+        let aged = first_sent + switch_at;
         if primary.latest_rtt > backup_rtt {
             return Some(aged);
         }
@@ -336,13 +390,15 @@ impl Augur {
         Some(aged.max(silent_since + backup_rtt + Span::TICK))
     }
 
-    /// Hands frames that have reached X₁ to the backup.
+    /// Hands frames that have reached X₁ of a backup to it.
     fn retransmit_due(&mut self, now: Time, roles: Roles) {
-        if let Some(age) =
-            self.manager.retransmit_at().filter(|_| self.options.retransmit && !roles.backups.is_empty())
-            && let Some(until) = now.checked_sub(age)
-        {
-            self.frames.hand_over(until);
+        for (which, group) in self.manager.groups().iter().enumerate() {
+            let is_there = !roles.only(group.paths).backups.is_empty();
+            if let Some(age) = group.retransmit_at.filter(|_| self.options.retransmit && is_there)
+                && let Some(until) = now.checked_sub(age)
+            {
+                self.frames.hand_over(which, group.paths, until);
+            }
         }
     }
 
@@ -350,7 +406,7 @@ impl Augur {
     fn probe(&mut self, cx: &Context<'_>, roles: Roles) -> Option<PathId> {
         if self.away.is_none() && !roles.backups.is_empty() && cx.now >= self.probe_at {
             if self.probed {
-                self.manager.note_backup(cx.now, roles.backup_rtt(cx.paths));
+                self.manager.note_backups(cx.now, |paths| roles.only(paths).backup_rtt(cx.paths));
             }
             self.probe_at = cx.now + self.options.probe;
             self.probed = true;
@@ -363,18 +419,18 @@ impl Augur {
 
     /// What a backup has to carry of the frames it was given, of those that `rescue` names.
     fn rescue(&mut self, cx: &Context<'_>, roles: Roles) -> Option<Assignment> {
-        let path = roles.best_with_room(cx.paths)?;
         let stall = self.manager.settings().stall;
         let chosen = self.options.rescue;
-        let in_time = |first_sent: Time, bytes| {
+        let in_time = |given, first_sent: Time, bytes| {
             let takes = match chosen {
                 Rescue::All => return true,
-                Rescue::Probe => roles.backup_rtt(cx.paths),
-                Rescue::Frame => roles.brings_in(cx.paths, bytes),
+                Rescue::Probe => roles.only(given).backup_rtt(cx.paths),
+                Rescue::Frame => roles.only(given).brings_in(cx.paths, bytes),
             };
             takes.is_some_and(|time| cx.now + time <= first_sent + stall)
         };
-        let work = self.frames.rescue(cx.queue, roles.backups, in_time)?;
+        let pick = |given| roles.only(given).best_with_room(cx.paths).map(|path| path.id);
+        let (work, path) = self.frames.rescue(cx.queue, roles.backups, pick, in_time)?;
         let reason = match work.kind {
             WorkKind::Copy => "late frame, repeated on the backup",
             WorkKind::Repair => "late frame, lost bytes on the backup",
@@ -382,16 +438,16 @@ impl Augur {
                 "late frame, rest of it on the backup"
             }
         };
-        Some(Assignment::new(work, path.id, reason))
+        Some(Assignment::new(work, path, reason))
     }
 
     /// After a switch all that is in flight is repeated, and what is too late with it: when nothing else is left to
     /// send, it delays nothing.
     fn rescue_doomed(&mut self, cx: &Context<'_>, roles: Roles) -> Option<Assignment> {
         self.away.as_ref()?;
-        let path = roles.best_with_room(cx.paths)?;
-        let work = self.frames.rescue_doomed(cx.queue, roles.backups)?;
-        Some(Assignment::new(work, path.id, "late frame in flight at the switch"))
+        let pick = |given| roles.only(given).best_with_room(cx.paths).map(|path| path.id);
+        let (work, path) = self.frames.rescue_doomed(cx.queue, roles.backups, pick)?;
+        Some(Assignment::new(work, path, "late frame in flight at the switch"))
     }
 
     /// First come, first served on the path that is primary at the moment.
@@ -403,7 +459,7 @@ impl Augur {
             {
                 return Some(Assignment::new(work, path.id, "probe frame on the path that was left"));
             }
-            let path = roles.best_with_room(cx.paths)?;
+            let path = roles.only(away.carriers).best_with_room(cx.paths)?;
             let work = cx.queue.next_in_line()?;
             if let Some(block) = beginning(&work, cx) {
                 away.begin(block, primary);
@@ -425,15 +481,21 @@ impl Augur {
 
     /// When something is to be done if nothing happens before.
     fn wake(&self, cx: &Context<'_>, roles: Roles) -> Option<Time> {
-        if self.away.is_some() || roles.backups.is_empty() || cx.queue.is_empty() {
+        if roles.backups.is_empty() || cx.queue.is_empty() {
             return None;
         }
-        let retransmit = self.manager.retransmit_at().filter(|_| self.options.retransmit);
-        let retransmit = retransmit.and_then(|age| Some(self.frames.oldest_waiting()? + age));
+        let groups = || self.manager.groups().iter().enumerate();
+        if let Some(away) = &self.away {
+            let more = groups().filter_map(|(_, group)| away.reaches(group.switch_at?));
+            return more.filter(|at| *at > cx.now).min();
+        }
+        let retransmit = groups().filter(|_| self.options.retransmit);
+        let retransmit = retransmit
+            .filter_map(|(which, group)| Some(self.frames.oldest_waiting(which)? + group.retransmit_at?));
         let switch = cx.path(roles.primary).filter(|_| self.options.switch);
-        let switch = switch.and_then(|path| self.degraded_at(path, roles.backup_rtt(cx.paths)?));
-        let times = [retransmit, switch, Some(self.probe_at)];
-        times.into_iter().flatten().filter(|at| *at > cx.now).min()
+        let switch = switch.and_then(|path| self.degraded_at(cx, path, roles));
+        let times = retransmit.chain(switch).chain([self.probe_at]);
+        times.filter(|at| *at > cx.now).min()
     }
 }
 

@@ -6,19 +6,24 @@
 
 use std::str::FromStr;
 
-use super::window::Window;
-use squall_sched::{Span, Time};
+use super::{
+    users::{Allowance, Users},
+    window::Window,
+};
+use squall_sched::{MAX_PATHS, PathId, PathSet, Span, Time};
 
 /// Steps below the stall threshold.
 pub(super) const STATES: usize = 200;
 
 /// How the models are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// T_thresh: a frame later than this is a stall. A multiple of [`STATES`].
     pub(super) stall: Span,
-    /// δ of Eq. 6: the backup may be used for this many times the share of stalls.
-    pub(super) delta: f64,
+    /// δ of Eq. 6 of each path, if it is a backup.
+    pub(super) allowances: [Allowance; MAX_PATHS],
+    /// Whose late bytes monthly budgets are shared by.
+    pub(super) users: Users,
     /// Δ: what is older than this is forgotten.
     pub(super) window: Span,
     /// How often the age of the oldest frame is looked at.
@@ -55,6 +60,8 @@ pub(super) struct Outcome {
     pub(super) first_sent: Time,
     /// When it ended.
     pub(super) ended: Time,
+    /// Its length.
+    pub(super) bytes: u32,
     /// Whether the peer has it.
     pub(super) delivered: bool,
     /// From when to when it was the oldest frame in flight, if it was.
@@ -72,7 +79,41 @@ impl Outcome {
     }
 }
 
-/// The two models, the capacity of the backup, and the strategies that follow.
+/// Backups with one δ, which Eq. 6 to 8 take for one: they share a budget, and a pair of thresholds.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// The paths, whether they are there or not.
+    pub(super) paths: PathSet,
+    allowance: Allowance,
+    /// Shortest round-trip time of those that are there, in steps, rounded up; one entry more for useless ones.
+    rtts: Window,
+    /// The age from which a frame is retransmitted (X₁), if there is one.
+    pub(super) retransmit_at: Option<Span>,
+    /// The age of the oldest frame from which the primary path is left (X₂), if there is one.
+    pub(super) switch_at: Option<Span>,
+}
+
+impl Group {
+    /// The paths by their allowance.
+    fn all(settings: &Settings) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for (path, allowance) in (0..).map(PathId).zip(settings.allowances) {
+            match groups.iter_mut().find(|group| group.allowance == allowance) {
+                Some(group) => _ = group.paths.insert(path),
+                None => groups.push(Self {
+                    paths: path.into(),
+                    allowance,
+                    rtts: Window::new(STATES + 2, settings.window),
+                    retransmit_at: None,
+                    switch_at: None,
+                }),
+            }
+        }
+        groups
+    }
+}
+
+/// The two models, the capacity of the backups, and the strategies that follow.
 #[derive(Clone, Debug)]
 pub(super) struct StateManager {
     settings: Settings,
@@ -80,12 +121,10 @@ pub(super) struct StateManager {
     frames: Model,
     /// M₂: ages of the oldest frame in flight.
     oldest: Model,
-    /// Round-trip times of the backup, in steps, rounded up; one entry more for useless ones.
-    backup: Window,
+    /// By the first of their paths.
+    groups: Vec<Group>,
     stale: bool,
     solve_at: Time,
-    retransmit_at: Option<Span>,
-    switch_at: Option<Span>,
 }
 
 /// Shortest time between two solutions. Of a window of minutes little changes in it.
@@ -95,29 +134,27 @@ impl StateManager {
     pub(super) fn new(settings: Settings) -> Self {
         let model = || Model::new(settings.window);
         Self {
-            settings,
             frames: model(),
             oldest: model(),
-            backup: Window::new(STATES + 2, settings.window),
+            groups: Group::all(&settings),
             stale: false,
             solve_at: Time::EPOCH,
-            retransmit_at: None,
-            switch_at: None,
+            settings,
         }
+    }
+
+    /// Forgets all.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new(self.settings.clone());
     }
 
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The age from which a frame is retransmitted (X₁), if there is one.
-    pub(super) fn retransmit_at(&self) -> Option<Span> {
-        self.retransmit_at
-    }
-
-    /// The age of the oldest frame from which the primary path is left (X₂), if there is one.
-    pub(super) fn switch_at(&self) -> Option<Span> {
-        self.switch_at
+    /// The paths by their δ, each in one group, with their thresholds.
+    pub(super) fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
     /// A frame has ended. Returns whether it counts as a stall.
@@ -134,6 +171,7 @@ impl StateManager {
 
     /// A frame that counts as none so far was a stall.
     pub(super) fn note_stall(&mut self, now: Time, outcome: &Outcome) {
+        self.settings.users.stalled(outcome.bytes);
         self.count(now, outcome, |model| &mut model.stalled);
     }
 
@@ -166,10 +204,13 @@ impl StateManager {
         }
     }
 
-    /// A look at the backup: its round-trip time, or `None` when it cannot be used.
-    pub(super) fn note_backup(&mut self, now: Time, rtt: Option<Span>) {
-        let step = rtt.map_or(u64::MAX, |rtt| rtt.micros().div_ceil(self.width().micros()));
-        self.backup.add(now, step.min(STATES as u64 + 1) as usize, 1);
+    /// A look at the backups: the shortest round-trip time of each group, or `None` when it cannot be used.
+    pub(super) fn note_backups(&mut self, now: Time, rtt: impl Fn(PathSet) -> Option<Span>) {
+        let width = self.width().micros();
+        for group in &mut self.groups {
+            let step = rtt(group.paths).map_or(u64::MAX, |rtt| rtt.micros().div_ceil(width));
+            group.rtts.add(now, step.min(STATES as u64 + 1) as usize, 1);
+        }
         self.stale = true;
     }
 
@@ -180,14 +221,19 @@ impl StateManager {
         }
         self.stale = false;
         self.solve_at = now + SOLVE_INTERVAL;
-        let (width, delta) = (self.width(), self.settings.delta);
-        let backup = self.backup.counts(now);
-        let choose =
-            |model: &mut Model| threshold(model.seen.counts(now), model.stalled.counts(now), backup, delta);
+        let (width, late_per_hour) = (self.width(), self.settings.users.late_per_hour());
         let age = |state: usize| width * state as u64;
-        self.retransmit_at = choose(&mut self.frames).map(age);
-        let usual = usual(self.frames.seen.counts(now), backup);
-        self.switch_at = choose(&mut self.oldest).map(|state| age(state.max(usual)));
+        let frames = self.frames.seen.counts(now);
+        // What is usual is so for all: a backup must not be used earlier because it reaches less far.
+        let usual = self.groups.iter_mut().map(|group| usual(frames, group.rtts.counts(now))).max();
+        for group in &mut self.groups {
+            let (backup, delta) = (group.rtts.counts(now), group.allowance.delta(late_per_hour));
+            let choose = |model: &mut Model| {
+                threshold(model.seen.counts(now), model.stalled.counts(now), backup, delta)
+            };
+            group.retransmit_at = choose(&mut self.frames).map(age);
+            group.switch_at = choose(&mut self.oldest).map(|state| age(state.max(usual.unwrap_or(0))));
+        }
     }
 
     fn width(&self) -> Span {

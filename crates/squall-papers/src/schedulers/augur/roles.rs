@@ -68,6 +68,11 @@ impl Roles {
         Some(Self { primary, backups })
     }
 
+    /// The same, with those backups alone that are in `set`.
+    pub(super) fn only(self, set: PathSet) -> Self {
+        Self { backups: self.backups.intersection(set), ..self }
+    }
+
     /// The backups among `paths`.
     pub(super) fn backups<'a>(&self, paths: &'a [PathView]) -> impl Iterator<Item = &'a PathView> + use<'a> {
         let set = self.backups;

@@ -1,12 +1,32 @@
 //! The models by hand, and the threshold against a search of all sets of states.
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{array, collection::vec, prelude::*};
 use squall_units::short::{at_ms, ms};
 
 use super::*;
 
+/// One δ for all paths.
 fn settings(delta: f64) -> Settings {
-    Settings { stall: ms(200), delta, window: ms(300_000), sample: ms(10), stalls: Stalls::Late }
+    let (allowances, users) = ([Allowance::Delta(delta); MAX_PATHS], Users::default());
+    Settings { stall: ms(200), allowances, users, window: ms(300_000), sample: ms(10), stalls: Stalls::Late }
+}
+
+impl StateManager {
+    /// X₁ of the only group.
+    fn retransmit_at(&self) -> Option<Span> {
+        assert_eq!(self.groups.len(), 1);
+        self.groups[0].retransmit_at
+    }
+
+    /// X₂ of the only group.
+    fn switch_at(&self) -> Option<Span> {
+        assert_eq!(self.groups.len(), 1);
+        self.groups[0].switch_at
+    }
+
+    fn note_backup(&mut self, now: Time, rtt: Option<Span>) {
+        self.note_backups(now, |_| rtt);
+    }
 }
 
 /// A frame that ended after this many milliseconds and was never the oldest.
@@ -15,6 +35,7 @@ fn delivered(millis: u64) -> Outcome {
     Outcome {
         first_sent: Time::EPOCH,
         ended: at_ms(millis),
+        bytes: 1000,
         delivered: true,
         oldest: None,
         reported,
@@ -171,6 +192,62 @@ fn old_samples_leave_and_the_strategy_with_them() {
     assert_eq!(manager.retransmit_at(), None);
 }
 
+/// A model of ages in milliseconds, and of backups with a δ and a round trip each.
+fn grouped(ages: &[u64], backups: &[(f64, u64)]) -> StateManager {
+    let mut settings = settings(0.0);
+    for (allowance, (delta, _)) in settings.allowances.iter_mut().zip(backups) {
+        *allowance = Allowance::Delta(*delta);
+    }
+    let mut manager = StateManager::new(settings);
+    for age in ages {
+        let outcome = Outcome { oldest: Some((Time::EPOCH, at_ms(*age))), ..delivered(*age) };
+        manager.note(Time::EPOCH, &outcome);
+    }
+    manager.note_backups(Time::EPOCH, |paths| {
+        let rtts = paths.iter().filter_map(|path| backups.get(usize::from(path.0)));
+        rtts.map(|(_, rtt)| ms(*rtt)).min()
+    });
+    manager.solve(Time::EPOCH);
+    manager
+}
+
+/// The group of a path.
+fn group(manager: &StateManager, path: u8) -> &Group {
+    manager.groups().iter().find(|group| group.paths.contains(PathId(path))).expect("each path is in one")
+}
+
+#[test]
+fn each_delta_has_thresholds_of_its_own() {
+    let ages: Vec<u64> = ENDS.iter().flat_map(|(ms, times)| vec![*ms; *times as usize]).collect();
+    let manager = grouped(&ages, &[(3.5, 60), (5.0, 60), (0.0, 60), (3.5, 500), (5.1, 190)]);
+    let thresholds = [0, 1, 2, 3, 4].map(|path| group(&manager, path).retransmit_at);
+    assert_eq!(thresholds, [Some(ms(81)), Some(ms(21)), None, Some(ms(81)), None]);
+    assert_eq!(manager.groups().len(), 4, "those of one δ are one, with the shortest of their round trips");
+    assert_eq!(group(&manager, 7).paths, group(&manager, 2).paths);
+}
+
+#[test]
+fn what_is_learned_of_users_changes_the_thresholds() {
+    let counted = std::sync::Arc::default();
+    let mut settings = settings(0.0);
+    settings.users = Users::learned(&counted);
+    settings.allowances[1] = Allowance::Monthly { budget: 500_000_000, playing: 0.25 };
+    let mut manager = StateManager::new(settings);
+    manager.note_backup(Time::EPOCH, Some(ms(60)));
+    for (ms, times) in ENDS {
+        (0..times).for_each(|_| _ = manager.note(Time::EPOCH, &delivered(ms)));
+    }
+    manager.solve(Time::EPOCH);
+    assert_eq!(group(&manager, 1).retransmit_at, Some(ms(81)), "as with δ = 3.5");
+    // Others play 100 hours without a stall: δ is above 50.
+    let others = Users::learned(&counted);
+    (0..360_000).for_each(|_| others.played(ms(1_000)));
+    manager.note_backup(Time::EPOCH, Some(ms(60)));
+    manager.solve(Time::EPOCH + SOLVE_INTERVAL);
+    assert_eq!(group(&manager, 1).retransmit_at, Some(ms(21)));
+    assert_eq!(group(&manager, 2).retransmit_at, None, "its δ is 0");
+}
+
 /// States of a small model with as many round-trip times: (seen, stalled, backup).
 type Small = (Vec<u32>, Vec<u32>, Vec<u32>);
 
@@ -277,6 +354,32 @@ proptest! {
         }
     }
 
+    /// Eq. 6 holds for each δ, one of 0 is never used, and a larger δ never acts later if its backups reach as far.
+    #[test]
+    fn each_backup_keeps_its_own_budget(
+        ages in vec(prop_oneof![8 => 5..60u64, 2 => 60..200u64, 1 => 201..900u64], 1..300),
+        backups in array::uniform4((prop_oneof![Just(0.0), 0.0..20.0f64], 1..250u64)),
+    ) {
+        let mut manager = grouped(&ages, &backups);
+        let models = [&mut manager.frames, &mut manager.oldest].map(|model| {
+            (model.seen.counts(Time::EPOCH).to_vec(), model.stalled.counts(Time::EPOCH).to_vec())
+        });
+        let of = |path| [group(&manager, path).retransmit_at, group(&manager, path).switch_at];
+        for (path, (delta, rtt)) in (0..).zip(backups) {
+            for ((seen, stalled), threshold) in models.iter().zip(of(path)) {
+                if let Some(state) = threshold.map(|age| (age / ms(1)) as usize) {
+                    prop_assert!(sum(&seen[state..]) as f64 <= delta * sum(stalled) as f64);
+                    prop_assert!(delta > 0.0);
+                }
+            }
+            for (other, (more, _)) in (0..).zip(backups).filter(|(_, (more, far))| *more >= delta && *far <= rtt) {
+                for (one, other) in of(path).into_iter().zip(of(other)) {
+                    prop_assert!(one.is_none_or(|one| other.is_some_and(|other| other <= one)), "{more}");
+                }
+            }
+        }
+    }
+
     /// As Eq. 7 is printed, no set of states gains anything for M₁ when every frame is delivered.
     #[test]
     fn the_printed_problem_is_degenerate_for_frames(
@@ -285,7 +388,7 @@ proptest! {
         let frames: Vec<_> = ends.iter().map(|ms| (*ms, 1)).collect();
         let mut manager = manager(3.5, &frames, &backup);
         let stalled = manager.frames.stalled.counts(Time::EPOCH).to_vec();
-        let backup = manager.backup.counts(Time::EPOCH)[..=STATES].to_vec();
+        let backup = manager.groups[0].rtts.counts(Time::EPOCH)[..=STATES].to_vec();
         let gain = |state| u64::from(stalled[state]) * in_time(&backup, state);
         prop_assert!((0..=STATES).all(|state| gain(state) == 0));
     }
