@@ -9,7 +9,7 @@
 //!   repeated whole on the backup, once.
 //! - **Switch** (§3.6.2): when the oldest frame in flight has reached X₂ and the backup's round trip is
 //!   shorter than the primary's, new frames go on the backup and all frames in flight are repeated there.
-//!   New frames are copied to the primary as probes while fewer than two are in flight on it; it is taken
+//!   New frames are copied to the primary as probes (ours) while fewer than two are in flight on it; it is taken
 //!   back when its round trip has left X₂.
 //!
 //! All else, new data and repairs, goes on the primary in the order of handing over, as on a single path.
@@ -39,10 +39,10 @@
 //! downwards), so the same rule holds. Where Eq. 7 is not degenerate and its terms rise with S, both readings agree
 //! (the tests search all subsets for both). Between thresholds of equal gain the smallest is taken, although a later
 //! one is cheaper: it leaves a real frame, longer than a probe, more time, and §5.3 hints that the budget is used
-//! (medians: 0.65 % of the bytes, switches included, against 0.2 % of stalls on the single path, with δ = 3.5).
+//! (medians: 0.65 % of the bytes, switches included, against 0.2 % of stalls on the single path, if δ was 3.5).
 //!
 //! **What a rescue does to the model.** By the paper the in-flight time ends with the
-//! acknowledgement, whichever path brings it, and stalls are those that the receiver felt. A rescued frame
+//! acknowledgement, we read: whichever path brings it, and stalls are those that the receiver felt. A rescued frame
 //! is then no stall, whether reports decide or T_thresh: P(stall) falls with success, and with it the budget, until
 //! enough frames stall again. Eq. 2 and 3, however, take P(stall) for constant, which is only true of the primary path
 //! alone. Option `learn`: `end` (default) follows the paper; `primary` judges a frame that the backup delivered first
