@@ -1,6 +1,10 @@
 //! The listening end: serves all that prove to have the token.
 
-use std::{collections::HashMap, io, net::SocketAddr, time::Instant};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
 
 use anyhow::Context as _;
 use ring::hmac::Key;
@@ -35,6 +39,8 @@ struct Server {
 struct Served {
     /// Where it is now: a network may give it another address.
     address: SocketAddr,
+    /// The address of this host that it has.
+    local: Option<IpAddr>,
     flow: Flow,
     arrived_at: u64,
 }
@@ -62,23 +68,24 @@ pub(super) fn run(socket: Socket, token: &[u8]) -> anyhow::Result<()> {
             let Ok(Some(arrival)) = socket::receive(&server.socket, &mut buffer) else { break };
             let now = server.epoch.now().saturating_sub(arrival.age).max(1);
             let Some(from) = arrival.from else { continue };
-            server.receive(&buffer[..arrival.length], from, now);
+            server.receive(&buffer[..arrival.length], from, arrival.to, now);
         }
         server.transmit();
     }
 }
 
 impl Server {
-    fn receive(&mut self, data: &[u8], from: SocketAddr, now: u64) {
+    fn receive(&mut self, data: &[u8], from: SocketAddr, local: Option<IpAddr>, now: u64) {
         let Some((session, datagram)) = Datagram::decode(data) else { return };
         let nonce = self.nonce(from, session);
         let is_proven = |given: &Secret| wire::is_equal(given, &wire::proof(&self.token, session, &nonce));
         match datagram {
             Datagram::Packet(packet) if is_proven(&packet.proof) => {
-                self.take(from, session, &packet, data.len(), now);
+                self.take((from, local), session, &packet, data.len(), now);
             }
             Datagram::Packet(_) => {
-                let _ = self.send(&Datagram::Challenge(nonce).encode(session, 0), from);
+                let _ =
+                    socket::send(&self.socket, &Datagram::Challenge(nonce).encode(session, 0), from, local);
             }
             Datagram::Bye(proof) if is_proven(&proof) => {
                 if self.flows.remove(&session).is_some() {
@@ -89,7 +96,14 @@ impl Server {
         }
     }
 
-    fn take(&mut self, from: SocketAddr, session: u64, packet: &Packet, size: usize, now: u64) {
+    fn take(
+        &mut self,
+        (from, local): (SocketAddr, Option<IpAddr>),
+        session: u64,
+        packet: &Packet,
+        size: usize,
+        now: u64,
+    ) {
         if !self.flows.contains_key(&session) {
             if self.flows.len() >= MAX_FLOWS {
                 return;
@@ -97,12 +111,12 @@ impl Server {
             let Packet { plan, .. } = packet;
             note!("{from}: a recording, {} every {} ms", plan.mode, plan.step / 1_000);
             let flow = Flow::new(*plan, false, socket::headers(from));
-            self.flows.insert(session, Served { address: from, flow, arrived_at: now });
+            self.flows.insert(session, Served { address: from, local, flow, arrived_at: now });
         }
         if let Some(served) = self.flows.get_mut(&session).filter(|served| {
             (served.flow.plan.mode, served.flow.plan.step) == (packet.plan.mode, packet.plan.step)
         }) {
-            (served.arrived_at, served.address) = (now, from);
+            (served.arrived_at, served.address, served.local) = (now, from, local);
             served.flow.receive(packet, size, now);
         }
     }
@@ -120,20 +134,17 @@ impl Server {
         for (&session, served) in &mut self.flows {
             for _ in 0..BURST {
                 let Some((packet, size)) = served.flow.transmit(now, Secret::default()) else { break };
-                out.push((Datagram::Packet(Box::new(packet)).encode(session, size), served.address));
+                let data = Datagram::Packet(Box::new(packet)).encode(session, size);
+                out.push((data, served.address, served.local));
             }
         }
-        for (data, address) in out {
+        for (data, address, local) in out {
             // A packet without room in the socket is lost, which the other end counts.
-            let _ = self.send(&data, address);
+            let _ = socket::send(&self.socket, &data, address, local);
         }
     }
 
     fn nonce(&self, address: SocketAddr, session: u64) -> Secret {
         wire::proof(&self.secret, session, address.to_string().as_bytes())
-    }
-
-    fn send(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
-        self.socket.send_to(data, &to.into())
     }
 }
