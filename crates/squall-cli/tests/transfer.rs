@@ -4,8 +4,9 @@ mod common;
 
 use std::{
     fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     process::Stdio,
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -41,19 +42,30 @@ fn a_file_arrives_as_it_was_sent() {
 #[test]
 fn an_interface_without_a_radio_is_reported_once_and_used() {
     let scratch = Scratch::new("radio");
-    let file = scratch.write("in", &pattern(100_000, 1));
     let receiver = Receiver::start(&scratch.path("out"), &[]);
     let to = receiver.addr.to_string();
-    let sent = squall()
-        .arg("send")
-        .arg(&file)
-        .args(["--to", &to, "--pin", &receiver.fingerprint, "--interface", "lo", "--signal"])
-        .output()
+    let mut sender = squall()
+        .args(["send", "-", "--to", &to, "--pin", &receiver.fingerprint, "--interface", "lo", "--signal"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("the program starts");
-    let printed = String::from_utf8_lossy(&sent.stderr);
-    assert_eq!(sent.status.code(), Some(0), "{printed}");
-    let notes: Vec<_> = printed.lines().filter(|line| line.starts_with("note: no radio: lo")).collect();
-    assert_eq!(notes.len(), 1, "{printed}");
+    // Its input lasts until the radio was looked for.
+    let mut input = sender.stdin.take().expect("is piped");
+    input.write_all(&pattern(100_000, 1)).expect("is taken");
+    let (note, notes) = mpsc::channel();
+    let lines = BufReader::new(sender.stderr.take().expect("is piped")).lines();
+    let reading = thread::spawn(move || {
+        lines.map_while(Result::ok).for_each(|line| note.send(line).expect("is awaited"));
+    });
+    let mut printed = vec![notes.recv_timeout(Duration::from_secs(20)).expect("a line")];
+    drop(input);
+    assert_eq!(sender.wait().expect("ends").code(), Some(0), "{printed:?}");
+    reading.join().expect("is read");
+    printed.extend(notes.try_iter());
+    let notes = printed.iter().filter(|line| line.starts_with("note: no radio: lo"));
+    assert_eq!(notes.count(), 1, "{printed:?}");
     assert_eq!(receiver.finish().0, Some(0));
 }
 
@@ -74,8 +86,7 @@ fn standard_input_and_output_do_as_well() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");
-    let mut lines =
-        std::io::BufRead::lines(std::io::BufReader::new(receiver.stderr.take().expect("is piped")));
+    let mut lines = BufReader::new(receiver.stderr.take().expect("is piped")).lines();
     let first = lines.next().expect("a line").expect("is text");
     let addr = first.split([' ', ',']).nth(2).expect("names the address").to_owned();
     let mut sender = squall()
