@@ -1,6 +1,6 @@
-//! Numbers with units, as people read them: three or four significant digits.
+//! Numbers with units in readable form: three or four significant digits.
 
-/// Microseconds as `850 µs`, `42.3 ms` or `1.25 s`.
+/// Formats microseconds as `850 µs`, `42.3 ms` or `1.25 s`.
 pub fn time(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
@@ -9,17 +9,17 @@ pub fn time(us: u64) -> String {
     }
 }
 
-/// Bits per second as `19.8 Mbps`.
+/// Formats bits per second as `19.8 Mbps`.
 pub fn rate(bps: f64) -> String {
     scaled(bps, &[("bps", 1.0), ("kbps", 1e3), ("Mbps", 1e6), ("Gbps", 1e9)])
 }
 
-/// Bytes as `75.0 kB`.
+/// Formats bytes as `75.0 kB`.
 pub fn size(bytes: f64) -> String {
     scaled(bytes, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)])
 }
 
-/// A number with as many decimals as leave about three significant digits.
+/// Formats a number with as many decimals as leave about three significant digits.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 || size == 0.0 => format!("{value:.0}"),
@@ -33,8 +33,9 @@ fn scaled(value: f64, units: &[(&str, f64)]) -> String {
     format!("{} {unit}", digits(value / factor))
 }
 
-/// Whether a character of a text from elsewhere must not reach a log, a terminal or the name of a file: it ends the line, controls
-/// the display, or is not seen. Of Unicode 16 these are the categories Cc, Cf, Zl and Zp.
+/// Returns `true` for characters that must be removed from a foreign text before it enters a log, a
+/// terminal or the name of a file: line ends, control characters and invisible ones. They are the
+/// categories Cc, Cf, Zl and Zp of Unicode 16.
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'

@@ -1,8 +1,9 @@
-//! Quantities as people write them: `"20mbps"`, `"15ms"`, `"75kB"`, `"0.1%"`; points in [`Time`]; and the [`Role`] of a path.
+//! Quantities in readable form: `"20mbps"`, `"15ms"`, `"75kB"`, `"0.1%"`; points in [`Time`]; and
+//! the [`Role`] of a path.
 //!
-//! Each quantity holds a whole number. It is parsed with [`FromStr`] and, with the feature `serde`, deserialised from
-//! text or a plain number. It prints in the largest unit that fits, without rounding, so printed values parse
-//! back to themselves.
+//! Each quantity holds a whole number. It is parsed with [`FromStr`] and, with the feature `serde`,
+//! deserialised from text or a plain number. It prints in the largest unit that fits, without
+//! rounding, so printed values parse back to themselves.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub use role::Role;
 pub use time::Time;
 
-/// Why a text is not a quantity.
+/// Reason why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text does not start with a number.
@@ -27,7 +28,7 @@ pub enum UnitError {
     NoNumber {
         /// The text as given.
         text: String,
-        /// What was expected, with its article ("a rate").
+        /// The expected quantity, with its article ("a rate").
         kind: &'static str,
     },
     /// The unit after the number is missing or unknown.
@@ -35,9 +36,9 @@ pub enum UnitError {
     Unit {
         /// The text as given.
         text: String,
-        /// What was expected, with its article.
+        /// The expected quantity, with its article.
         kind: &'static str,
-        /// The units that would do.
+        /// The accepted units.
         units: &'static str,
     },
     /// The number is too large, or finer than the smallest step.
@@ -45,9 +46,9 @@ pub enum UnitError {
     Range {
         /// The text as given.
         text: String,
-        /// What was expected, with its article.
+        /// The expected quantity, with its article.
         kind: &'static str,
-        /// "too large", "too fine" or "above 1".
+        /// The problem: "too large", "too fine" or "above 1".
         problem: &'static str,
     },
 }
@@ -56,7 +57,8 @@ pub enum UnitError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
-/// A span of time in microseconds: `"15ms"`, `"3s"`, `"250us"`, `"2min"`; only `"0"` may go without a unit.
+/// A span of time in microseconds: `"15ms"`, `"3s"`, `"250us"`, `"2min"`; only `"0"` may omit the
+/// unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(u64);
 
@@ -69,85 +71,85 @@ pub struct Size(u64);
 pub struct Ratio(u32);
 
 impl Rate {
-    /// A rate in bits per second.
+    /// Creates a rate from bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
-    /// Bits per second.
+    /// Returns the bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }
 }
 
 impl Span {
-    /// A span in microseconds.
+    /// Creates a span from microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// A span in milliseconds.
+    /// Creates a span from milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000))
     }
 
-    /// Microseconds.
+    /// Returns the microseconds.
     pub const fn micros(self) -> u64 {
         self.0
     }
 
-    /// The same span as a standard [`Duration`].
+    /// Returns the span as a standard [`Duration`].
     pub const fn duration(self) -> Duration {
         Duration::from_micros(self.0)
     }
 }
 
 impl From<Duration> for Span {
-    /// Cuts to whole microseconds; longer than 584,000 years is held at the largest span.
+    /// Rounds down to whole microseconds; a duration above 584,000 years becomes the largest span.
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
     }
 }
 
 impl Size {
-    /// A size in bytes.
+    /// Creates a size from bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// Bytes.
+    /// Returns the bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 }
 
 impl Ratio {
-    /// Never.
+    /// The share of nothing, 0.
     pub const ZERO: Self = Self(0);
-    /// Always.
+    /// The share of everything, 1.
     pub const ONE: Self = Self(BILLION);
 
-    /// A ratio in billionths, clamped to one.
+    /// Creates a ratio from billionths, clamped to one.
     pub const fn from_billionths(billionths: u32) -> Self {
         Self(if billionths > BILLION { BILLION } else { billionths })
     }
 
-    /// The nearest billionth to `value`, or `None` outside 0..=1.
+    /// Returns the nearest billionth to `value`, or `None` outside 0..=1.
     pub fn from_f64(value: f64) -> Option<Self> {
         (0.0..=1.0).contains(&value).then(|| Self((value * f64::from(BILLION)).round() as u32))
     }
 
-    /// Billionths, 0 to 1,000,000,000.
+    /// Returns the billionths, 0 to 1,000,000,000.
     pub const fn billionths(self) -> u32 {
         self.0
     }
 
-    /// The share as a floating point number.
+    /// Returns the share as a floating point number.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(BILLION)
     }
 
-    /// This share of another, rounded down.
+    /// Returns this share of another, rounded down.
     pub fn of(self, other: Self) -> Self {
         // Two factors of at most a billion: neither overflows, and the quotient is at most a billion.
         Self((u64::from(self.0) * u64::from(other.0) / u64::from(BILLION)) as u32)
@@ -156,7 +158,7 @@ impl Ratio {
 
 const BILLION: u32 = 1_000_000_000;
 
-/// A unit's name and how many of the smallest step it holds.
+/// The name of a unit, and its size in the smallest step.
 type Unit = (&'static str, u64);
 
 const RATE_UNITS: &[Unit] = &[("bps", 1), ("kbps", 1_000), ("mbps", 1_000_000), ("gbps", 1_000_000_000)];
@@ -224,7 +226,7 @@ impl FromStr for Ratio {
     }
 }
 
-/// A text cut into its number and its unit.
+/// A text split into its number and its unit.
 struct Reader<'a> {
     text: &'a str,
     whole: &'a str,
@@ -250,7 +252,7 @@ impl<'a> Reader<'a> {
         self.fraction.is_empty() && self.whole.bytes().all(|digit| digit == b'0')
     }
 
-    /// The number times `factor`, which must come out whole.
+    /// Returns the number times `factor`. An error if the product is not a whole number.
     fn scale(&self, factor: Option<u64>) -> Result<u64, UnitError> {
         let factor = factor.ok_or_else(|| self.unknown_unit())?;
         let large = || self.range("too large");
@@ -259,7 +261,7 @@ impl<'a> Reader<'a> {
         if self.fraction.is_empty() {
             return Ok(whole);
         }
-        // Eighteen decimals are the most that keep the product below within 128 bits.
+        // With more than eighteen decimals the product below could exceed 128 bits.
         let fine = || self.range("too fine");
         let digits =
             u32::try_from(self.fraction.len()).ok().filter(|&digits| digits <= 18).ok_or_else(fine)?;
@@ -269,11 +271,12 @@ impl<'a> Reader<'a> {
         if product % divisor != 0 {
             return Err(fine());
         }
-        // Less than `factor`, because the fraction is below one.
+        // The sum is less than `factor`, because the fraction is below one.
         whole.checked_add((product / divisor) as u64).ok_or_else(large)
     }
 
-    /// The number times ten to the `decimals`, later digits cut off; `None` if it does not fit.
+    /// Returns the number times ten to the power of `decimals`, with later digits cut off; `None`
+    /// if it does not fit.
     fn cut_to(&self, decimals: usize) -> Option<u64> {
         let fraction = &self.fraction[..self.fraction.len().min(decimals)];
         format!("{}{fraction:0<decimals$}", self.whole).parse().ok()
@@ -292,7 +295,7 @@ fn factor(units: &[Unit], name: &str) -> Option<u64> {
     units.iter().find(|(unit, _)| *unit == name).map(|(_, factor)| *factor)
 }
 
-/// Writes `value` in the largest of `units` that is not above it, with as many decimals as it needs.
+/// Writes `value` in the largest of `units` that is not above it, with all decimals that it has.
 fn write_scaled(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt::Result {
     let (unit, factor) = units.iter().rev().find(|(_, factor)| *factor <= value).unwrap_or(&units[0]);
     let width = factor.ilog10() as usize;
@@ -381,7 +384,7 @@ serde_as_text! {
     Ratio: "a share such as 0.001 or \"0.1%\"",
 }
 
-/// The example of the README.
+/// Runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

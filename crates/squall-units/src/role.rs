@@ -1,31 +1,32 @@
-//! What a path is used for.
+//! The role of a path in a session: primary, backup or repair.
 
 use std::{fmt, str::FromStr};
 
-/// What a path is used for. Each side may say so for the paths of its interfaces; for both sides the later of these two
-/// values holds, so that a path is a backup if one side says so.
+/// The use of a path. Each side may declare a role for the paths of its interfaces; the later of
+/// the two values in this list applies, so that a path is a backup if either side declares it one.
 ///
-/// The session applies it, whatever the scheduler: a path that may not carry data now is not usable in what schedulers
-/// see. Probes, acknowledgements and control use every path, so that a path is known to work before it is needed.
+/// The session applies the role, whatever the scheduler: a path that may not carry data now is not
+/// usable in the scheduler's view. Probes, acknowledgements and control use every path, so that a
+/// path is proven to work before it is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Role {
     /// Carries data. The default.
     #[default]
     Primary,
-    /// Carries data only while no primary path is usable: each is suspected, narrow, out by its radio, without budget, or
-    /// gone. A primary path with a full window is usable.
+    /// Carries data only while no primary path is usable: each is suspected, narrow, deactivated by
+    /// its radio, without budget, or gone. A primary path with a full window is usable.
     Backup,
     /// Carries retransmissions, parity and copies; other data only while neither a primary nor a backup path is usable.
     Repair,
 }
 
 impl Role {
-    /// All of them, by name.
+    /// All roles with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("primary", Self::Primary), ("backup", Self::Backup), ("repair", Self::Repair)];
 
-    /// The name: `primary`, `backup` or `repair`.
+    /// Returns the name: `primary`, `backup` or `repair`.
     pub const fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }

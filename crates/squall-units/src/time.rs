@@ -1,6 +1,7 @@
 //! Points in time, and the arithmetic of spans between them.
 //!
-//! Sums stop at the largest value and differences at zero: a clock that is behind gives a span of zero, never a wrapped one.
+//! Sums stop at the largest value and differences at zero: a clock that is behind gives a span of
+//! zero, never one that has wrapped.
 
 use std::{
     iter::Sum,
@@ -15,27 +16,27 @@ use crate::Span;
 pub struct Time(u64);
 
 impl Time {
-    /// The epoch.
+    /// The epoch, 0.
     pub const EPOCH: Self = Self(0);
-    /// The latest point. Orders what has no time last.
+    /// The latest point. As a sort key it places entries without a time last.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The point this many microseconds after the epoch.
+    /// Creates a point from microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds after the epoch.
+    /// Returns the microseconds after the epoch.
     pub const fn micros(self) -> u64 {
         self.0
     }
 
-    /// The point this much earlier; `None` before the epoch.
+    /// Returns the point that is earlier by `span`; `None` before the epoch.
     pub fn checked_sub(self, span: Span) -> Option<Self> {
         self.0.checked_sub(span.0).map(Self)
     }
 
-    /// The span since the epoch.
+    /// Returns the span since the epoch.
     pub const fn since_epoch(self) -> Span {
         Span(self.0)
     }
@@ -66,53 +67,56 @@ impl Sub<Span> for Time {
 impl Sub for Time {
     type Output = Span;
 
-    /// The span from the earlier point to this one; zero if the other is the later.
+    /// Returns the span from the earlier point to this one; zero if `earlier` is the later one.
     fn sub(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Self = Self(0);
-    /// The shortest span that is not zero, a microsecond.
+    /// The shortest span above zero, one microsecond.
     pub const TICK: Self = Self(1);
-    /// The longest span, some 584,000 years.
+    /// The longest span, about 584,000 years.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span in seconds.
+    /// Creates a span from seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000))
     }
 
-    /// A span of fractional seconds, cut to whole microseconds. Negative ones and NaN are zero.
+    /// Creates a span from fractional seconds, cut to whole microseconds. A negative number and NaN
+    /// give zero.
     pub fn from_secs_f64(secs: f64) -> Self {
         Self((secs * 1e6) as u64)
     }
 
-    /// Seconds.
+    /// Returns the seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Whether the span is zero.
+    /// Returns `true` if the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The span times a factor, cut to whole microseconds. A negative factor and NaN give zero.
+    /// Returns the span times a factor, cut to whole microseconds. A negative factor and NaN give
+    /// zero.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
         Self((self.0 as f64 * factor) as u64)
     }
 
-    /// The span divided by a number, cut to whole microseconds. A negative one and NaN give zero.
+    /// Returns the span divided by a number, cut to whole microseconds. A negative divisor and NaN
+    /// give zero.
     #[must_use]
     pub fn div_f64(self, divisor: f64) -> Self {
         Self((self.0 as f64 / divisor) as u64)
     }
 
-    /// How far the two spans are apart.
+    /// Returns the difference between the two spans, whichever is longer.
     #[must_use]
     pub const fn abs_diff(self, other: Self) -> Self {
         Self(self.0.abs_diff(other.0))
@@ -172,10 +176,11 @@ impl Div<u64> for Span {
 impl Div for Span {
     type Output = u64;
 
-    /// How many times the other span fits into this one.
+    /// Returns how often the other span fits into this one, rounded down.
     ///
     /// # Panics
-    /// If the other is zero.
+    ///
+    /// If the other span is zero.
     fn div(self, other: Self) -> u64 {
         self.0 / other.0
     }
