@@ -1,28 +1,29 @@
-//! Dividing a block over paths: water-filling.
+//! Division of a block over paths by water-filling.
 //!
-//! Path *i* could be done with `x` bytes of a block at time `start + x / rate`, where `start` is the time
-//! its first byte would be done. If `start` is when the path is free, "done" means sent, and equal finish
-//! times are DAMS's equal sending end (INFOCOM 2022, §III-C). If the one-way delay is added, "done" means
-//! arrived, and equal finish times are DEMS's simultaneous completion (MobiCom 2017) and Eq. 4 of STORM
-//! (USENIX ATC 2025). Either way the sizes follow from one level T that all paths are filled up to:
+//! Path *i* could finish `x` bytes of a block at time `start + x / rate`, where `start` is the time
+//! at which it would finish its first byte. If `start` is the time when the path is free, "finish"
+//! means to send, and equal finish times are DAMS's equal sending end (INFOCOM 2022, §III-C). If
+//! the one-way delay is added, "finish" means to arrive, and equal finish times are DEMS's
+//! simultaneous completion (MobiCom 2017) and Eq. 4 of STORM (USENIX ATC 2025). Either way the
+//! sizes follow from one level T that all paths are filled up to:
 //!
 //! ```text
 //! Σ min(limit_i, rate_i · max(0, T − start_i)) = size
 //! ```
 //!
-//! as water in connected basins of different widths and floors. A path whose floor lies above the level
-//! takes nothing; one that reaches its limit takes no more, and the level of the others rises.
+//! as water in connected basins of different widths and floors. A path whose floor lies above the
+//! level gets nothing; one that reaches its limit gets no more, and the level of the others rises.
 
 use crate::{MAX_PATHS, Span};
 
 /// The properties of a path that matter for dividing a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pipe {
-    /// When its first byte would be done, from now.
+    /// Time from now at which its first byte would be finished.
     pub start: Span,
-    /// Bits per second.
+    /// Rate in bits per second.
     pub rate: u64,
-    /// Bytes it takes at most.
+    /// Largest number of bytes that the path accepts.
     pub limit: u64,
 }
 
@@ -31,30 +32,31 @@ pub struct Pipe {
 pub struct Shares {
     /// Bytes for each pipe, in their order; zero beyond the number of pipes.
     pub bytes: [u32; MAX_PATHS],
-    /// Bytes that no pipe takes, because all are at their limits.
+    /// Bytes that no pipe accepts, because all are at their limits.
     pub left: u32,
-    /// The common time at which the pipes that are not at their limits are done, from now. Rounded
-    /// up to microseconds.
+    /// Common finish time, from now, of the pipes that are not at their limits. Rounded up to
+    /// microseconds.
     pub finish: Span,
 }
 
 impl Shares {
-    /// Nothing of `size` bytes divided yet.
+    /// Creates the shares before any of `size` bytes is divided.
     pub fn none(size: u32) -> Self {
         Self { bytes: [0; MAX_PATHS], left: size, finish: Span::ZERO }
     }
 }
 
-/// A pipe begins to fill, or is full, at this time.
+/// A time at which a pipe begins to fill, or is full.
 #[derive(Clone, Copy)]
 struct Bend {
     at: f64,
-    /// Change of the rate at which all pipes together fill, in bytes per microsecond.
+    /// Change of the total fill rate of all pipes, in bytes per microsecond.
     change: f64,
 }
 
-/// Divides `size` bytes over at most [`MAX_PATHS`] pipes so that all that take part are done at the same
-/// time. Every byte goes somewhere unless all pipes are at their limits; pipes without a rate take nothing.
+/// Divides `size` bytes over at most [`MAX_PATHS`] pipes so that all that take part finish at the
+/// same time. Every byte is assigned unless all pipes are at their limits; pipes without a rate get
+/// nothing.
 ///
 /// # Panics
 /// If there are more pipes than [`MAX_PATHS`].
@@ -65,7 +67,7 @@ pub fn fill(size: u32, pipes: &[Pipe]) -> Shares {
     for (share, pipe) in shares.bytes.iter_mut().zip(pipes) {
         let bytes =
             (bytes_per_micro(pipe) * (level - pipe.start.micros() as f64).max(0.0)).min(pipe.limit as f64);
-        // Rounded up, so that what fits by a fraction of a byte is not left over.
+        // Rounding up avoids a rest of a fraction of a byte.
         let bytes = (bytes.ceil() as u32).min(shares.left);
         *share = u32::try_from(pipe.limit).map_or(bytes, |limit| bytes.min(limit));
         shares.left -= *share;
@@ -73,7 +75,8 @@ pub fn fill(size: u32, pipes: &[Pipe]) -> Shares {
     shares
 }
 
-/// The level up to which the pipes must be filled to hold `size`; the last bend if they cannot.
+/// Returns the level up to which the pipes must be filled to hold `size`; the last bend if they
+/// cannot.
 fn level(size: f64, pipes: &[Pipe]) -> f64 {
     let mut bends = [Bend { at: 0.0, change: 0.0 }; 2 * MAX_PATHS];
     let mut count = 0;
@@ -98,7 +101,7 @@ fn level(size: f64, pipes: &[Pipe]) -> f64 {
         rate += bend.change;
         at = bend.at;
     }
-    // Rates that cancel out leave a rest of rounding, far below a byte a second.
+    // Rates that cancel out leave a rounding error far below a byte a second.
     if rate > 1e-6 && size > held { at + (size - held) / rate } else { at }
 }
 
@@ -130,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_path_that_would_be_late_by_itself_takes_nothing() {
-        // 50 kB on the first path alone take 20 ms and are done at 35 ms, before the second could be.
+        // 50 kB on the first path alone take 20 ms and finish at 35 ms, before the second could.
         let shares = fill(50_000, &[pipe(15, 20), pipe(40, 10)]);
         assert_eq!((shares.bytes[0], shares.bytes[1], shares.finish), (50_000, 0, ms(35)));
     }
@@ -145,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_full_pipe_leaves_the_rest_to_the_others() {
-        // In proportion it were 60 and 30 kB; the first holds 15, so the second takes 75 kB in 60 ms.
+        // In proportion 60 and 30 kB; the first holds 15, so the second carries 75 kB in 60 ms.
         let limited = Pipe { limit: 15_000, ..pipe(0, 20) };
         let shares = fill(90_000, &[limited, pipe(0, 10)]);
         assert_eq!((shares.bytes[0], shares.bytes[1], shares.left), (15_000, 75_000, 0));
@@ -185,7 +188,7 @@ mod tests {
                     continue;
                 }
                 let done = pipe.start.micros() as f64 + f64::from(bytes) / bytes_per_micro(pipe);
-                // A byte may be one too many for each pipe, by rounding.
+                // Rounding may add a byte to each pipe.
                 let slack = MAX_PATHS as f64 / bytes_per_micro(pipe) + 1.0;
                 if bytes > 0 {
                     prop_assert!(done <= shares.finish.micros() as f64 + slack, "pipe {} is done too late", i);

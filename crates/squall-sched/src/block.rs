@@ -7,10 +7,10 @@ use crate::{MAX_PATHS, Parity, PathId, PathSet, Segment, SegmentState, Time, Wor
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
 
-/// Number of priorities; the most important is 0, as with the urgency of RFC 9218.
+/// Number of priorities; the most important is 0, like the urgency of RFC 9218.
 pub const PRIORITIES: u8 = 8;
 
-/// A block of the session. Ids grow in the order in which the blocks were handed over.
+/// Id of a block in the session. Ids grow in the order in which the blocks were handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u64);
 
@@ -20,35 +20,36 @@ impl fmt::Display for BlockId {
     }
 }
 
-/// The options that the application set.
+/// The options of a block, set by the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
-    /// Which block.
+    /// Id of the block.
     pub id: BlockId,
-    /// Size in bytes, at most [`MAX_BLOCK`]; of a block that grows, what there is of it now. A block of size 0
-    /// that does not grow has nothing to send and is complete from the start.
+    /// Size in bytes, at most [`MAX_BLOCK`]; for a growing block, its present size. A block of size
+    /// 0 that does not grow has nothing to send and is complete from the start.
     pub len: u32,
-    /// When it stops being of use; `None` for never.
+    /// Time at which the block becomes useless; `None` for never.
     pub deadline: Option<Time>,
-    /// 0 (most important) to [`PRIORITIES`]` − 1`.
+    /// Priority, 0 (most important) to [`PRIORITIES`]` − 1`.
     pub priority: u8,
-    /// Whether lost bytes are sent again.
+    /// Lost bytes are sent again.
     pub reliable: bool,
-    /// Whether the receiver has a use for what arrives of it, if it does not arrive whole.
+    /// The receiver can use parts of the block if it does not arrive whole.
     pub partial: bool,
-    /// The channel it belongs to.
+    /// Channel of the block.
     pub channel: u16,
-    /// When it was handed over.
+    /// Time of the hand-over.
     pub submitted: Time,
-    /// What is lost to the receiver if only this block is missing, relative to other blocks; by default
+    /// Loss to the receiver if only this block is missing, relative to other blocks. Default:
     /// [`Self::usual_value`] of its priority.
     pub value: u16,
-    /// Blocks that it is useless without. They are older than it.
+    /// Blocks without which this one is useless. They are older.
     pub needs: [Option<BlockId>; 2],
 }
 
 impl BlockMeta {
-    /// A reliable block on channel 0, handed over at 0, of priority 0, without a deadline, that needs no other.
+    /// Creates a reliable block on channel 0, handed over at 0, of priority 0, without a deadline
+    /// or dependencies.
     pub const fn new(id: BlockId, len: u32) -> Self {
         let value = Self::usual_value(0);
         Self {
@@ -65,8 +66,8 @@ impl BlockMeta {
         }
     }
 
-    /// The value of a block whose application set none: 1 for the last priority, and four times as much for each that
-    /// is more important, up to 16,384.
+    /// Returns the value of a block whose application set none: 1 for the last priority, and four
+    /// times as much per step towards the first, up to 16,384.
     pub const fn usual_value(priority: u8) -> u16 {
         1 << (2 * (PRIORITIES - 1).saturating_sub(priority))
     }
@@ -76,31 +77,31 @@ impl BlockMeta {
 #[derive(Clone, Debug)]
 pub struct Block {
     meta: BlockMeta,
-    /// Among blocks that are equal to the packet scheduler, as the stream scheduler ranks it.
+    /// Rank from the stream scheduler, among blocks that are equal to the packet scheduler.
     rank: u64,
-    /// What it is expected to become, while its length is not final.
+    /// Expected total length, while the length is not final.
     growing: Option<u32>,
     /// Sorted, without gaps or empty entries, covering `0..len`.
     segments: Vec<Segment>,
     fresh: u32,
     lost: u32,
     acked: u32,
-    /// No fresh byte lies below; searches start here.
+    /// Lower bound of the fresh bytes; searches start here.
     fresh_from: u32,
-    /// Where the lost segments start. Losses lie scattered among thousands of segments of a large block,
-    /// fresh bytes together; hence a set here and a mark above.
+    /// Starts of the lost segments. Losses are scattered among thousands of segments of a large
+    /// block, while fresh bytes are contiguous; hence a set here and a single offset above.
     lost_at: BTreeSet<u32>,
     first_sent: Option<Time>,
     last_fresh_sent: Option<Time>,
-    /// Largest size of its symbols in bytes, if it is to have parity.
+    /// Largest size of its symbols in bytes; `None` without parity.
     largest_symbol: Option<u32>,
-    /// Once its length is final.
+    /// Set once the length is final.
     parity: Option<Parity>,
     in_run: bool,
 }
 
 impl Block {
-    /// A block whose length is final, with parity if a largest size of its symbols is given.
+    /// Creates a block of final length, with parity if a largest symbol size is given.
     pub(crate) fn new(meta: BlockMeta, largest_symbol: Option<u32>) -> Self {
         Self {
             meta,
@@ -120,60 +121,62 @@ impl Block {
         }
     }
 
-    /// The options that the application set.
+    /// Returns the options that the application set.
     pub fn meta(&self) -> &BlockMeta {
         &self.meta
     }
 
-    /// Whether more bytes of it may come: its length is not final.
+    /// Returns `true` while the length is not final.
     pub fn is_growing(&self) -> bool {
         self.growing.is_some()
     }
 
-    /// Bytes that are expected to come yet, of a block that grows: the length that the application announced, or
-    /// else the usual size of a block on its channel with its priority, less what there is. 0 beyond that.
+    /// Returns the bytes that a growing block is expected to gain: the announced length, or else
+    /// the usual size of a block on its channel with its priority, less the present size; 0 beyond
+    /// that.
     pub fn expected_bytes(&self) -> u32 {
         self.growing.map_or(0, |total| total.saturating_sub(self.meta.len))
     }
 
-    /// All ranges, in order.
+    /// Returns all ranges, in order.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Bytes never sent.
+    /// Returns the bytes never sent.
     pub fn fresh_bytes(&self) -> u32 {
         self.fresh
     }
 
-    /// Bytes lost and not sent again.
+    /// Returns the bytes lost and not sent again.
     pub fn lost_bytes(&self) -> u32 {
         self.lost
     }
 
-    /// Bytes to send: never sent, or, if the block is reliable, lost.
+    /// Returns the bytes to send: those never sent, and, if the block is reliable, those lost.
     pub fn unsent_bytes(&self) -> u32 {
         if self.meta.reliable { self.fresh + self.lost } else { self.fresh }
     }
 
-    /// The range to send next: what was lost goes before what was never sent.
+    /// Returns the next range to send: lost bytes before fresh ones.
     pub fn next_work(&self) -> Option<Work> {
         let repair = self.next_lost().map(|range| (range, WorkKind::Repair));
         let (range, kind) = repair.or_else(|| Some((self.next_fresh()?, WorkKind::Fresh)))?;
         Some(Work { block: self.meta.id, range, kind })
     }
 
-    /// Bytes the peer has.
+    /// Returns the bytes that the peer has acknowledged.
     pub fn acked_bytes(&self) -> u32 {
         self.acked
     }
 
-    /// Bytes in flight, each counted once however many copies are under way.
+    /// Returns the bytes in flight, each counted once however many copies are under way.
     pub fn in_flight_bytes(&self) -> u32 {
         self.meta.len - self.fresh - self.lost - self.acked
     }
 
-    /// Bytes that were sent on each path, by its id; on several, those that were sent twice.
+    /// Returns the bytes sent on each path, indexed by path id. Bytes with copies count on each of
+    /// their paths.
     pub fn sent_bytes(&self) -> [u32; MAX_PATHS] {
         let mut sent = [0; MAX_PATHS];
         for segment in &self.segments {
@@ -184,48 +187,53 @@ impl Block {
         sent
     }
 
-    /// When a byte of it was first sent or given to a path; `None` while all of it is fresh.
+    /// Returns when a byte of the block was first sent or assigned to a path; `None` while all of
+    /// it is fresh.
     pub fn first_sent(&self) -> Option<Time> {
         self.first_sent
     }
 
-    /// When its last byte was sent for the first time; `None` while fresh bytes remain or may come.
+    /// Returns when its last byte was sent for the first time; `None` while fresh bytes remain or
+    /// more may be appended.
     pub fn fully_sent(&self) -> Option<Time> {
         if self.fresh == 0 && !self.is_growing() { self.last_fresh_sent } else { None }
     }
 
-    /// Whether the peer has all of it, or enough of its symbols to rebuild it.
+    /// Returns `true` if the peer has all bytes, or enough symbols to rebuild the block.
     pub fn is_complete(&self) -> bool {
         let is_rebuilt = || self.parity().is_some_and(|p| p.acked() > 0) && self.missing_symbols() == Some(0);
         !self.is_growing() && (self.acked == self.meta.len || is_rebuilt())
     }
 
-    /// Whether the peer has what is of use to it: all, or, of a partial block, any byte.
+    /// Returns `true` if the receiver can use its present part: the whole block, or, for a partial
+    /// block, any byte.
     pub(crate) fn is_of_use(&self) -> bool {
         self.is_complete() || (self.meta.partial && self.acked > 0)
     }
 
-    /// Whether nothing that is in flight makes it [of use](Self::is_of_use).
+    /// Returns `true` if nothing in flight can make the block [usable](Self::is_of_use).
     pub(crate) fn is_missing(&self) -> bool {
         let needed = if self.meta.partial { 1 } else { self.meta.len };
         self.acked + self.in_flight_bytes() < needed
     }
 
-    /// Whether nothing is left to do for it: no byte can come, and each has arrived or is lost for good. What parity in
-    /// flight can replace is not lost for good.
+    /// Returns `true` if nothing is left to do: no byte can be appended, and each has arrived or is
+    /// lost for good. Bytes that parity in flight can replace are not lost for good.
     pub fn is_spent(&self) -> bool {
         let settled = self.fresh == 0 && self.in_flight_bytes() == 0;
         let awaits_parity = || self.lost > 0 && self.in_flight_parity() > 0 && self.is_covered();
         settled && !self.is_growing() && (!self.meta.reliable || self.lost == 0) && !awaits_parity()
     }
 
-    /// Its parity; `None` while its length is not final, if it is too long, if the peer takes no parity, or if the scheduler
-    /// [wants none](crate::Profile::wants_parity).
+    /// Returns the parity; `None` while the length is not final, if the block is too long, if the
+    /// peer accepts no parity, or if the scheduler [does not request
+    /// it](crate::Profile::wants_parity).
     pub fn parity(&self) -> Option<&Parity> {
         self.parity.as_ref()
     }
 
-    /// Whether parity over a [run](crate::BlockQueue::run_from) that has it was sent. The peer may then have it although it was lost.
+    /// Returns `true` if parity over a [run](crate::BlockQueue::run_from) with this block was sent.
+    /// The peer may then have the block although it was lost.
     pub fn is_in_run(&self) -> bool {
         self.in_run
     }
@@ -242,25 +250,27 @@ impl Block {
         self.in_run = in_run;
     }
 
-    /// Whether it is one symbol, all of it is in flight, and it has no parity.
+    /// Returns `true` if the block is one symbol, all of it is in flight, and it has no parity.
     pub(crate) fn may_join_run(&self) -> bool {
         let is_small = |parity: &Parity| parity.data_symbols() == 1 && parity.sent() == 0;
         !self.in_run && self.in_flight_bytes() == self.meta.len && self.parity().is_some_and(is_small)
     }
 
-    /// Symbols that the peer lacks to rebuild the block: data symbols that are not wholly acknowledged, less acknowledged
-    /// parity. `None` without [`Self::parity`]. Takes time in proportion to the segments.
+    /// Returns the number of symbols that the peer lacks to rebuild the block: data symbols that
+    /// are not wholly acknowledged, less acknowledged parity. `None` without [`Self::parity`].
+    /// O(segments).
     pub fn missing_symbols(&self) -> Option<u32> {
         let parity = self.parity()?;
         Some(self.symbols_with(|state| state != SegmentState::Acked)?.saturating_sub(parity.acked()))
     }
 
-    /// Data symbols of which bytes are lost; `None` without [`Self::parity`].
+    /// Returns the number of data symbols with lost bytes; `None` without [`Self::parity`].
     pub fn lost_symbols(&self) -> Option<u32> {
         self.symbols_with(|state| state == SegmentState::Lost)
     }
 
-    /// Whether parity that was acknowledged or is in flight can replace everything that is lost now.
+    /// Returns `true` if parity that was acknowledged or is in flight can replace all bytes that
+    /// are lost now.
     pub fn is_covered(&self) -> bool {
         let covering = self.parity().map_or(0, |parity| parity.acked() + parity.in_flight());
         self.lost == 0 || self.lost_symbols().is_some_and(|lost| lost <= covering)
@@ -270,14 +280,15 @@ impl Block {
         self.parity().map_or(0, Parity::in_flight)
     }
 
-    /// Where the symbol of the byte at `offset` ends, if the block has symbols: chunks do not reach beyond.
+    /// Returns the end of the symbol that contains the byte at `offset`, if the block has symbols.
+    /// Chunks end there at the latest.
     pub fn symbol_end(&self, offset: u32) -> Option<u32> {
         let while_growing = self.largest_symbol.filter(|_| self.is_growing()).map(|size| size & !1);
         let size = self.parity().map(Parity::symbol_size).or(while_growing).filter(|size| *size > 0)?;
         Some((offset / size + 1) * size)
     }
 
-    /// Data symbols of which some byte stands as `is` says.
+    /// Counts the data symbols that contain a byte in a state that `is` accepts.
     fn symbols_with(&self, is: impl Fn(SegmentState) -> bool) -> Option<u32> {
         let size = self.parity()?.symbol_size();
         let (mut count, mut next) = (0, 0);
@@ -293,19 +304,19 @@ impl Block {
         self.parity.as_mut()
     }
 
-    /// First range never sent.
+    /// Returns the first range never sent.
     pub fn next_fresh(&self) -> Option<Range<u32>> {
         let later = self.segments_from(self.fresh_from);
         later.iter().find(|s| s.state == SegmentState::Fresh).map(Segment::range)
     }
 
-    /// First range to repair; always `None` for unreliable blocks.
+    /// Returns the first range to repair; always `None` for unreliable blocks.
     pub fn next_lost(&self) -> Option<Range<u32>> {
         let start = *self.lost_at.first().filter(|_| self.meta.reliable)?;
         self.segments_from(start).first().map(Segment::range)
     }
 
-    /// The first segment that ends after `offset`, and all that follow.
+    /// Returns the first segment that ends after `offset`, and all that follow.
     pub fn segments_from(&self, offset: u32) -> &[Segment] {
         &self.segments[self.index_of(offset)..]
     }
@@ -314,16 +325,16 @@ impl Block {
         self.segments.partition_point(|s| s.end <= offset)
     }
 
-    /// More bytes of it may come, up to what it is expected to become.
+    /// Makes the block growing, up to an `expected` length.
     pub(crate) fn open(&mut self, expected: u32) {
         self.growing = Some(expected);
         self.parity = None;
     }
 
-    /// Its length is final.
+    /// Makes the length final.
     pub(crate) fn finish(&mut self) {
         self.growing = None;
-        // What left before was cut into symbols of the largest size.
+        // Bytes that left before were cut into symbols of the largest size.
         self.parity = self.largest_symbol.and_then(|most| Parity::of(self.meta.len, most, false));
     }
 
@@ -424,14 +435,14 @@ impl Block {
             self.last_fresh_sent = Some(now);
         }
         self.update(range, |s| {
-            // What was taken back or has arrived in the meantime keeps its time.
+            // Bytes that were taken back or have arrived in the meantime keep their time.
             if s.state == SegmentState::Sent {
                 s.sent_at = Some(now);
             }
         });
     }
 
-    /// Returns how many bytes are newly acknowledged.
+    /// Returns the number of newly acknowledged bytes.
     pub(crate) fn acked(&mut self, range: Range<u32>) -> u32 {
         let before = self.acked;
         self.update(range, |s| {
@@ -441,7 +452,7 @@ impl Block {
         self.acked - before
     }
 
-    /// Returns how many bytes have no copy left in flight now.
+    /// Returns the number of bytes that have no copy left in flight now.
     pub(crate) fn lost(&mut self, range: Range<u32>, path: PathId) -> u32 {
         let before = self.lost;
         self.update(range, |s| {
@@ -456,7 +467,7 @@ impl Block {
         self.lost - before
     }
 
-    /// The path is gone, and its id may be given to another.
+    /// Forgets a closed path, whose id may be reused.
     pub(crate) fn forget_path(&mut self, path: PathId) {
         for segment in &mut self.segments {
             if !segment.in_flight.contains(path) {
@@ -473,8 +484,9 @@ impl Block {
                 s.sent_on.remove(path);
             }
             if s.state == SegmentState::Sent && s.in_flight.is_empty() {
-                // Decided by what truly left, not by what the last copy was called: the copy of a
-                // first transmission that was itself taken back leaves the bytes fresh.
+                // The decision depends on the copies that left, not on the kind of the last one: if
+                // the copy of a first transmission that was itself taken back is returned, the
+                // bytes are fresh.
                 if s.sent_on.is_empty() && !s.was_lost {
                     s.state = SegmentState::Fresh;
                     s.sent_at = None;

@@ -1,7 +1,8 @@
 //! A cap on the bytes of metered paths, for every scheduler.
 //!
-//! `Capped` changes no decision: it answers [`Profile::metered_cap`], and the session, which alone sees
-//! every packet, enforces it and shows the scheduler what is left as [`PathView::budget`](crate::PathView).
+//! `Capped` changes no decision: it sets [`Profile::metered_cap`]. The session, which alone sees
+//! every packet, enforces the cap and reports the rest to the scheduler as
+//! [`PathView::budget`](crate::PathView).
 
 use std::{fmt, str::FromStr};
 
@@ -9,15 +10,15 @@ use squall_units::{Size, UnitError};
 
 use crate::{Context, Decision, Profile, SchedEvent, Scheduler};
 
-/// A scheduler with a bound on the bytes of each metered path.
+/// A scheduler with a limit on the bytes of each metered path.
 pub(crate) struct Capped {
     inner: Box<dyn Scheduler>,
     cap: u64,
 }
 
 impl Capped {
-    /// Puts a cap on `inner`, in bytes of UDP payload for each metered path and session. If it has one of
-    /// its own, the smaller holds.
+    /// Limits `inner`, in bytes of UDP payload for each metered path and session. If it has a cap
+    /// of its own, the smaller one applies.
     pub(crate) fn new(inner: Box<dyn Scheduler>, cap: u64) -> Self {
         Self { inner, cap }
     }
@@ -38,7 +39,7 @@ impl Scheduler for Capped {
     }
 }
 
-/// A cap as it is written: `none`, plain bytes, or with a unit: `250MB`, `1.5GiB`.
+/// A cap in its text form: `none`, plain bytes, or with a unit: `250MB`, `1.5GiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cap(pub Option<u64>);
 

@@ -1,14 +1,14 @@
-//! What can still arrive before a deadline.
+//! Bytes that can still arrive before a deadline.
 //!
-//! Eq. 1 of DAMS (INFOCOM 2022, §III-B): the paths together can bring
+//! Eq. 1 of DAMS (INFOCOM 2022, §III-B): the paths together can deliver
 //!
 //! ```text
 //! C = Σ max(0, deadline − now − OWD_j) · BW_j
 //! ```
 //!
-//! bytes to the peer in time, less what waits on them already; a path with a budget brings no more than that
-//! pays for. Whether a block can arrive in time follows from comparing this with its own bytes and those of the blocks
-//! before it, whatever paths they take.
+//! bytes to the peer in time, less the bytes that wait on them already; a path with a budget
+//! delivers no more than that pays for. Comparing this with the bytes of a block and of those
+//! before it shows whether the block can arrive in time, whatever paths they take.
 
 use crate::{PathView, Span, Time};
 
@@ -32,7 +32,7 @@ pub fn before(deadline: Option<Time>, now: Time, paths: &[PathView]) -> u64 {
     before_with(deadline, now, paths, |path| path.owd)
 }
 
-/// The same where a path takes `delay` beyond sending.
+/// Like [`before`], with `delay` as the time that a path takes beyond sending.
 pub fn before_with(
     deadline: Option<Time>,
     now: Time,
@@ -47,23 +47,23 @@ pub fn before_with(
     on_each.fold(0, u64::saturating_add)
 }
 
-/// Bytes of blocks that leave on a path within `time`.
+/// Returns the bytes of blocks that leave on a path within `time`.
 pub fn on_path(path: &PathView, time: Span) -> u64 {
     (u128::from(goodput(path)) * u128::from(time.micros()) / 8_000_000) as u64
 }
 
-/// The share of a path's bandwidth that is left for blocks, in bits per second.
+/// Returns the part of a path's bandwidth that is left for blocks, in bits per second.
 pub fn goodput(path: &PathView) -> u64 {
     payload(path, path.bandwidth)
 }
 
-/// The share of `rate` that is left for blocks: packets have headers.
+/// Returns the part of `rate` that is left for blocks, without the headers of packets.
 pub fn payload(path: &PathView, rate: u64) -> u64 {
     let chunk = u64::from(path.chunk.max(1));
     (u128::from(rate) * u128::from(chunk) / u128::from(chunk + u64::from(path.overhead))) as u64
 }
 
-/// How long a path takes to send `bytes` of blocks; for ever without bandwidth.
+/// Returns the time that a path takes to send `bytes` of blocks; a very long one without bandwidth.
 pub fn time_for(path: &PathView, bytes: u64) -> Span {
     let time = (u128::from(bytes) * 8_000_000).checked_div(u128::from(goodput(path)));
     let forever = Span::MAX / 4;

@@ -1,41 +1,44 @@
-//! Which blocks are useless without which others, and which of them are useless now.
+//! Dependencies between blocks, and the blocks that are useless because of them.
 //!
-//! A block is *missing* if it ended undelivered, or if it needs one that is missing. An unfinished block that needs a
-//! missing one is an *orphan*. A delivered block is *held* as long as one that it needs is open: its own dependants
-//! become orphans with it. What is kept of blocks that ended is bounded. The oldest of them are forgotten first, and
-//! count as delivered from then on.
+//! A block is *missing* if it ended undelivered, or if it needs a missing one. An unfinished block
+//! that needs a missing one is an *orphan*. A delivered block is *held* while one that it needs is
+//! open: its own dependants become orphans with it. The memory of ended blocks is bounded: the
+//! oldest are forgotten first, and count as delivered from then on.
 //!
-//! That a decoder shows nothing after a missing picture is a guess, which nothing corrects in a stream without further
-//! key pictures. So it ends: blocks that were handed over [`REFRESH`] after the first missing one do not need it, however
-//! many orphans between them are missing too.
+//! That a decoder shows nothing after a missing picture is a guess, which nothing corrects in a
+//! stream without further key pictures. It therefore expires: blocks that were handed over
+//! [`REFRESH`] after the first missing one do not need it, however many orphans between them are
+//! missing too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{BlockId, BlockMeta, Span, Time};
 
-/// Time after which a decoder shows pictures again: the distance of key pictures that live services require
-/// (HLS Authoring Specification for Apple Devices §1.10), and a usual period of intra refresh.
+/// Time after which a decoder shows pictures again: the distance of key pictures that live services
+/// require (HLS Authoring Specification for Apple Devices §1.10), and a usual period of intra
+/// refresh.
 const REFRESH: Span = Span::from_millis(2_000);
 
-/// Most missing blocks that are remembered.
+/// Largest number of missing blocks that are remembered.
 const MISSING: usize = 4_096;
 
-/// Nor is one remembered that this many blocks came after: a minute of a thousand datagrams a second, each a block.
+/// A missing block is forgotten once this many blocks have followed it: a minute of a thousand
+/// datagrams a second, each a block.
 const REACH: u64 = 1 << 16;
 
-/// Most delivered blocks that are held.
+/// Largest number of delivered blocks that are held.
 const HELD: usize = 4_096;
 
-/// The blocks whose use is open, and what they need.
+/// The blocks whose usefulness is undecided, and their dependencies.
 #[derive(Debug, Default)]
 pub(crate) struct Dependencies {
     open: BTreeMap<BlockId, Open>,
-    /// Each open block behind each block that it needs.
+    /// Pairs of a needed block and an open block that needs it.
     edges: BTreeSet<(BlockId, BlockId)>,
     held: BTreeSet<BlockId>,
-    /// When the first missing block was handed over through which it is missing, once that is known.
+    /// Hand-over time of the first missing block that made each one missing, once it is determined.
     missing: BTreeMap<BlockId, Option<Time>>,
-    /// By channel, the latest block that needs others and was no orphan when it began.
+    /// The latest block of each channel that needs others and was no orphan when it began.
     sound: BTreeMap<u16, BlockId>,
 }
 
@@ -44,28 +47,28 @@ struct Open {
     needs: [Option<BlockId>; 2],
     submitted: Time,
     channel: u16,
-    /// When the first missing block was handed over through which it is an orphan.
+    /// Hand-over time of the first missing block that made this one an orphan.
     orphan: Option<Time>,
 }
 
 impl Dependencies {
-    /// Whether this block is unfinished and needs, directly or not, one that is missing.
+    /// Returns `true` if this block is unfinished and needs a missing one, directly or not.
     pub(crate) fn is_orphan(&self, id: BlockId) -> bool {
         self.open.get(&id).is_some_and(|open| open.orphan.is_some())
     }
 
-    /// Whether a block that is no orphan, though it needs others, came after it on its channel.
+    /// Returns `true` if a later block of its channel needs others and was no orphan.
     pub(crate) fn is_superseded(&self, id: BlockId) -> bool {
         let channel = self.open.get(&id).map(|open| open.channel);
         channel.and_then(|channel| self.sound.get(&channel)).is_some_and(|sound| *sound > id)
     }
 
-    /// Open blocks that need this one directly, oldest first.
+    /// Iterates over open blocks that need this one directly, oldest first.
     pub(crate) fn dependants(&self, id: BlockId) -> impl Iterator<Item = BlockId> {
         self.edges.range((id, BlockId(0))..=(id, BlockId(u64::MAX))).map(|(_, needing)| *needing)
     }
 
-    /// A block begins. What it needs is older.
+    /// Adds a new block. Entries of `needs` that are not older are ignored.
     pub(crate) fn add(&mut self, meta: &BlockMeta) {
         let (id, submitted, channel) = (meta.id, meta.submitted, meta.channel);
         let mut needs = meta.needs.map(|need| need.filter(|need| *need < id));
@@ -86,14 +89,14 @@ impl Dependencies {
         self.open.insert(id, Open { needs, submitted, channel, orphan });
     }
 
-    /// When the first missing block was handed over through which this one is missing or an orphan, if it is; `now` if
-    /// that is not known.
+    /// Returns the hand-over time of the first missing block that made this one missing or an
+    /// orphan, if it is; `now` if that is undetermined.
     fn broken_since(&mut self, id: BlockId, now: Time) -> Option<Time> {
         let orphan = self.open.get(&id).and_then(|open| open.orphan);
         orphan.or_else(|| self.missing.get_mut(&id).map(|since| *since.get_or_insert(now)))
     }
 
-    /// A block ended, and the receiver has it.
+    /// Records that a block ended and the receiver has it.
     pub(crate) fn deliver(&mut self, id: BlockId) {
         if let Some(since) = self.open.get(&id).and_then(|open| open.orphan) {
             self.forget(id);
@@ -110,7 +113,7 @@ impl Dependencies {
         }
     }
 
-    /// A block ended, and the receiver does not have it.
+    /// Records that a block ended and the receiver lacks it.
     pub(crate) fn miss(&mut self, id: BlockId) {
         if self.missing.contains_key(&id) {
             return;
@@ -139,7 +142,7 @@ impl Dependencies {
         self.remember(id, since);
     }
 
-    /// A block is of use without one that it needed.
+    /// Removes a dependency that no longer makes a block useless.
     fn part(&mut self, id: BlockId, needed: BlockId) {
         self.edges.remove(&(needed, id));
         if let Some(open) = self.open.get_mut(&id) {
@@ -150,13 +153,14 @@ impl Dependencies {
         }
     }
 
-    /// Whether no block that this one needs is open.
+    /// Returns `true` if no block that this one needs is open.
     fn is_certain(&self, id: BlockId) -> bool {
         let needs = self.open.get(&id).map(|open| open.needs);
         needs.is_some_and(|needs| !needs.iter().flatten().any(|need| self.open.contains_key(need)))
     }
 
-    /// A delivered block, and what was held for it alone, is of use whatever happens.
+    /// Forgets a delivered block, and the blocks held for it alone, once their usefulness is
+    /// certain.
     fn release(&mut self, id: BlockId) {
         let mut certain = vec![id];
         while let Some(id) = certain.pop() {
@@ -184,7 +188,8 @@ impl Dependencies {
     }
 }
 
-/// Whether what was handed over at `submitted` is of use whatever has been missing since that time.
+/// Returns `true` if a block handed over at `submitted` no longer needs blocks that have been
+/// missing since `since`.
 fn is_over(since: Time, submitted: Time) -> bool {
     submitted >= since + REFRESH
 }
@@ -201,14 +206,14 @@ mod tests {
         dependencies.add(&BlockMeta { needs, ..BlockMeta::new(BlockId(id), 1) });
     }
 
-    /// Each needs the one before.
+    /// Blocks each of which needs its predecessor.
     fn chain(length: u64) -> Dependencies {
         let mut dependencies = Dependencies::default();
         (0..length).for_each(|id| add(&mut dependencies, id, [id.checked_sub(1), None]));
         dependencies
     }
 
-    /// Adds a picture at a time in ms, on channel 0, that needs the one before.
+    /// Adds a picture at a time in ms, on channel 0, that needs its predecessor.
     fn picture(dependencies: &mut Dependencies, id: u64, ms: u64) {
         let needs = [id.checked_sub(1).map(BlockId), None];
         let submitted = at_ms(ms);
@@ -363,7 +368,8 @@ mod tests {
         #[test]
         fn orphans_are_those_with_a_missing_ancestor(steps in vec(step(), 1..60)) {
             let mut dependencies = Dependencies::default();
-            // What each needs, and whether it was delivered; none while it is unfinished.
+            // Dependencies of each block, and whether it was delivered; `None` while it is
+            // unfinished.
             let mut model: Vec<([Option<u64>; 2], Option<bool>)> = Vec::new();
             for step in steps {
                 match step {

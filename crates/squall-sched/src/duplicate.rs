@@ -1,8 +1,9 @@
-//! Finding bytes to send a second time: in flight, and never yet carried by the path that could repeat them.
+//! Search for bytes to send a second time: in flight, and never carried by the path that could
+//! repeat them.
 //!
-//! One search for every kind of redundancy: a whole session on every path, the tail of a block, the packets
-//! of an uncertain path, the bytes left on a dead one. What is searched for differs; where the search goes
-//! on is the same.
+//! One search serves every kind of redundancy: a whole session on every path, the tail of a block,
+//! the packets of an uncertain path, the bytes left on a dead one. The criterion differs; the
+//! position where the search continues is kept in the same way.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -11,37 +12,38 @@ use crate::{
     WorkKind,
 };
 
-/// For each path, the oldest outstanding bytes that it has not carried yet.
+/// The oldest outstanding bytes that each path has not carried yet.
 ///
-/// Each path has a place in each block behind which nothing is left for it, so a long queue is walked once
-/// and not once a packet. The blocks may be sent in any order: where bytes were never sent the place stays,
-/// and the search goes on behind them. A path never gets the same byte twice, whatever its place: a segment
-/// remembers which paths it was sent on. It needs every event, or returned bytes are missed.
+/// Each path has a position in each block behind which nothing is left for it, so a long queue is
+/// traversed once and not once per packet. The blocks may be sent in any order: at bytes that were
+/// never sent the position stays, and the search continues behind them. A path never gets the same
+/// byte twice, whatever its position: a segment remembers the paths it was sent on. Pass every
+/// event to [`Self::on_event`], or returned bytes are missed.
 #[derive(Clone, Debug, Default)]
 pub struct Duplicates {
     places: [Places; MAX_PATHS],
 }
 
-/// How far a path has come.
+/// Positions of a path.
 #[derive(Clone, Debug, Default)]
 struct Places {
     /// Blocks with lower ids are passed, unless they are in `offsets`.
     passed_below: BlockId,
-    /// Bytes of a block before this are passed: carried by the path, arrived, or not wanted.
+    /// Bytes before this offset in a block are passed: carried by the path, arrived, or not wanted.
     offsets: BTreeMap<BlockId, u32>,
 }
 
-/// What to do with a segment on the way.
+/// Treatment of a segment during the search.
 enum Found {
     Copy,
     Pass,
-    /// It may be in flight later: the search goes on behind it, and comes back.
+    /// The segment may be in flight later: the search continues behind it, and returns to it.
     Leave,
 }
 
 impl Duplicates {
-    /// The oldest bytes in flight that `path` never carried and that are `wanted`. What is not wanted is
-    /// passed for good.
+    /// Returns the oldest bytes in flight that `path` never carried and that are `wanted`. Unwanted
+    /// bytes are passed for good.
     pub fn next(
         &mut self,
         queue: &BlockQueue,
@@ -55,8 +57,8 @@ impl Duplicates {
         })
     }
 
-    /// The oldest bytes in flight on none of the `live` paths, of the blocks
-    /// that are `wanted`: the reinjection of what dead paths hold, on `path`. Fresh bytes are passed; start
+    /// Returns the oldest bytes in flight on none of the `live` paths, of the blocks that are
+    /// `wanted`: the reinjection of bytes on dead paths, on `path`. Fresh bytes are passed; start
     /// with a new `Duplicates` each time a path dies.
     pub fn reinjection(
         &mut self,
@@ -71,7 +73,7 @@ impl Duplicates {
         })
     }
 
-    /// Passes everything sent so far: `path` repeats only what is sent from now on.
+    /// Passes all bytes sent so far: `path` repeats only bytes sent from now on.
     pub fn skip(&mut self, queue: &BlockQueue, path: PathId) {
         let places = &mut self.places[usize::from(path.0)];
         for block in queue.in_flight_from(BlockId(0)) {
@@ -83,9 +85,9 @@ impl Duplicates {
         }
     }
 
-    /// Takes in what happened. Goes back to bytes that came back: taken back before they left, or lost with
-    /// every copy, so that they will be in flight again. Of a path that is gone nothing is kept for the next
-    /// of its id.
+    /// Handles an event. The search returns to bytes that were taken back before they left, or lost
+    /// with every copy, because they will be in flight again. State of a closed path is dropped,
+    /// since its id may be reused.
     pub fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         match event {
             SchedEvent::Unsent { block, range, .. } | SchedEvent::Grew { block, range }
@@ -108,7 +110,8 @@ impl Duplicates {
         }
     }
 
-    /// Every path may have passed these bytes while they seemed to be in flight.
+    /// Moves all paths back to these bytes, which they may have passed while they seemed to be in
+    /// flight.
     fn go_back(&mut self, block: BlockId, offset: u32) {
         for places in &mut self.places {
             let place = places.place(block).map_or(offset, |place| place.min(offset));
@@ -118,7 +121,8 @@ impl Duplicates {
 }
 
 impl Places {
-    /// From which byte of a block on there may be something; `None` if all of it is passed.
+    /// Returns the offset in a block from which on bytes may be left; `None` if all of it is
+    /// passed.
     fn place(&self, block: BlockId) -> Option<u32> {
         let known = self.offsets.get(&block).copied();
         known.or_else(|| (block >= self.passed_below).then_some(0))
@@ -130,7 +134,7 @@ impl Places {
         mut look: impl FnMut(&Block, &Segment) -> Found,
     ) -> Option<Work> {
         let first = self.offsets.first_key_value().map_or(self.passed_below, |(id, _)| *id);
-        // Blocks with bytes never sent are to be in flight yet, and cannot be passed.
+        // Blocks with bytes never sent will be in flight later, and cannot be passed.
         let mut fresh = queue.with_fresh().map(|block| block.meta().id);
         let fresh = if queue.is_fifo() { fresh.next() } else { fresh.min() }.unwrap_or(BlockId(u64::MAX));
         let mut contiguous = true;
@@ -165,7 +169,7 @@ impl Places {
     }
 }
 
-/// The first of these bytes that wait to be sent again.
+/// Returns the first of these bytes that is lost with every copy.
 fn first_lost(queue: &BlockQueue, id: BlockId, range: &Range<u32>) -> Option<u32> {
     let segments = queue.get(id)?.segments_from(range.start).iter().take_while(|s| s.start < range.end);
     segments.filter(|s| s.state == SegmentState::Lost).map(|s| s.start.max(range.start)).next()

@@ -69,15 +69,15 @@ pub use streams::{Fifo, MAX_WEIGHT, StreamScheduler, Turn, Waiting};
 pub use weighted_round_robin::WeightedRoundRobin;
 pub use work::{Work, WorkKind};
 
-/// Paths a session may have at once; a [`PathId`] is below this number.
+/// Largest number of concurrent paths of a session; a [`PathId`] is below it.
 pub const MAX_PATHS: usize = 8;
 
-/// The examples of the manual compile and run.
+/// Compiles and runs the examples of the manual.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/schedulers.md")]
 struct Manual;
 
-/// The example of the README.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

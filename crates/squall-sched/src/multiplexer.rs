@@ -1,4 +1,5 @@
-//! Which channel a message goes to: MAppLE's stream multiplexer (NineTails, §III). The laboratory asks one for each flow.
+//! Assignment of messages to channels: MAppLE's stream multiplexer (NineTails, §III). The
+//! laboratory builds one for each flow.
 
 use squall_units::Span;
 
@@ -21,17 +22,20 @@ use squall_units::Span;
 /// }
 /// ```
 pub trait Multiplexer: Send {
-    /// Channels that it uses, 1 to 1,024: those from the first channel of the flow on. With 1,024 it uses all of the session,
-    /// counted from the first channel of the flow and then from 0.
+    /// Returns the number of channels that it uses, 1 to 1,024, counted from the first channel of
+    /// the flow. With 1,024 it uses all channels of the session: from the first channel of the flow
+    /// to the last, then from 0.
     fn channels(&self) -> u16;
 
-    /// The channel of a message, below [`Self::channels`]. Asked once for each message.
+    /// Returns the channel of a message, below [`Self::channels`]. Called once for each message.
     fn channel(&mut self, message: &Message) -> u16;
 
-    /// A message of this many bytes on a channel is delivered, or was cancelled. Default: nothing.
+    /// Called when a message of this many bytes on a channel was delivered or cancelled. Default:
+    /// nothing.
     fn on_ended(&mut self, _channel: u16, _bytes: u64) {}
 
-    /// Whether a message is delivered after those before it on its channel. Default: true.
+    /// Returns `true` if a message is delivered after the earlier ones on its channel. Default:
+    /// `true`.
     fn is_ordered(&self) -> bool {
         true
     }
@@ -48,6 +52,6 @@ pub struct Message {
     pub deadline: Option<Span>,
     /// 0 (most important) to 7.
     pub priority: u8,
-    /// Whether lost bytes are sent again.
+    /// Lost bytes are sent again.
     pub reliable: bool,
 }

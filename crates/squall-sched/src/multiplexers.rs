@@ -1,11 +1,11 @@
-//! The multiplexers that come with the crate.
+//! The multiplexers of this crate.
 
 use crate::{BuildError, Entry, Message, Multiplexer, OptionSpec, Options, Registry};
 
 /// Channels of a session.
 const CHANNELS: u16 = 1024;
 
-/// Channels in turn.
+/// Uses its channels in turn.
 #[derive(Clone, Copy, Debug)]
 struct InTurn {
     channels: u16,
@@ -40,8 +40,8 @@ pub(crate) fn register(registry: &mut Registry) {
     registry.register_multiplexer(unordered, |_| build(1, false));
     let one = entry("one", "one ordered channel, as one stream", &[]);
     registry.register_multiplexer(one, |_| build(1, true));
-    // A session remembers the last message of each channel, so they are used in turn, without order: a message that outlives
-    // 1,023 others shares its number and still waits for none.
+    // A session remembers the last message of each channel, so channels are used in turn, without
+    // order: a message that outlives 1,023 others shares its number and still waits for none.
     let own = entry("per-message", "a channel of its own for each message", &[]);
     registry.register_multiplexer(own, |_| build(CHANNELS, false));
     const OPTIONS: &[OptionSpec] =

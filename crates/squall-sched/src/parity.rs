@@ -1,46 +1,50 @@
 //! Parity of a block: symbols that replace lost ones of its data.
 //!
-//! The bytes of a block are cut into data symbols of one size, the last padded with zeros. A systematic Reed-Solomon code
-//! over them gives parity symbols: of both kinds together, any as many as there are data symbols rebuild the block. A
-//! parity symbol is one packet. Data leaves in chunks that end where a symbol ends, so that a lost packet costs one.
+//! The bytes of a block are cut into data symbols of one size, the last padded with zeros. A
+//! systematic Reed-Solomon code over them gives parity symbols: any set of either kind that is as
+//! large as the number of data symbols rebuilds the block. A parity symbol is one packet. Data
+//! leaves in chunks that end where a symbol ends, so that a lost packet costs one symbol.
 
 use std::ops::Range;
 
-/// Data symbols of a block with parity, at most: what decoding takes has a bound. Longer blocks have none.
+/// Largest number of data symbols of a block with parity, which bounds the cost of decoding. Longer
+/// blocks have no parity.
 pub const MAX_DATA_SYMBOLS: u32 = 1024;
 
-/// Parity symbols of a block of `data` data symbols: the least power of two that is 8 or more, and a quarter of them or
-/// more. The code depends on both numbers, so both sides must use the same.
+/// Returns the number of parity symbols of a block with `data` data symbols: the least power of two
+/// that is at least 8 and at least a quarter of `data`. The code depends on both numbers, so both
+/// sides must use the same.
 pub const fn parity_symbols(data: u32) -> u32 {
     let quarter = data.div_ceil(4);
     let least = if quarter > 8 { quarter } else { 8 };
     least.next_power_of_two()
 }
 
-/// Size of the symbols of a block, in bytes: as few symbols as fit `most`, an even number, and these about equal.
+/// Returns the symbol size of a block in bytes, an even number: the fewest symbols that fit `most`,
+/// all of about equal size.
 fn balanced(len: u32, most: u32) -> u32 {
     len.div_ceil(len.div_ceil(most).max(1)).next_multiple_of(2)
 }
 
-/// What became of parity symbols.
+/// The fate of parity symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParityFate {
-    /// The peer has them.
+    /// Acknowledged by the peer.
     Acked,
-    /// They were lost.
+    /// Lost.
     Lost,
-    /// They never left, and were taken back.
+    /// Taken back before they left.
     Unsent,
 }
 
 /// The parity of a block.
 ///
-/// A symbol is sent once: of those that were never sent each is worth as much as one that was lost.
+/// A symbol is sent at most once: any symbol that was never sent is worth as much as a lost one.
 #[derive(Clone, Debug)]
 pub struct Parity {
     symbol_size: u32,
     data_symbols: u32,
-    /// Of the first symbols; the rest was never sent.
+    /// States of the first symbols; the others were never sent.
     states: Vec<State>,
     in_flight: u32,
     acked: u32,
@@ -56,8 +60,9 @@ enum State {
 }
 
 impl Parity {
-    /// The parity of a block of final length, with symbols of at most `most` bytes; `None` if it has too many of them.
-    /// With `balance` the symbols are about equal, otherwise all but the last have the largest size.
+    /// Creates the parity of a block of final length, with symbols of at most `most` bytes; `None`
+    /// above [`MAX_DATA_SYMBOLS`]. With `balance` the symbols are about equal, otherwise all but
+    /// the last have the largest size.
     pub(crate) fn of(len: u32, most: u32, balance: bool) -> Option<Self> {
         let most = most & !1;
         if len == 0 || most == 0 {
@@ -70,42 +75,42 @@ impl Parity {
         (data_symbols <= MAX_DATA_SYMBOLS).then_some(parity)
     }
 
-    /// Bytes of a symbol, an even number.
+    /// Returns the size of a symbol in bytes, an even number.
     pub fn symbol_size(&self) -> u32 {
         self.symbol_size
     }
 
-    /// Data symbols of the block, 1 to [`MAX_DATA_SYMBOLS`].
+    /// Returns the number of data symbols of the block, 1 to [`MAX_DATA_SYMBOLS`].
     pub fn data_symbols(&self) -> u32 {
         self.data_symbols
     }
 
-    /// Parity symbols that there are, sent or not.
+    /// Returns the number of parity symbols, sent or not.
     pub fn symbols(&self) -> u32 {
         parity_symbols(self.data_symbols)
     }
 
-    /// Symbols that were given to a path and have no fate yet.
+    /// Returns the number of symbols that were assigned to a path and have no fate yet.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// Symbols that the peer has.
+    /// Returns the number of symbols that the peer has acknowledged.
     pub fn acked(&self) -> u32 {
         self.acked
     }
 
-    /// Symbols that were lost. They are not sent again.
+    /// Returns the number of lost symbols. They are not sent again.
     pub fn lost(&self) -> u32 {
         self.lost
     }
 
-    /// Symbols that were given to a path and not taken back.
+    /// Returns the number of symbols that were assigned to a path and not taken back.
     pub fn sent(&self) -> u32 {
         self.in_flight + self.acked + self.lost
     }
 
-    /// The first symbols that were never sent; `None` if all were.
+    /// Returns the first range of symbols that were never sent; `None` if all were.
     pub fn next(&self) -> Option<Range<u32>> {
         let known = self.states.len() as u32;
         let Some(start) = self.states.iter().position(|state| *state == State::Unsent) else {
@@ -116,7 +121,7 @@ impl Parity {
         Some(start..taken.map_or(self.symbols(), |len| start + len as u32))
     }
 
-    /// Returns how many symbols are newly in flight.
+    /// Returns the number of symbols that are newly in flight.
     pub(crate) fn mark_sent(&mut self, symbols: Range<u32>) -> u32 {
         let end = symbols.end.min(self.symbols());
         if self.states.len() < end as usize {
@@ -135,7 +140,7 @@ impl Parity {
         self.change(symbols, |state| if state == State::Sent { State::Lost } else { state });
     }
 
-    /// Returns how many symbols were taken back.
+    /// Returns the number of symbols that were taken back.
     pub(crate) fn mark_unsent(&mut self, symbols: Range<u32>) -> u32 {
         let before = self.in_flight;
         self.change(symbols, |state| if state == State::Sent { State::Unsent } else { state });

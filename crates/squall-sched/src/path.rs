@@ -4,8 +4,8 @@ use std::{fmt, ops::Range};
 
 use crate::Span;
 
-/// A path of the session: a small number, below [`MAX_PATHS`](crate::MAX_PATHS), that stays the same
-/// while the path exists and is given to another path only after it is gone.
+/// Id of a path in the session: a number below [`MAX_PATHS`](crate::MAX_PATHS) that is fixed while
+/// the path exists and is reused only after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u8);
 
@@ -18,19 +18,20 @@ impl fmt::Display for PathId {
 /// The health of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathState {
-    /// Opened at this end; the peer has not answered on it yet, and it carries no data.
+    /// Opened by this side, but not answered by the peer yet. It carries no data.
     Opening,
-    /// Delivers.
+    /// Delivers data.
     #[default]
     Active,
-    /// Fell silent while packets were in flight; being probed, readmitted on proof of delivery.
+    /// Silent while packets were in flight. The session probes it, and readmits it on proof of
+    /// delivery.
     Suspect,
-    /// Taken out of use by the signal layer or by the application.
+    /// Disabled by the signal layer or by the application.
     Deactivated,
 }
 
 impl PathState {
-    /// The state in one lower-case word.
+    /// Returns the state in one lower-case word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -50,12 +51,12 @@ impl fmt::Display for PathState {
 /// A path as a scheduler sees it at one moment.
 #[derive(Clone, Debug)]
 pub struct PathView {
-    /// Which path.
+    /// Id of the path.
     pub id: PathId,
-    /// Its health. Schedulers use [`Self::has_room`] rather than this: when every path is suspect,
-    /// the session offers one all the same.
+    /// Health of the path. Schedulers use [`Self::has_room`] rather than this: if every path is
+    /// suspect, the session still offers one of them.
     pub state: PathState,
-    /// Whether new data may be put on it now.
+    /// The path may carry new data now.
     pub usable: bool,
     /// Smoothed round-trip time.
     pub srtt: Span,
@@ -63,73 +64,77 @@ pub struct PathView {
     pub latest_rtt: Span,
     /// Mean deviation of the round-trip time (RFC 9002 §5.3).
     pub rtt_dev: Span,
-    /// One-way delay to the peer. Differences between paths are exact (the clock offset is common to
-    /// all of them); the level rests on half the smallest round-trip time.
+    /// One-way delay to the peer. Differences between paths are exact, because the clock offset is
+    /// common to all of them; the absolute value rests on half the smallest round-trip time.
     pub owd: Span,
-    /// What was measured of that last, without what has been put in flight since.
+    /// The latest measured one-way delay, without the bytes that were put in flight since.
     pub delay: Span,
-    /// The least time that an acknowledgement takes: half the smallest round-trip time.
+    /// Lower bound of the time that an acknowledgement takes: half the smallest round-trip time.
     pub back: Span,
-    /// How much later than expected data arrives: 95 of 100 of the latest predictions were exceeded by less.
+    /// The 95th percentile of the excess of arrival times over the latest predictions.
     pub late: Span,
-    /// For how long proof of delivery has been due; 0 while acknowledgements come when they should.
+    /// Time since proof of delivery has been due; 0 while acknowledgements arrive in time.
     pub overdue: Span,
-    /// Share of packets lost over the last seconds.
+    /// Share of packets lost in the last seconds.
     pub loss: f64,
     /// Congestion window in bytes.
     pub window: u64,
-    /// For how long the window stays full, if it is: until the oldest packet in flight should be acknowledged.
+    /// Time until a full window opens, when the oldest packet in flight should be acknowledged; 0
+    /// if the window has room.
     pub opens_in: Span,
-    /// Bytes in flight, including what is assigned to the path and waits for its pacer.
+    /// Bytes in flight, including those that are assigned to the path and wait for its pacer.
     pub in_flight: u64,
-    /// Of these, bytes that have not left yet, because the path is paced.
+    /// The part of [`Self::in_flight`] that has not left yet, because the path is paced, in bytes.
     pub waiting: u64,
     /// Payload bytes of a block that fit into one packet.
     pub chunk: u32,
-    /// What a packet takes of the window beyond its payload: headers and tag.
+    /// Bytes of the window that a packet uses beyond its payload: headers and tag.
     pub overhead: u32,
-    /// Bandwidth in bits per second: window over smoothed RTT, which is what DAMS (§III-A) and STORM (§3.3)
-    /// use, but no more than the path delivered of late when it was given more than it could carry. A
-    /// window that the application does not fill says little about the path.
+    /// Bandwidth in bits per second: window over smoothed RTT, as in DAMS (§III-A) and STORM
+    /// (§3.3), but at most the recent delivery rate if the path was recently given more than it
+    /// could carry. A window that the application does not fill says little about the path.
     pub bandwidth: u64,
-    /// What the path carries, in bits per second, as its controller estimates it; while that is still looking for the rate,
-    /// window over smoothed RTT. [`Self::bandwidth`] is lower where few packets at a time show little.
+    /// Rate of the path in bits per second, as its controller estimates it; window over smoothed
+    /// RTT while the controller still searches for the rate. [`Self::bandwidth`] is lower if few
+    /// packets at a time show little.
     pub rate: u64,
-    /// Whether the path may carry much more than [`Self::rate`]: its controller is in slow start.
+    /// The path may carry much more than [`Self::rate`]: its controller is in slow start.
     pub rate_grows: bool,
-    /// Whether nothing has shown yet what the path carries, to a controller that estimates it.
+    /// The controller estimates rates, and has no sample of this path yet.
     pub is_unmeasured: bool,
-    /// Queue of the session's own packets that stands on the path: how much longer the quickest packet of the last round trip
-    /// took than one without a queue. `None` if the controller does not distinguish a queue from the delay of the path itself.
+    /// Delay of the queue that the session's own packets form on the path: excess of the quickest
+    /// packet of the last round trip over one without a queue. `None` if the controller does not
+    /// distinguish a queue from the delay of the path itself.
     pub queue: Option<Span>,
-    /// Time for which the path has held packets, if they are going to arrive together: what is in flight arrives by
-    /// so much sooner than `rate` says.
+    /// Time for which the path has held packets, if they will arrive together: the bytes in flight
+    /// then arrive earlier by this much than `rate` implies.
     pub held: Span,
-    /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
+    /// Signal factor F in (0, 1]: 1 unless the radio issued a warning.
     pub factor: f64,
-    /// Whether bytes on this path cost money.
+    /// Bytes on this path cost money.
     pub metered: bool,
-    /// Bytes the path may still carry under its budget, if it has one.
+    /// Bytes that the path may still carry under its budget; `None` without a budget.
     pub budget: Option<u64>,
 }
 
 impl PathView {
-    /// Bytes that the window leaves; 0 on a path that is not usable.
+    /// Returns the bytes that the window and the budget leave; 0 on a path that is not usable.
     pub fn room(&self) -> u64 {
         let left = if self.usable { self.window.saturating_sub(self.in_flight) } else { 0 };
         self.budget.map_or(left, |b| left.min(b))
     }
 
-    /// When a packet arrives, from now on, that leaves behind what is in flight and `bytes` more, as soon as the window has
-    /// room. What is in flight needs its time at the rate of the path, of which half a round trip is the way back of its
-    /// acknowledgements, and what the path has held needs none.
+    /// Predicts the time until the arrival of a packet that follows the bytes in flight and `bytes`
+    /// more, and leaves as soon as the window has room. The bytes in flight need their time at the
+    /// rate of the path, of which half a round trip is the return of their acknowledgements; bytes
+    /// that the path held need none.
     pub fn arrives_in(&self, bytes: u64) -> Span {
         let queued = 8_000_000 * (self.in_flight + bytes + u64::from(self.chunk + self.overhead));
         let drained = Span::from_micros(queued.checked_div(self.rate).unwrap_or(0));
         (self.opens_in + self.delay).max(drained - (self.back + self.held))
     }
 
-    /// Payload bytes of blocks that the budget pays for; without a budget there is no bound.
+    /// Returns the payload bytes of blocks that the budget pays for; `u64::MAX` without a budget.
     pub fn affordable(&self) -> u64 {
         let (chunk, overhead) = (u64::from(self.chunk), u64::from(self.overhead));
         // The last packet needs room for its payload only, as in [`Self::has_room`].
@@ -137,19 +142,19 @@ impl PathView {
         self.budget.map_or(u64::MAX, |budget| packets(budget).saturating_mul(chunk))
     }
 
-    /// Whether data can go on it, at the latest when its window opens: it is usable, and its budget pays for
-    /// a packet.
+    /// Returns `true` if the path can carry data, at the latest when its window opens: it is
+    /// usable, and its budget pays for a packet.
     pub fn is_open(&self) -> bool {
         self.usable && self.affordable() > 0
     }
 
-    /// Whether one packet more fits.
+    /// Returns `true` if one more packet fits.
     pub fn has_room(&self) -> bool {
         self.room() >= u64::from(self.chunk)
     }
 
-    /// The part of `range` that the session sends of an assignment now: as many whole packets as the
-    /// window leaves room for, the last one shorter when the range ends.
+    /// Returns the part of an assigned `range` that the session sends now: as many whole packets as
+    /// the window leaves room for, the last one shorter if the range ends.
     pub fn clip(&self, range: &Range<u32>) -> Range<u32> {
         if !self.has_room() {
             return range.start..range.start;
@@ -157,12 +162,13 @@ impl PathView {
         range.start..range.end.min(range.start.saturating_add(self.packets().saturating_mul(self.chunk)))
     }
 
-    /// What sending `bytes` of a block takes of the window, packets' overhead included.
+    /// Returns the bytes of the window that `bytes` of a block use, including the overhead of their
+    /// packets.
     pub fn cost(&self, bytes: u32) -> u64 {
         u64::from(bytes) + u64::from(bytes.div_ceil(self.chunk.max(1))) * u64::from(self.overhead)
     }
 
-    /// As [`Self::clip`], of symbols of parity, each of which takes a packet.
+    /// Like [`Self::clip`], for symbols of parity, each of which is one packet.
     pub fn clip_parity(&self, symbols: &Range<u32>) -> Range<u32> {
         if !self.has_room() {
             return symbols.start..symbols.start;
@@ -170,18 +176,19 @@ impl PathView {
         symbols.start..symbols.end.min(symbols.start.saturating_add(self.packets()))
     }
 
-    /// Whole packets that the window leaves room for; one if it leaves room for the payload alone.
+    /// Returns the number of whole packets that the window leaves room for; one if it leaves room
+    /// for the payload alone.
     fn packets(&self) -> u32 {
         let packet = u64::from(self.chunk) + u64::from(self.overhead);
         (self.room() / packet.max(1)).clamp(1, 1 << 14) as u32
     }
 
-    /// As [`Self::cost`], of symbols of parity of `size` bytes.
+    /// Like [`Self::cost`], for symbols of parity of `size` bytes.
     pub fn cost_parity(&self, symbols: u32, size: u32) -> u64 {
         u64::from(symbols) * (u64::from(size) + u64::from(self.overhead))
     }
 
-    /// A usable, idle path with the given smoothed RTT and window: the start for tests and examples.
+    /// Creates a usable, idle path with the given smoothed RTT and window, for tests and examples.
     pub fn example(id: u8, srtt: Span, window: u64) -> Self {
         Self {
             id: PathId(id),

@@ -7,62 +7,62 @@ use crate::{MAX_PATHS, PathId};
 pub struct PathSet(u8);
 
 impl PathSet {
-    /// The set of no path.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Whether no path is in the set.
+    /// Returns `true` if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Number of paths in the set.
+    /// Returns the number of paths in the set.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether the path is in the set.
+    /// Returns `true` if the path is in the set.
     pub const fn contains(self, path: PathId) -> bool {
         self.0 & 1 << path.0 != 0
     }
 
-    /// Adds a path. Returns whether it was not in the set.
+    /// Adds a path. Returns `true` if it was not in the set.
     pub const fn insert(&mut self, path: PathId) -> bool {
         let is_new = !self.contains(path);
         self.0 |= 1 << path.0;
         is_new
     }
 
-    /// Removes a path. Returns whether it was in the set.
+    /// Removes a path. Returns `true` if it was in the set.
     pub const fn remove(&mut self, path: PathId) -> bool {
         let was_in = self.contains(path);
         self.0 &= !(1 << path.0);
         was_in
     }
 
-    /// The paths in either set.
+    /// Returns the paths in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The paths in both sets.
+    /// Returns the paths in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The paths of this set that are not in the other.
+    /// Returns the paths of this set that are not in the other.
     #[must_use]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether no path is in both sets.
+    /// Returns `true` if no path is in both sets.
     pub const fn is_disjoint(self, other: Self) -> bool {
         self.intersection(other).is_empty()
     }
 
-    /// The paths, ascending.
+    /// Iterates over the paths, ascending.
     pub fn iter(self) -> impl Iterator<Item = PathId> {
         let mut left = self.0;
         std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The blocks a session has yet to deliver, indexed for schedulers.
+//! The blocks that a session has yet to deliver, indexed for schedulers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,26 +10,28 @@ use crate::{
     dependencies::Dependencies, streams::Streams, usual::UsualSizes,
 };
 
-/// Blocks of a [run](BlockQueue::run_from) at most.
+/// Largest number of blocks in a [run](BlockQueue::run_from).
 pub const MAX_RUN: usize = 32;
 
-/// In the order of the ranks that the stream scheduler gave; among equals the older first.
+/// Sort key by the rank that the stream scheduler assigned; equal ranks by age, oldest first.
 type Place = (u64, BlockId);
 
-/// Earliest deadline first; among equals, and among those without a deadline, by place.
+/// Sort key by deadline, earliest first; equal deadlines, and blocks without one, by place.
 type Due = (Time, Place);
 
 fn due(meta: &BlockMeta, rank: u64) -> Due {
     (meta.deadline.unwrap_or(Time::MAX), (rank, meta.id))
 }
 
-/// Most blocks that were taken out with bytes in flight and whose fate is awaited; the oldest count as missing.
+/// Largest number of removed blocks with bytes in flight whose fate is awaited. Beyond it, the
+/// oldest count as missing.
 const UNDECIDED: usize = 256;
 
-/// Every unfinished block, in the order of handing over and, if it has bytes to send, by deadline.
+/// All unfinished blocks, by age and, if they have bytes to send, by deadline.
 ///
-/// Finding the next fresh or lost range costs O(log blocks), however many wait. Reliable and unreliable
-/// blocks are indexed apart (the two queues of STORM, §3.3), since most orders treat them differently.
+/// Finding the next fresh or lost range costs O(log blocks), independent of the number that waits.
+/// Reliable and unreliable blocks are indexed separately (the two queues of STORM, §3.3), since
+/// most orders treat them differently.
 #[derive(Debug, Default)]
 pub struct BlockQueue {
     blocks: BTreeMap<BlockId, Block>,
@@ -44,103 +46,112 @@ pub struct BlockQueue {
     streams: Streams,
     usual: UsualSizes,
     dependencies: Dependencies,
-    /// Blocks that were taken out when all their bytes were in flight or acknowledged: they may have arrived.
+    /// Blocks that were removed while all their bytes were in flight or acknowledged: they may have
+    /// arrived.
     undecided: BTreeMap<BlockId, Block>,
-    /// Largest symbol of the blocks that are added, if they are to have parity.
+    /// Largest symbol of added blocks in bytes; `None` if they get no parity.
     largest_symbol: Option<u32>,
     parity_bytes: u64,
-    /// Bytes of parity that may be sent, if there is a bound.
+    /// Bytes of parity that may be sent; `None` for no limit.
     parity_limit: Option<u64>,
 }
 
 impl BlockQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of unfinished blocks.
+    /// Returns the number of unfinished blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether no block is unfinished.
+    /// Returns `true` if no block is unfinished.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Bytes never sent, over all blocks.
+    /// Returns the bytes never sent, over all blocks.
     pub fn fresh_bytes(&self) -> u64 {
         self.fresh_bytes
     }
 
-    /// Bytes that are not acknowledged, over all blocks.
+    /// Returns the bytes that are not acknowledged, over all blocks.
     pub fn unacked_bytes(&self) -> u64 {
         self.unacked_bytes
     }
 
-    /// Bytes expected to come yet, over all blocks that grow.
+    /// Returns the bytes that growing blocks are expected to gain.
     pub fn expected_bytes(&self) -> u64 {
         self.expected_bytes
     }
 
-    /// The block of that id, if unfinished.
+    /// Returns the block with that id, if unfinished.
     pub fn get(&self, id: BlockId) -> Option<&Block> {
         self.blocks.get(&id)
     }
 
-    /// All unfinished blocks, oldest first.
+    /// Iterates over all unfinished blocks, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.blocks.values()
     }
 
-    /// Blocks with bytes never sent: oldest first, or, if channels have weights, each channel in proportion to its own.
+    /// Iterates over blocks with bytes never sent: oldest first, or, if channels have weights, each
+    /// channel in proportion to its weight.
     pub fn with_fresh(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.with_fresh.iter().filter_map(|(_, id)| self.blocks.get(id))
     }
 
-    /// Reliable blocks with bytes to repair, oldest first.
+    /// Iterates over reliable blocks with bytes to repair, oldest first.
     pub fn with_lost(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.with_lost.iter().filter_map(|id| self.blocks.get(id))
     }
 
-    /// Blocks from `id` on with bytes in flight, oldest first.
+    /// Iterates over blocks from `id` on with bytes in flight, oldest first.
     pub fn in_flight_from(&self, id: BlockId) -> impl Iterator<Item = &Block> {
         self.in_flight.range(id..).filter_map(|id| self.blocks.get(id))
     }
 
-    /// Reliable blocks with bytes to send, fresh or lost: earliest deadline first, those without one last. Among equals channels
-    /// share by their weights if they have any, else the older is first.
+    /// Iterates over reliable blocks with bytes to send, fresh or lost: earliest deadline first,
+    /// those without one last. At equal deadlines channels share by their weights if they have any,
+    /// else the older block is first.
     pub fn reliable_by_deadline(&self) -> impl Iterator<Item = &Block> {
         self.reliable_work.iter().filter_map(|(_, (_, id))| self.blocks.get(id))
     }
 
-    /// Unreliable blocks with fresh bytes, in the same order.
+    /// Iterates over unreliable blocks with fresh bytes, in the order of
+    /// [`Self::reliable_by_deadline`].
     pub fn unreliable_by_deadline(&self) -> impl Iterator<Item = &Block> {
         self.unreliable_work.iter().filter_map(|(_, (_, id))| self.blocks.get(id))
     }
 
-    /// Whether a block that this one needs, directly or through others, ended undelivered: it expired or was lost,
-    /// cancelled or refused. The receiver can make no use of this block then, even if it arrives. False of blocks that
-    /// are not unfinished. What ended with bytes in flight counts as undelivered when one of them is lost. Of blocks that
-    /// ended, the latest few thousand are remembered. A block that was handed over 2 s after the first one of its chain that
-    /// ended undelivered is no orphan any more: decoders show pictures again without a key picture. O(log blocks).
+    /// Returns `true` if a block that this one needs, directly or through others, ended
+    /// undelivered: it expired or was lost, cancelled or refused. The receiver cannot use this
+    /// block then, even if it arrives. `false` for blocks that have ended.
+    ///
+    /// A block that ended with bytes in flight counts as undelivered once one of them is lost. The
+    /// latest few thousand of the blocks that ended are remembered. A block that was handed over at
+    /// least 2 s after the first one of its chain that ended undelivered is no orphan: decoders
+    /// show pictures again without a key picture by then. O(log blocks).
     pub fn is_orphan(&self, id: BlockId) -> bool {
         self.blocks.contains_key(&id) && self.dependencies.is_orphan(id)
     }
 
-    /// Whether its flow has begun a chain after it: a block of its channel that needs others came later, and was no orphan. An
-    /// orphan that is not superseded is all that its flow has. O(log blocks).
+    /// Returns `true` if the flow of this block has begun a new chain since: a later block of its
+    /// channel needs others and was no orphan. An orphan that is not superseded is all that its
+    /// flow has. O(log blocks).
     pub(crate) fn is_superseded(&self, id: BlockId) -> bool {
         self.dependencies.is_superseded(id)
     }
 
-    /// Unfinished blocks that need this one directly, oldest first.
+    /// Iterates over unfinished blocks that need this one directly, oldest first.
     pub fn dependants(&self, id: BlockId) -> impl Iterator<Item = &Block> {
         self.dependencies.dependants(id).filter_map(|id| self.blocks.get(&id))
     }
 
-    /// Blocks of either kind with bytes to send, in the same order.
+    /// Iterates over blocks of either kind with bytes to send, in the order of
+    /// [`Self::reliable_by_deadline`].
     pub fn by_deadline(&self) -> impl Iterator<Item = &Block> {
         let mut reliable = self.reliable_work.iter().peekable();
         let mut unreliable = self.unreliable_work.iter().peekable();
@@ -154,13 +165,14 @@ impl BlockQueue {
         })
     }
 
-    /// The oldest lost range of a reliable block.
+    /// Returns the oldest lost range of a reliable block.
     pub fn next_repair(&self) -> Option<Work> {
         let block = self.with_lost().next()?;
         Some(Work { block: block.meta().id, range: block.next_lost()?, kind: WorkKind::Repair })
     }
 
-    /// The range never sent that is next: the oldest, or the oldest of the channel that the stream scheduler names.
+    /// Returns the next range that was never sent: the oldest, or the oldest of the channel that
+    /// the stream scheduler selects.
     pub fn next_fresh(&self) -> Option<Work> {
         let (block, most) = match self.streams.next(&self.blocks) {
             Some((id, most)) => (self.get(id)?, most),
@@ -171,7 +183,8 @@ impl BlockQueue {
         Some(Work { block: block.meta().id, range, kind: WorkKind::Fresh })
     }
 
-    /// Parity of a block that was never sent and can be sent now: [`Parity::next`], within the room that the peer has.
+    /// Returns parity of a block that was never sent and can be sent now: [`Parity::next`], within
+    /// the limit of the peer.
     pub fn next_parity(&self, id: BlockId) -> Option<Work> {
         let parity = self.get(id)?.parity()?;
         let Range { start, end } = parity.next()?;
@@ -181,39 +194,41 @@ impl BlockQueue {
         (!range.is_empty()).then_some(Work { block: id, range, kind: WorkKind::Parity })
     }
 
-    /// The run of small blocks that begins with this one: the blocks of its channel that fit one symbol each, are in flight, and
-    /// have no parity yet; oldest first, at most [`MAX_RUN`]. One symbol of [parity over them](WorkKind::RunParity) replaces
-    /// any one of them. Takes time in proportion to the blocks in flight.
+    /// Returns the run of small blocks that begins with this one: the blocks of its channel that
+    /// fit one symbol each, are in flight, and have no parity yet; oldest first, at most
+    /// [`MAX_RUN`]. One symbol of [parity over them](WorkKind::RunParity) replaces any one of them.
+    /// O(blocks in flight).
     pub fn run_from(&self, first: BlockId) -> impl Iterator<Item = &Block> {
         let channel = self.get(first).map(|block| block.meta().channel);
         let joins = move |block: &&Block| Some(block.meta().channel) == channel && block.may_join_run();
         self.in_flight_from(first).filter(joins).take(MAX_RUN)
     }
 
-    /// Notes whether parity over a run that has this block is under way.
+    /// Records whether parity over a run that contains this block was sent.
     pub fn mark_in_run(&mut self, id: BlockId, is_in_run: bool) {
         if let Some(block) = self.blocks.get_mut(&id) {
             block.set_in_run(is_in_run);
         }
     }
 
-    /// Bytes of parity that was sent, over all blocks.
+    /// Returns the bytes of parity sent, over all unfinished blocks.
     pub fn parity_bytes(&self) -> u64 {
         self.parity_bytes
     }
 
-    /// Blocks that are added from now on have parity, with symbols of at most this many bytes; or none. Default: none.
+    /// Sets the largest symbol in bytes of blocks that are added from now on; `None` adds them
+    /// without parity. Default: `None`.
     pub fn set_largest_symbol(&mut self, bytes: Option<u32>) {
         self.largest_symbol = bytes;
     }
 
-    /// Bytes of parity that may be sent, over all blocks. Default: no bound.
+    /// Limits the bytes of parity that may be sent, over all blocks. Default: no limit.
     pub fn set_parity_limit(&mut self, bytes: u64) {
         self.parity_limit = Some(bytes);
     }
 
-    /// Sets what decides which channel's data is next when several wait. Blocks that wait already keep their rank. Default:
-    /// [`Fifo`](crate::Fifo).
+    /// Sets the scheduler that picks the next channel when several have data. Blocks that wait
+    /// already keep their rank. Default: [`Fifo`](crate::Fifo).
     pub fn set_streams(&mut self, scheduler: Box<dyn StreamScheduler>) {
         self.streams.reset(scheduler);
         for (_, id) in &self.with_fresh {
@@ -223,7 +238,7 @@ impl BlockQueue {
         }
     }
 
-    /// Whether the oldest block is next, whatever its channel.
+    /// Returns `true` if the oldest block is next, whatever its channel.
     pub fn is_fifo(&self) -> bool {
         self.streams.is_fifo()
     }
@@ -233,26 +248,27 @@ impl BlockQueue {
         self.streams.set_weight(channel, weight);
     }
 
-    /// First come, first served: repairs, then what was never sent.
+    /// Returns the next range in the order of arrival: repairs, then bytes never sent.
     pub fn next_in_line(&self) -> Option<Work> {
         self.next_repair().or_else(|| self.next_fresh())
     }
 
-    /// Adds a block whose id is larger than that of every block before.
+    /// Adds a block. Its id must be larger than that of every earlier block.
     pub fn insert(&mut self, meta: BlockMeta) {
         self.usual.record(&meta);
         self.add(Block::new(meta, self.largest_symbol));
     }
 
-    /// Adds a block that grows: `meta` has what there is of it. It is expected to become `hint` bytes long, or else as
-    /// long as a block on its channel with its priority usually is.
+    /// Adds a growing block: `meta` describes its present part. Its expected length is `hint`
+    /// bytes, or else the usual length on its channel with its priority.
     pub fn open(&mut self, meta: BlockMeta, hint: Option<u32>) {
         let mut block = Block::new(meta, self.largest_symbol);
         block.open(hint.unwrap_or_else(|| self.usual.expected(&meta)));
         self.add(block);
     }
 
-    /// A block has grown. The caller reports it to the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
+    /// Appends bytes to a growing block. The caller reports it to the scheduler with
+    /// [`SchedEvent::Grew`](crate::SchedEvent::Grew).
     pub fn grow(&mut self, id: BlockId, bytes: u32) {
         if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.is_growing() && bytes > 0) {
             let (before, expected) = (Listing::of(block), block.expected_bytes());
@@ -265,7 +281,8 @@ impl BlockQueue {
         }
     }
 
-    /// The length of a block that grew is final. The caller reports it to the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
+    /// Makes the length of a growing block final. The caller reports it to the scheduler with
+    /// [`SchedEvent::Grew`](crate::SchedEvent::Grew).
     pub fn finish(&mut self, id: BlockId) {
         if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.is_growing()) {
             self.expected_bytes -= u64::from(block.expected_bytes());
@@ -286,9 +303,9 @@ impl BlockQueue {
         self.blocks.insert(meta.id, block);
     }
 
-    /// Takes a block out, finished or not. If bytes of it are fresh or lost, blocks that need it are
-    /// [orphans](Self::is_orphan) from now on; if bytes are in flight, as soon as one of them is lost. A partial block is
-    /// missing only if no byte of it arrives.
+    /// Removes a block, finished or not. If bytes of it are fresh or lost, blocks that need it
+    /// become [orphans](Self::is_orphan) at once; if bytes are in flight, as soon as one of them is
+    /// lost. A partial block is missing only if no byte of it arrives.
     pub fn remove(&mut self, id: BlockId) -> Option<Block> {
         let block = self.blocks.remove(&id)?;
         self.fresh_bytes -= u64::from(block.fresh_bytes());
@@ -311,13 +328,13 @@ impl BlockQueue {
         Some(block)
     }
 
-    /// Notes that the receiver does not have a block that was taken out, or that ended before it was added.
+    /// Records that the receiver lacks a block that was removed, or that ended before it was added.
     pub fn miss(&mut self, id: BlockId) {
         self.undecided.remove(&id);
         self.dependencies.miss(id);
     }
 
-    /// News of a block that was taken out with bytes in flight.
+    /// Applies a report about a block that was removed with bytes in flight.
     fn decide(&mut self, id: BlockId, news: impl FnOnce(&mut Block)) {
         let Some(block) = self.undecided.get_mut(&id) else { return };
         news(block);
@@ -329,40 +346,43 @@ impl BlockQueue {
         }
     }
 
-    /// Notes that a copy of the range leaves, or is committed to leave, on `path`. A path has at most one
-    /// copy of a byte in flight: a second one on the same path shares the fate of the first.
+    /// Records that a copy of the range leaves, or is committed to leave, on `path`. A path has at
+    /// most one copy of a byte in flight: a second one on the same path shares the fate of the
+    /// first.
     pub fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Time) {
         self.change(id, |block| block.sent(range, path, now));
     }
 
-    /// Notes that a committed range has left only now, held up by pacing: its sending times change.
+    /// Updates the sending times of a committed range that left later, held back by the pacer.
     pub fn mark_departed(&mut self, id: BlockId, range: Range<u32>, kind: WorkKind, now: Time) {
         if let Some(block) = self.blocks.get_mut(&id) {
             block.departed(range, kind, now);
         }
     }
 
-    /// Notes that the peer has the range; returns how many bytes of it are news.
+    /// Records that the peer has the range; returns how many bytes are newly acknowledged.
     pub fn mark_acked(&mut self, id: BlockId, range: Range<u32>) -> u32 {
         self.decide(id, |block| _ = block.acked(range.clone()));
         self.change(id, |block| block.acked(range)).unwrap_or(0)
     }
 
-    /// Notes that the copy on `path` is lost; returns how many bytes have no copy in flight any more.
+    /// Records that the copy on `path` is lost; returns how many bytes have no copy in flight any
+    /// more.
     pub fn mark_lost(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> u32 {
         self.decide(id, |block| _ = block.lost(range.clone(), path));
         self.change(id, |block| block.lost(range, path)).unwrap_or(0)
     }
 
-    /// Takes back a range that was committed to `path` but never left: it stands again as before, fresh
-    /// if no other copy ever left, lost if all that did were lost. The caller reports it to the scheduler with
-    /// [`SchedEvent::Unsent`](crate::SchedEvent::Unsent).
+    /// Takes back a range that was committed to `path` but never left. Its earlier state returns:
+    /// fresh if no other copy ever left, lost if all that did were lost. The caller reports it to
+    /// the scheduler with [`SchedEvent::Unsent`](crate::SchedEvent::Unsent).
     pub fn mark_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
         self.decide(id, |block| block.unsent(range.clone(), path));
         self.change(id, |block| block.unsent(range, path));
     }
 
-    /// Notes that symbols of parity leave, or are committed to leave. Returns which: those within [`Self::next_parity`].
+    /// Records that symbols of parity leave, or are committed to leave. Returns those that were
+    /// within [`Self::next_parity`].
     pub fn mark_parity_sent(&mut self, id: BlockId, symbols: Range<u32>) -> Range<u32> {
         let next = self.next_parity(id).map_or(0..0, |work| work.range);
         let symbols = symbols.start.max(next.start)..symbols.end.min(next.end);
@@ -373,8 +393,8 @@ impl BlockQueue {
         symbols
     }
 
-    /// Notes what became of symbols of parity that were sent. The caller reports it to the scheduler with
-    /// [`SchedEvent::Parity`](crate::SchedEvent::Parity).
+    /// Records the fate of symbols of parity that were sent. The caller reports it to the scheduler
+    /// with [`SchedEvent::Parity`](crate::SchedEvent::Parity).
     pub fn mark_parity(&mut self, id: BlockId, symbols: Range<u32>, fate: ParityFate) {
         let Some(parity) = self.parity_mut(id) else { return };
         match fate {
@@ -391,7 +411,8 @@ impl BlockQueue {
         self.blocks.get_mut(&id)?.parity_mut()
     }
 
-    /// A path is gone, with all it carried: another one may be given its id, and starts from nothing.
+    /// Forgets a closed path and its copies, because its id may be reused for a path without
+    /// history.
     pub fn forget_path(&mut self, path: PathId) {
         self.blocks.values_mut().for_each(|block| block.forget_path(path));
     }
@@ -415,7 +436,7 @@ impl BlockQueue {
         Some(result)
     }
 
-    /// Updates the indexes a block enters or leaves. Most packets change none of them.
+    /// Updates the indexes that a block enters or leaves. Most packets change none of them.
     fn relist(&mut self, meta: &BlockMeta, rank: u64, before: Listing, after: Listing) {
         if before == after {
             return;
@@ -441,12 +462,12 @@ impl BlockQueue {
     }
 }
 
-/// Bytes of parity that was sent of a block.
+/// Returns the bytes of parity sent for a block.
 fn parity_bytes(block: &Block) -> u64 {
     block.parity().map_or(0, |parity| u64::from(parity.sent()) * u64::from(parity.symbol_size()))
 }
 
-/// In which indexes a block stands.
+/// Membership of a block in the indexes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Listing {
     fresh: bool,

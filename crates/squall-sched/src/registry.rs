@@ -6,10 +6,10 @@ use crate::{Cap, Capped, Multiplexer, Scheduler, StreamScheduler};
 
 type Builder<T> = Box<dyn Fn(&mut Options) -> Result<Box<T>, BuildError> + Send + Sync>;
 
-/// The scheduler of sessions that name none.
+/// Scheduler of sessions that name none.
 pub const DEFAULT_SCHEDULER: &str = "squall";
 
-/// The packet schedulers, stream schedulers and multiplexers that can be picked by name.
+/// The packet schedulers, stream schedulers and multiplexers that are available by name.
 ///
 /// ```
 /// let registry = squall_sched::Registry::standard();
@@ -23,11 +23,11 @@ pub struct Registry {
     multiplexers: Catalogue<dyn Multiplexer>,
 }
 
-/// What can be picked by name, of one kind.
+/// The entries of one kind, by name.
 struct Catalogue<T: ?Sized> {
-    /// What it is, for errors.
+    /// Name of the kind, for errors.
     what: &'static str,
-    /// Options beside those of the entries.
+    /// Options that every entry takes, beside its own.
     common: &'static [OptionSpec],
     entries: BTreeMap<&'static str, (Entry, Builder<T>)>,
 }
@@ -35,81 +35,83 @@ struct Catalogue<T: ?Sized> {
 /// The description of a scheduler, a stream scheduler or a multiplexer.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The name it is picked by.
+    /// Name in the registry.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Purpose, in one line.
     pub summary: &'static str,
-    /// Where it comes from.
+    /// Source of the design.
     pub source: &'static str,
-    /// What can be set.
+    /// Options that can be set.
     pub options: &'static [OptionSpec],
-    /// Whether radio signals belong to it: in comparisons only such packet schedulers follow them, unless requested.
+    /// The scheduler uses radio signals: in comparisons only such packet schedulers follow them,
+    /// unless requested.
     pub signal: bool,
 }
 
 /// An option of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
-    /// Its name.
+    /// Name of the option.
     pub name: &'static str,
-    /// What it is when not given.
+    /// Value if the option is not given.
     pub default: &'static str,
-    /// What it means, with unit and bounds.
+    /// Meaning, with unit and bounds.
     pub help: &'static str,
 }
 
-/// The options that every scheduler takes beside its own.
+/// Options that every scheduler takes beside its own.
 pub const COMMON_OPTIONS: &[OptionSpec] = &[OptionSpec {
     name: "cap",
     default: "none",
     help: "bytes that each metered path may carry in a session, such as 250MB",
 }];
 
-/// Why a scheduler could not be built from its description.
+/// Reason why a scheduler could not be built from its description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// No such name.
+    /// No entry has this name.
     #[error("unknown {what} '{name}'; there are {known}")]
     Unknown {
-        /// A scheduler, a stream scheduler or a multiplexer.
+        /// Kind of the entry: a scheduler, a stream scheduler or a multiplexer.
         what: &'static str,
-        /// The request.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The available names.
         known: String,
     },
-    /// It has no such option.
+    /// The entry has no such option.
     #[error("{what} '{name}' has no option '{option}'; it has {known}")]
     UnknownOption {
-        /// A scheduler, a stream scheduler or a multiplexer.
+        /// Kind of the entry: a scheduler, a stream scheduler or a multiplexer.
         what: &'static str,
-        /// Which.
+        /// Name of the entry.
         name: String,
-        /// The request.
+        /// The requested option.
         option: String,
-        /// What it has.
+        /// The available options.
         known: String,
     },
-    /// The value does not fit the option.
+    /// The value is invalid for the option.
     #[error("scheduler option {option}={value}: {why}")]
     BadValue {
-        /// Which option.
+        /// Name of the option.
         option: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What is wrong.
+        /// Description of the problem.
         why: String,
     },
-    /// Not of the form `name` or `name(key=value, …)`.
+    /// The description is not of the form `name` or `name(key=value, …)`.
     #[error("scheduler '{0}' is not of the form name or name(option=value, …)")]
     Syntax(String),
-    /// Channels are to share by their weights, and the scheduler's order leaves no choice between blocks.
+    /// Channels were to share by weights, but the scheduler's order leaves no choice between
+    /// blocks.
     #[error(
         "scheduler '{0}' orders blocks by their remaining bytes, so channels have no weights (streams: only fifo)"
     )]
     OwnOrder(String),
-    /// Results are to be repeatable, and the scheduler depends on other sessions of the process.
+    /// Results were to be repeatable, but the scheduler depends on other sessions of the process.
     #[error(
         "scheduler '{0}' learns from other sessions of the process, so its results could not be repeated"
     )]
@@ -125,7 +127,7 @@ impl<T: ?Sized> Catalogue<T> {
         self.entries.values().map(|(entry, _)| entry)
     }
 
-    /// What builds the entry that is described, and its options.
+    /// Returns the builder of the described entry, and the given options.
     fn find(&self, description: &str) -> Result<(&Builder<T>, Options), BuildError> {
         let (name, options) = Options::parse(description)?;
         let what = self.what;
@@ -146,7 +148,7 @@ impl<T: ?Sized> Catalogue<T> {
 }
 
 impl Registry {
-    /// No scheduler of any kind.
+    /// Creates a registry without entries.
     pub fn empty() -> Self {
         Self {
             schedulers: Catalogue::new("scheduler", COMMON_OPTIONS),
@@ -155,7 +157,7 @@ impl Registry {
         }
     }
 
-    /// Adds a packet scheduler, or replaces the one of that name.
+    /// Adds a packet scheduler, or replaces the one with that name.
     pub fn register(
         &mut self,
         entry: Entry,
@@ -164,7 +166,7 @@ impl Registry {
         self.schedulers.entries.insert(entry.name, (entry, Box::new(build)));
     }
 
-    /// Adds a stream scheduler, or replaces the one of that name.
+    /// Adds a stream scheduler, or replaces the one with that name.
     pub fn register_streams(
         &mut self,
         entry: Entry,
@@ -173,7 +175,7 @@ impl Registry {
         self.streams.entries.insert(entry.name, (entry, Box::new(build)));
     }
 
-    /// Adds a multiplexer, or replaces the one of that name.
+    /// Adds a multiplexer, or replaces the one with that name.
     pub fn register_multiplexer(
         &mut self,
         entry: Entry,
@@ -182,22 +184,22 @@ impl Registry {
         self.multiplexers.entries.insert(entry.name, (entry, Box::new(build)));
     }
 
-    /// The description of the packet scheduler of that name.
+    /// Returns the description of the packet scheduler with that name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.schedulers.entries.get(name).map(|(entry, _)| entry)
     }
 
-    /// The packet schedulers, by name.
+    /// Iterates over the packet schedulers, by name.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.schedulers.entries()
     }
 
-    /// The stream schedulers, by name.
+    /// Iterates over the stream schedulers, by name.
     pub fn streams(&self) -> impl Iterator<Item = &Entry> {
         self.streams.entries()
     }
 
-    /// The multiplexers, by name.
+    /// Iterates over the multiplexers, by name.
     pub fn multiplexers(&self) -> impl Iterator<Item = &Entry> {
         self.multiplexers.entries()
     }
@@ -219,7 +221,7 @@ impl Registry {
     /// Builds a stream scheduler from `name` or `name(option=value, …)`.
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// See [`Self::build`].
     pub fn build_streams(&self, description: &str) -> Result<Box<dyn StreamScheduler>, BuildError> {
         let (build, mut options) = self.streams.find(description)?;
         build(&mut options)
@@ -228,7 +230,7 @@ impl Registry {
     /// Builds a multiplexer from `name` or `name(option=value, …)`.
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// See [`Self::build`].
     pub fn build_multiplexer(&self, description: &str) -> Result<Box<dyn Multiplexer>, BuildError> {
         let (build, mut options) = self.multiplexers.find(description)?;
         build(&mut options)
@@ -273,7 +275,7 @@ impl Options {
         Ok((name.to_owned(), Self { values }))
     }
 
-    /// The value of an option, or `default` when it was not given.
+    /// Removes an option and returns its value, or `default` if it was not given.
     ///
     /// # Errors
     /// If the value cannot be parsed.
@@ -291,7 +293,7 @@ impl Options {
         })
     }
 
-    /// As [`Self::take`], for a value within bounds.
+    /// Like [`Self::take`], for a value within bounds.
     ///
     /// # Errors
     /// If the value cannot be parsed or is out of bounds.

@@ -1,4 +1,4 @@
-//! The interface every scheduler implements.
+//! The interface that every scheduler implements.
 
 use std::ops::Range;
 
@@ -6,57 +6,62 @@ use crate::{BlockId, BlockQueue, ParityFate, PathId, PathView, Sharing, Time, Wo
 
 /// Decides which bytes go on which path.
 ///
-/// The session calls [`next`](Self::next) until it returns [`Decision::Idle`], whenever something
-/// changed: a block was handed over, an acknowledgement came, a path changed, a wake-up is due.
+/// The session calls [`next`](Self::next) until it returns [`Decision::Idle`], each time that
+/// something changed: a block was handed over, an acknowledgement arrived, a path changed, a
+/// wake-up is due.
 pub trait Scheduler: Send {
-    /// The next thing to do.
+    /// Returns the next action.
     ///
     /// Assign only to paths that [have room](PathView::has_room). The range of an assignment may be
-    /// longer than one packet: the session sends as much of it as the window admits and calls again, so a
-    /// long range is cheaper than many short ones.
+    /// longer than one packet: the session sends the part that the window admits and calls again,
+    /// so a long range is cheaper than many short ones.
     fn next(&mut self, cx: &Context<'_>) -> Decision;
 
-    /// Something happened. Most schedulers do not need this: the [`Context`] has the state.
+    /// Handles an event. Most schedulers do not need this: the [`Context`] has the state.
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         let _ = (event, cx);
     }
 
-    /// What it is and what it wants of the session, read when the session begins and at each forecast. A scheduler around another one
-    /// returns the profile of that.
+    /// Returns the scheduler's properties and its requests to the session, read when the session
+    /// begins and at each forecast. A scheduler that wraps another one returns that one's profile.
     fn profile(&self) -> Profile {
         Profile::default()
     }
 }
 
-/// What a [`Scheduler`] is, and what it wants of the session.
+/// Properties of a [`Scheduler`], and its requests to the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The session may copy to another path what the scheduler gives to a path of which nothing proves that it still delivers. Default:
-    /// true.
+    /// The session may copy data to another path if the path that the scheduler chose shows no
+    /// proof of delivery. Default: true.
     pub may_hedge: bool,
-    /// New data leaves in the order of the queue, in which channels share by their weights: that of [`BlockQueue::next_fresh`], or,
-    /// of whole blocks, where the scheduler has no preference, that of [`BlockQueue::with_fresh`] or
-    /// [`BlockQueue::by_deadline`]. Default: true.
+    /// New data leaves in the order of the queue, in which channels share by their weights: in the
+    /// order of [`BlockQueue::next_fresh`], or, for schedulers of whole blocks, in that of
+    /// [`BlockQueue::with_fresh`] or [`BlockQueue::by_deadline`] among blocks that are equal to the
+    /// scheduler. Default: true.
     pub follows_queue: bool,
-    /// Blocks have parity ([`Block::parity`](crate::Block::parity)) where the peer takes it. Their data then leaves in chunks of a
-    /// symbol, which are a little shorter than packets could be. Default: false.
+    /// Blocks have parity ([`Block::parity`](crate::Block::parity)) if the peer accepts it. Their
+    /// data then leaves in chunks of a symbol, which are slightly shorter than the largest payload.
+    /// Default: false.
     pub wants_parity: bool,
     /// The peer is asked to report stalls, as [`SchedEvent::Stalled`]. Default: false.
     pub wants_stalls: bool,
-    /// Decisions depend on what other sessions of the process saw, so that a run in virtual time could not be repeated. Default: false.
+    /// Decisions depend on observations of other sessions in the process, so that a run in virtual
+    /// time is not repeatable. Default: false.
     pub learns_from_others: bool,
-    /// The scheduler decides which blocks can still be in time. Otherwise the session ends those that the paths cannot bring
-    /// before their deadline. Default: false.
+    /// The scheduler decides which blocks can still be in time. Otherwise the session ends blocks
+    /// that the paths cannot deliver before their deadline. Default: false.
     pub judges_deadlines: bool,
-    /// Bytes that each metered path may carry in a session; `None` for no limit. The session counts every packet that it sends and
-    /// gives the rest as [`PathView::budget`]. Default: `None`.
+    /// Bytes that each metered path may carry in a session; `None` for no limit. The session counts
+    /// every packet that it sends and reports the rest as [`PathView::budget`]. Default: `None`.
     pub metered_cap: Option<u64>,
-    /// How the rates of paths add up to that of the session, for forecasts. Default: [`Sharing::Sum`].
+    /// Rule by which the rates of the paths add up to that of the session, for forecasts. Default:
+    /// [`Sharing::Sum`].
     pub sharing: Sharing,
 }
 
 impl Profile {
-    /// Whether metered paths carry less than others would.
+    /// Returns `true` if metered paths carry less than unmetered ones would.
     pub fn spares_metered(&self) -> bool {
         self.metered_cap.is_some() || matches!(self.sharing, Sharing::Free | Sharing::Primary(_))
     }
@@ -77,97 +82,97 @@ impl Default for Profile {
     }
 }
 
-/// What a scheduler decides from.
+/// The state that a scheduler decides from.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The time.
+    /// Current time.
     pub now: Time,
-    /// Every unfinished block.
+    /// All unfinished blocks.
     pub queue: &'a BlockQueue,
-    /// Every open path, by ascending id.
+    /// All open paths, by ascending id.
     pub paths: &'a [PathView],
 }
 
 impl<'a> Context<'a> {
-    /// The path of that id.
+    /// Returns the path with that id.
     pub fn path(&self, id: PathId) -> Option<&'a PathView> {
         self.paths.iter().find(|p| p.id == id)
     }
 
-    /// Among the paths with room, the one with the lowest smoothed RTT; the lower id wins a tie.
+    /// Returns the path with room that has the lowest smoothed RTT; the lower id wins a tie.
     pub fn fastest_with_room(&self) -> Option<&'a PathView> {
         self.paths.iter().filter(|p| p.has_room()).min_by_key(|p| (p.srtt, p.id))
     }
 }
 
-/// A scheduler's answer.
+/// The answer of a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Send this.
+    /// Send this range.
     Send(Assignment),
-    /// Cancel a block: the peer is notified, and nothing more of it is sent.
+    /// Cancel a block: the peer is notified, and nothing more of the block is sent.
     Cancel {
-        /// Which block.
+        /// The block to cancel.
         block: BlockId,
-        /// Why, for the event log.
+        /// Reason, for the event log.
         reason: &'static str,
     },
-    /// Measure the round trip of a path that carries nothing: the session sends a probe of a few bytes on
-    /// it, and calls again.
+    /// Measure the round trip of a path that carries nothing: the session sends a probe of a few
+    /// bytes on it, and calls again.
     Probe(PathId),
     /// Nothing to send now.
     Idle {
-        /// Call again at this time, if nothing happens before.
+        /// Time of the next call, if nothing happens before; `None` to wait for an event.
         wake: Option<Time>,
     },
 }
 
 impl Decision {
-    /// Nothing to send until something happens.
+    /// Returns the decision to send nothing until something happens.
     pub const fn idle() -> Self {
         Self::Idle { wake: None }
     }
 }
 
-/// A range of a block, given to a path.
+/// A range of a block, assigned to a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// Of which block.
+    /// The block.
     pub block: BlockId,
-    /// Which bytes; which symbols, of [parity](WorkKind::is_parity).
+    /// Range of bytes; for [parity](WorkKind::is_parity), range of symbols.
     pub range: Range<u32>,
-    /// Whether it is new, a repair, a copy or parity.
+    /// New data, a repair, a copy or parity.
     pub kind: WorkKind,
-    /// On which path.
+    /// The path that carries it.
     pub path: PathId,
-    /// Why, for the event log.
+    /// Reason, for the event log.
     pub reason: &'static str,
-    /// The numbers behind the reason, of schedulers that predict arrivals.
+    /// Predicted times behind the reason, from schedulers that predict arrivals.
     pub forecast: Option<Forecast>,
 }
 
-/// What a scheduler expects of an assignment.
+/// The scheduler's expectation of an assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// When the last byte of the range arrives.
+    /// Expected arrival of the last byte of the range.
     pub arrives: Time,
-    /// When the block should be complete.
+    /// Time at which the block should be complete.
     pub due: Time,
 }
 
 impl Assignment {
-    /// Gives `work` to `path`.
+    /// Assigns `work` to `path`.
     pub fn new(work: Work, path: PathId, reason: &'static str) -> Self {
         Self { block: work.block, range: work.range, kind: work.kind, path, reason, forecast: None }
     }
 
-    /// The same, with the numbers behind the reason.
+    /// Adds the predicted times behind the reason.
     pub fn expected(mut self, arrives: Time, due: Time) -> Self {
         self.forecast = Some(Forecast { arrives, due });
         self
     }
 
-    /// The same, with at most `len` bytes, or symbols of parity.
+    /// Shortens the range to at most `len` bytes, or symbols of parity.
     pub fn at_most(mut self, len: u32) -> Self {
         self.range.end = self.range.end.min(self.range.start.saturating_add(len));
         self
@@ -177,70 +182,70 @@ impl Assignment {
 /// An event since the last decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchedEvent {
-    /// A block was handed over.
+    /// The application handed over a block.
     Queued(BlockId),
-    /// Bytes came to the end of a block that grows, or its length became final.
+    /// A growing block got more bytes at its end, or its final length.
     Grew {
-        /// Which block.
+        /// The block.
         block: BlockId,
-        /// Which bytes came; none when its length became final.
+        /// The added bytes; empty if the length became final.
         range: Range<u32>,
     },
     /// A block ended and is no longer in the queue.
     Done {
-        /// Which block.
+        /// The block.
         block: BlockId,
-        /// Whether the peer has all of it; else it expired, was cancelled, lost or refused.
+        /// The peer has all of it; otherwise it expired, or was cancelled, lost or refused.
         delivered: bool,
     },
-    /// Bytes of a block were acknowledged on a path.
+    /// The peer acknowledged bytes of a block on a path.
     Acked {
-        /// Of which block.
+        /// The block.
         block: BlockId,
-        /// Which bytes.
+        /// The acknowledged bytes.
         range: Range<u32>,
-        /// On which path.
+        /// The path that carried them.
         path: PathId,
     },
     /// Bytes of a block were lost on a path.
     Lost {
-        /// Of which block.
+        /// The block.
         block: BlockId,
-        /// Which bytes.
+        /// The lost bytes.
         range: Range<u32>,
-        /// On which path.
+        /// The path that carried them.
         path: PathId,
     },
-    /// Bytes of a block that were given to a path never left and were taken back.
+    /// Bytes of a block were assigned to a path, never left and were taken back.
     Unsent {
-        /// Of which block.
+        /// The block.
         block: BlockId,
-        /// Which bytes.
+        /// The returned bytes.
         range: Range<u32>,
-        /// On which path.
+        /// The path that they were assigned to.
         path: PathId,
     },
-    /// The fate of parity of a block. Lost parity is not repaired.
+    /// Parity of a block was acknowledged, lost or taken back. Lost parity is not repaired.
     Parity {
-        /// Of which block.
+        /// The block.
         block: BlockId,
-        /// Which symbols.
+        /// The symbols.
         symbols: Range<u32>,
-        /// On which path.
+        /// The path that they were assigned to.
         path: PathId,
-        /// What became of them.
+        /// Their fate.
         fate: ParityFate,
     },
-    /// The peer reports that a block came later than its reader expected it: after a gap in its channel that is no pause of
-    /// the sender. Only for schedulers that [want it](Profile::wants_stalls). The report may come before or after
-    /// [`Self::Done`], or never.
+    /// The peer reports that a block arrived later than its reader expected: after a gap in its
+    /// channel that is no pause of the sender. Only for schedulers that [request
+    /// it](Profile::wants_stalls). The report may arrive before or after [`Self::Done`], or never.
     Stalled(BlockId),
-    /// A path appeared, changed its state, or is gone.
+    /// A path appeared, changed its state, or was closed.
     PathChanged(PathId),
 }
 
 impl SchedEvent {
-    /// The block that the event is about; `None` if it is about a path.
+    /// Returns the block of the event; `None` if it is about a path.
     pub fn block(&self) -> Option<BlockId> {
         match self {
             Self::Queued(block)

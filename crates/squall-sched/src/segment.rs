@@ -1,45 +1,45 @@
-//! Where the bytes of a block stand, range by range.
+//! The state of the bytes of a block, range by range.
 
 use std::ops::Range;
 
 use crate::{PathSet, Time};
 
-/// Where a range of bytes stands.
+/// The state of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
     /// Never sent.
     Fresh,
-    /// Sent, fate open.
+    /// Sent, neither acknowledged nor lost.
     Sent,
-    /// Every copy was lost. Reliable: to be repaired. Unreliable: gone.
+    /// Every copy was lost. Reliable bytes are to be repaired, unreliable ones are gone.
     Lost,
-    /// The peer has it.
+    /// Acknowledged by the peer.
     Acked,
 }
 
-/// A range of a block whose bytes stand alike.
+/// A range of a block whose bytes share one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// First byte.
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
-    /// Where it stands.
+    /// State of the bytes.
     pub state: SegmentState,
-    /// Paths it is in flight on.
+    /// Paths on which the range is in flight.
     pub in_flight: PathSet,
-    /// Paths it was ever sent on, of those that are open: in flight, lost or acknowledged there.
+    /// Open paths on which it was ever sent: in flight, lost or acknowledged there.
     pub sent_on: PathSet,
-    /// Paths that lost a copy, so that taking back a later one does not wipe out the earlier.
+    /// Paths that lost a copy, so that taking back a later copy does not erase the earlier one.
     pub lost_on: PathSet,
-    /// Whether a copy was lost, on a path that may be gone by now.
+    /// A copy was lost, possibly on a path that is closed by now.
     pub was_lost: bool,
-    /// When it was last sent or given to a path; `None` while fresh.
+    /// Time at which it was last sent or assigned to a path; `None` while fresh.
     pub sent_at: Option<Time>,
 }
 
 impl Segment {
-    /// Bytes that were never sent.
+    /// Creates a range of bytes that were never sent.
     pub(crate) fn fresh(range: Range<u32>) -> Self {
         Self {
             start: range.start,
@@ -53,7 +53,7 @@ impl Segment {
         }
     }
 
-    /// The range of bytes.
+    /// Returns the range of bytes.
     pub fn range(&self) -> Range<u32> {
         self.start..self.end
     }

@@ -1,28 +1,29 @@
-//! How the rates of paths add up to the rate of a session.
+//! Combination of the rates of paths into the rate of a session.
 
 use crate::{PathId, PathSet};
 
-/// Which paths carry the bytes of blocks, and whether side by side: what a forecast for a session takes from those of its
-/// paths.
+/// The paths that carry the bytes of blocks, and whether they do so in parallel: the rule by which
+/// a session's forecast follows from those of its paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Every byte takes one of the paths: the session carries the sum of what they carry.
+    /// Every byte takes one of the paths: the session carries the sum of their rates.
     #[default]
     Sum,
-    /// The same over the paths that are not metered, and over the others only while none of them is in use.
+    /// Like [`Self::Sum`] over the unmetered paths. Metered paths count only while no unmetered
+    /// path is in use.
     Free,
-    /// Every byte takes every path: the session carries what the best path carries.
+    /// Every byte takes every path: the session carries the rate of the best path.
     Best,
-    /// Everything takes this path.
+    /// All bytes take this path.
     Only(PathId),
-    /// Everything takes this path, or the first unmetered one if none is named. While it is out of use, the first of
-    /// the others takes its part, an unmetered one before a metered one.
+    /// All bytes take this path, or the first unmetered one if none is named. While it is out of
+    /// use, the first of the others replaces it, an unmetered one before a metered one.
     Primary(Option<PathId>),
 }
 
 impl Sharing {
-    /// The paths that carry data of their own, among those in use, which are given by id and whether they are
-    /// metered, in ascending order.
+    /// Returns the paths that carry data of their own, among those in use. `in_use` lists ids with
+    /// a flag for metered paths, in ascending order.
     pub fn carriers(self, in_use: impl IntoIterator<Item = (PathId, bool)>) -> PathSet {
         let named = match self {
             Self::Only(path) => Some(path),

@@ -1,7 +1,8 @@
-//! Which channel's data is next when several wait: MAppLE's stream scheduler (NineTails, §III).
+//! Order of new data between channels: MAppLE's stream scheduler (NineTails, §III).
 //!
-//! Channels are what MAppLE calls streams. A [`StreamScheduler`] orders new data between channels. Within a channel blocks keep
-//! the order in which they were handed over, and repairs go before new data, since they hold up what was sent before.
+//! Channels are MAppLE's streams. A [`StreamScheduler`] orders new data between channels. Within a
+//! channel, blocks keep the order in which they were handed over, and repairs precede new data,
+//! since they hold up data that was sent before.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,41 +30,45 @@ pub const MAX_WEIGHT: u16 = 256;
 /// }
 /// ```
 pub trait StreamScheduler: Send {
-    /// The channel that is next, one of those that wait, and how much of its data at most. `None` if the oldest block is next,
-    /// whatever its channel. Called for every decision, often several times: keep state in the other methods.
+    /// Returns the next of the waiting channels, and the largest part of its data to send. `None`
+    /// if the oldest block is next, whatever its channel. Called for every decision, often several
+    /// times: change state in the other methods.
     fn next(&self, waiting: &Waiting<'_>) -> Option<Turn>;
 
-    /// A channel has new data from now on.
+    /// Called when a channel has new data from now on.
     fn on_waiting(&mut self, _channel: u16) {}
 
-    /// A channel has no new data any more.
+    /// Called when a channel has no new data any more.
     fn on_empty(&mut self, _channel: u16) {}
 
-    /// New data of a block was sent, or, with a negative number, taken back. `rank` is that of the block.
+    /// Called when new data of a block was sent or, with a negative number, taken back. `rank` is
+    /// that of the block.
     fn on_sent(&mut self, _block: &BlockMeta, _rank: u64, _bytes: i64) {}
 
-    /// Sets the weight of a channel, 1 to 256. Default of a channel: 1.
+    /// Sets the weight of a channel, 1 to 256. The default weight is 1.
     fn set_weight(&mut self, _channel: u16, _weight: u16) {}
 
-    /// Rank of a new block among those between which the packet scheduler has no preference: lower first, among equals the older.
-    /// Of effect under packet schedulers that plan whole blocks; the others ask for the next channel. `bytes` is its length,
-    /// or an estimate while it grows. Default: 0.
+    /// Returns the rank of a new block among those between which the packet scheduler has no
+    /// preference: lower first, among equals the older. Only packet schedulers that plan whole
+    /// blocks use it; the others ask for the next channel. `bytes` is its length, or an estimate
+    /// while it grows. Default: 0.
     fn rank(&mut self, _block: &BlockMeta, _bytes: u32) -> u64 {
         0
     }
 
-    /// Whether the oldest block is always next. Then a queue asks nothing else and keeps no account of channels. Default: false.
+    /// Returns `true` if the oldest block is always next. The queue then calls no other method and
+    /// keeps no state of channels. Default: `false`.
     fn is_fifo(&self) -> bool {
         false
     }
 }
 
-/// A channel's turn.
+/// The turn of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The channel.
     pub channel: u16,
-    /// Bytes of new data at most.
+    /// Largest number of bytes of new data.
     pub bytes: u32,
 }
 
@@ -74,7 +79,8 @@ pub struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// Each channel with its oldest block that has new data, by number of the channel.
+    /// Iterates over the channels with new data, ascending, each with its oldest block that has
+    /// some.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &'a Block)> {
         let blocks = self.blocks;
         self.channels.iter().filter_map(move |(channel, ids)| Some((*channel, blocks.get(ids.first()?)?)))
@@ -95,14 +101,14 @@ impl StreamScheduler for Fifo {
     }
 }
 
-/// The channels of a queue. Keeps no account of anything under [`Fifo`].
+/// The channels of a queue. Keeps no state under [`Fifo`].
 #[derive(Default)]
 pub(crate) struct Streams {
     /// `None` for first come, first served.
     scheduler: Option<Box<dyn StreamScheduler>>,
     /// Blocks with new data by channel; channels without any are left out.
     waiting: BTreeMap<u16, BTreeSet<BlockId>>,
-    /// Weights that were set.
+    /// Weights that were set, by channel.
     weights: BTreeMap<u16, u16>,
 }
 
@@ -113,7 +119,7 @@ impl fmt::Debug for Streams {
 }
 
 impl Streams {
-    /// Starts again, with no channel that waits.
+    /// Replaces the scheduler. No channel waits afterwards.
     pub(crate) fn reset(&mut self, mut scheduler: Box<dyn StreamScheduler>) {
         for (channel, weight) in &self.weights {
             scheduler.set_weight(*channel, *weight);
@@ -140,7 +146,7 @@ impl Streams {
         self.scheduler.as_mut().map_or(0, |scheduler| scheduler.rank(block, bytes))
     }
 
-    /// A block has new data from now on.
+    /// Records that a block has new data from now on.
     pub(crate) fn enter(&mut self, channel: u16, block: BlockId) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let blocks = self.waiting.entry(channel).or_default();
@@ -150,7 +156,7 @@ impl Streams {
         blocks.insert(block);
     }
 
-    /// A block has no new data any more.
+    /// Records that a block has no new data any more.
     pub(crate) fn leave(&mut self, channel: u16, block: BlockId) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let Some(blocks) = self.waiting.get_mut(&channel) else { return };
@@ -161,15 +167,15 @@ impl Streams {
         }
     }
 
-    /// New data of a block was sent, or, with a negative number, taken back.
+    /// Reports that new data of a block was sent or, with a negative number, taken back.
     pub(crate) fn charge(&mut self, block: &BlockMeta, rank: u64, bytes: i64) {
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.on_sent(block, rank, bytes);
         }
     }
 
-    /// The block whose new data is next, and how much of it at most; `None` if the order of handing over
-    /// decides.
+    /// Returns the block whose new data is next, and the largest part of it to send; `None` if the
+    /// order of the hand-over decides.
     pub(crate) fn next(&self, blocks: &BTreeMap<BlockId, Block>) -> Option<(BlockId, u32)> {
         let scheduler = self.scheduler.as_ref()?;
         let turn = scheduler.next(&Waiting { channels: &self.waiting, blocks })?;

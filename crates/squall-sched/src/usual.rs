@@ -1,9 +1,10 @@
-//! How large the blocks of a class usually are: what a block that grows can be expected to become.
+//! Usual sizes of the blocks of a class: the expected length of a growing block.
 //!
-//! A class is a channel and a priority, because an application gives no other attribute of its blocks: pictures, layers
-//! and sound go on channels or priorities of their own. Where the key frames share a class with the other frames,
-//! one of them counts as twice the usual size at most, so that it moves the mean by a tenth and not by a third. A
-//! stream that changes for good is followed all the same, by a tenth a block.
+//! A class is a channel and a priority, because an application gives no other attribute of its
+//! blocks: pictures, layers and sound use channels or priorities of their own. If key frames share
+//! a class with the other frames, one of them counts as twice the usual size at most, so that it
+//! moves the mean by a tenth and not by a third. The mean still follows a permanent change of the
+//! stream, by a tenth per block.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +21,14 @@ const LARGEST: f64 = 2.0;
 pub(crate) struct UsualSizes(BTreeMap<(u16, u8), f64>);
 
 impl UsualSizes {
-    /// The length of a block is final.
+    /// Records the final length of a block.
     pub(crate) fn record(&mut self, meta: &BlockMeta) {
         let len = f64::from(meta.len);
         let mean = self.0.entry((meta.channel, meta.priority)).or_insert(len);
         *mean += WEIGHT * (len.min(LARGEST * *mean) - *mean);
     }
 
-    /// The usual length of a block of this class in bytes; 0 before the first.
+    /// Returns the usual length of a block of this class in bytes; 0 before the first.
     pub(crate) fn expected(&self, meta: &BlockMeta) -> u32 {
         let mean = self.0.get(&(meta.channel, meta.priority)).copied().unwrap_or(0.0);
         (mean.round() as u32).min(MAX_BLOCK)

@@ -1,31 +1,35 @@
 //! Weighted round robin: channels in turn, bytes in proportion to their weights.
 //!
-//! Deficit round robin (Shreedhar & Varghese, SIGCOMM 1995, §III): each channel with new data has a deficit counter; a turn adds
-//! quantum × weight to it, and the channel sends while its counter is above zero. One thing differs: a counter may fall below zero
-//! by less than a packet, which the next turns pay back, so that no packet is cut short to fit a counter. So a channel that
-//! runs out of data keeps its place and its counter until its turn comes, for else it would forget what it owes, and
-//! get more than the share of its weight by running out. What it has left then is lost, as in the paper.
+//! Deficit round robin (Shreedhar & Varghese, SIGCOMM 1995, §III): each channel with new data has a
+//! deficit counter; a turn adds quantum × weight to it, and the channel sends while its counter is
+//! above zero. One thing differs: a counter may fall below zero by less than a packet, which the
+//! next turns pay back, so that no packet is cut short to fit a counter. Therefore a channel that
+//! runs out of data keeps its place and its counter until its turn. Otherwise it would drop its
+//! debt, and running out of data would give it more than the share of its weight. A positive
+//! counter is lost at that turn, as in the paper.
 //!
-//! A packet scheduler that plans whole blocks has an order of its own, and turns have no place in it. It takes the blocks between
-//! which it has no preference by their rank, which is the start tag of start-time fair queueing (Goyal et al., SIGCOMM 1996, §2):
-//! the later of the virtual time and the finish tag of the block before on the channel, which is its start tag and its bytes / weight.
-//! The virtual time is the start tag of the latest block that data was sent of. Blocks with and without a deadline, and of each
-//! priority, have tags of their own, and a block of a higher priority has the lower rank whatever its tag.
+//! A packet scheduler that plans whole blocks has an order of its own, which has no turns. It sorts
+//! the blocks between which it has no preference by their rank, which is the start tag of
+//! start-time fair queueing (Goyal et al., SIGCOMM 1996, §2): the later of the virtual time and the
+//! finish tag of the previous block on the channel, which is that block's start tag plus its bytes
+//! / weight. The virtual time is the start tag of the latest block whose data was sent. Blocks with
+//! and without a deadline, and of each priority, have separate tags, and a block of a higher
+//! priority has the lower rank whatever its tag.
 
 use std::collections::BTreeMap;
 
 use crate::{BlockMeta, BuildError, Entry, MAX_WEIGHT, OptionSpec, Options, StreamScheduler, Turn, Waiting};
 
-/// Smallest quantum in bytes: a smaller one only costs turns.
+/// Smallest quantum in bytes: a smaller one only adds turns.
 const MIN_QUANTUM: u32 = 64;
 
 /// Largest quantum in bytes.
 const MAX_QUANTUM: u32 = 1 << 20;
 
-/// A turn's remainder is not cut below this many bytes: about a packet.
+/// Smallest remainder in bytes that a turn is cut to, about a packet.
 const PACKET: u32 = 1200;
 
-/// Bits of a rank for the tag; the priority is above them.
+/// Bits of the tag in a rank; the priority is above them.
 const TAG_BITS: u32 = 56;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -45,10 +49,10 @@ pub(crate) fn build(options: &mut Options) -> Result<Box<dyn StreamScheduler>, B
     Ok(Box::new(WeightedRoundRobin::new(quantum)))
 }
 
-/// Channels in turn, bytes in proportion to their weights.
+/// Serves channels in turn, bytes in proportion to their weights.
 #[derive(Debug)]
 pub struct WeightedRoundRobin {
-    /// Bytes of a turn of weight 1.
+    /// Bytes of a turn of a channel of weight 1.
     quantum: i64,
     /// Weights other than 1.
     weights: BTreeMap<u16, u16>,
@@ -56,16 +60,16 @@ pub struct WeightedRoundRobin {
     /// Channels by their place in line. The first one has new data and a deficit above zero.
     line: BTreeMap<u64, u16>,
     last_turn: u64,
-    /// By class, blocks with and without a deadline of each priority.
+    /// Tags by class: with or without a deadline, and priority.
     tags: BTreeMap<(bool, u8), Tags>,
 }
 
 /// A channel with new data, or one without that may owe bytes.
 #[derive(Debug)]
 struct Channel {
-    /// Its place in line.
+    /// Place in line.
     turn: u64,
-    /// Bytes it may still send in its turn.
+    /// Bytes that it may still send in its turn.
     deficit: i64,
     has_data: bool,
 }
@@ -73,21 +77,22 @@ struct Channel {
 /// Tags of a class, in units of 1/256 byte of weight 1.
 #[derive(Debug, Default)]
 struct Tags {
-    /// The virtual time.
+    /// Virtual time.
     now: u64,
     /// Finish tag of the latest block of each channel.
     finish: BTreeMap<u16, u64>,
 }
 
 impl Default for WeightedRoundRobin {
-    /// With turns of one packet of 1200 bytes.
+    /// Uses turns of one packet of 1200 bytes.
     fn default() -> Self {
         Self::new(PACKET)
     }
 }
 
 impl WeightedRoundRobin {
-    /// A channel of weight 1 sends `quantum` bytes in a turn, at least 64.
+    /// Creates a scheduler in which a channel of weight 1 sends `quantum` bytes in a turn, at least
+    /// 64.
     pub fn new(quantum: u32) -> Self {
         Self {
             quantum: quantum.max(MIN_QUANTUM).into(),
@@ -107,8 +112,8 @@ impl WeightedRoundRobin {
         self.quantum * i64::from(self.weight(channel))
     }
 
-    /// Ends turns until the first in line may send. Each turn ended was paid for by bytes sent before. A channel that owes
-    /// nothing and has no new data leaves the line.
+    /// Ends turns until the first channel in line may send. Each ended turn was paid for by bytes
+    /// sent before. A channel without debt and new data leaves the line.
     fn settle(&mut self) {
         while let Some((&turn, &channel)) = self.line.first_key_value() {
             let share = self.share(channel);
@@ -178,7 +183,7 @@ impl StreamScheduler for WeightedRoundRobin {
         let finish = tags.finish.entry(block.channel).or_default();
         let start = tags.now.max(*finish);
         *finish = start + cost;
-        // Tags of 2^48 bytes of weight 1.
+        // The tags suffice for 2^48 bytes of weight 1.
         u64::from(block.priority) << TAG_BITS | start.min((1 << TAG_BITS) - 1)
     }
 }

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::BlockId;
 
-/// Why a range is sent.
+/// Reason for sending a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkKind {
     /// Never sent before.
     Fresh,
-    /// A retransmission: every copy was lost.
+    /// A retransmission, after every copy was lost.
     Repair,
-    /// A duplicate, or a reinjection: another copy is still in flight.
+    /// A duplicate or a reinjection, while another copy is still in flight.
     Copy,
     /// Symbols of the block's [parity](crate::Block::parity): the range counts symbols, not bytes.
     Parity,
@@ -21,7 +21,7 @@ pub enum WorkKind {
 }
 
 impl WorkKind {
-    /// Whether it is parity, of a block or over a run: the range counts symbols.
+    /// Returns `true` for parity of a block or over a run, whose range counts symbols.
     pub fn is_parity(self) -> bool {
         matches!(self, Self::Parity | Self::RunParity)
     }
@@ -30,10 +30,10 @@ impl WorkKind {
 /// A range of a block that could be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Of which block.
+    /// The block.
     pub block: BlockId,
-    /// Which bytes; which symbols, of [parity](WorkKind::is_parity).
+    /// Range of bytes; for [parity](WorkKind::is_parity), range of symbols.
     pub range: Range<u32>,
-    /// Why.
+    /// Reason for sending it.
     pub kind: WorkKind,
 }

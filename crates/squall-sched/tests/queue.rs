@@ -14,9 +14,9 @@ use squall_units::short::at_us;
 const PATHS: u8 = 4;
 const BLOCKS: u64 = 4;
 const LONGEST: u32 = 90;
-/// What blocks that grow are said to become.
+/// Announced length of blocks that grow.
 const HINT: u32 = 120;
-/// Bytes of a symbol at most.
+/// Largest symbol in bytes.
 const SYMBOL: u32 = 14;
 
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ enum Op {
     Acked,
     Lost,
     Unsent,
-    /// As many bytes come as the range has.
+    /// Appends the length of the range.
     Grow,
     Finish,
     Remove,
@@ -40,7 +40,7 @@ struct Step {
     path: PathId,
 }
 
-/// One byte, kept the obvious way.
+/// State of one byte, kept in the obvious way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Byte {
     acked: bool,
@@ -101,7 +101,7 @@ struct Model {
 }
 
 impl Model {
-    /// Returns how many bytes entered the state that the operation reports on.
+    /// Returns the number of bytes that entered the state that the operation reports on.
     fn apply(&mut self, step: &Step, now: Time) -> u32 {
         if matches!(step.op, Op::Remove) {
             self.blocks.remove(&step.block);
@@ -134,7 +134,7 @@ impl Model {
         self.blocks.values().map(|(_, bytes)| bytes.iter().filter(|b| count(**b)).count() as u64).sum()
     }
 
-    /// Where the first byte in `state` is, among the blocks that `block` accepts.
+    /// Returns the first byte in `state`, among the blocks that `block` accepts.
     fn first(&self, state: SegmentState, reliable_only: bool) -> Option<(BlockId, u32)> {
         self.blocks.iter().filter(|(_, (reliable, _))| *reliable || !reliable_only).find_map(
             |(id, (_, bytes))| {
@@ -341,8 +341,8 @@ proptest! {
         }
     }
 
-    /// Each byte is sent, and each transmission is answered once with delivery or loss, in any order:
-    /// a reliable block always ends complete, an unreliable one always ends spent.
+    /// Each byte is sent, and each transmission ends with delivery or loss, in any order: a
+    /// reliable block always ends complete, an unreliable one always ends spent.
     #[test]
     fn repairing_what_is_lost_ends(
         len in 1..LONGEST,

@@ -66,7 +66,7 @@ fn what_is_taken_back_is_given_back() {
     assert_eq!(channels, [0, 0, 1]);
 }
 
-/// The channel whose oldest block has the fewest bytes left.
+/// Selects the channel whose oldest block has the fewest bytes left.
 struct Shortest;
 
 impl StreamScheduler for Shortest {
@@ -88,7 +88,8 @@ fn a_stream_scheduler_sees_the_oldest_block_of_each_channel() {
     assert_eq!(sent, expected);
 }
 
-/// Bytes that each channel got of the first `most`, if whole blocks are sent in the order of their deadlines.
+/// Returns the bytes of each channel among the first `most`, if whole blocks are sent in the order
+/// of their deadlines.
 fn by_deadline(queue: &mut BlockQueue, channels: usize, most: u64) -> Vec<u64> {
     let mut got = vec![0; channels];
     while got.iter().sum::<u64>() < most {
@@ -101,8 +102,8 @@ fn by_deadline(queue: &mut BlockQueue, channels: usize, most: u64) -> Vec<u64> {
 }
 
 proptest! {
-    /// Of whole blocks without deadlines, channels that always have some get shares by their weights: none is further from its
-    /// share than two blocks.
+    /// Channels that always have whole blocks without deadlines share by their weights: none is
+    /// further from its share than two blocks.
     #[test]
     fn blocks_that_are_equal_share_by_weights(
         weights in prop::collection::vec(1u16..=16, 2..6),
@@ -154,7 +155,8 @@ proptest! {
         }
     }
 
-    /// A channel that had nothing for a while gains nothing by it: from then on it shares as the others do.
+    /// A channel without data for a while gains nothing by it: afterwards it shares like the
+    /// others.
     #[test]
     fn a_channel_that_comes_later_does_not_starve_the_others(before in 1u64..200, len in 1u32..10_000) {
         let mut queue = queue(Box::<WeightedRoundRobin>::default(), &[1, 1]);
@@ -168,7 +170,8 @@ proptest! {
         let got = by_deadline(&mut queue, 2, 100 * u64::from(len));
         prop_assert!(got[0].abs_diff(got[1]) <= 2 * u64::from(len), "{:?}", got);
     }
-    /// Of channels that always have data, none is further from its share than a turn and a packet.
+    /// Among channels that always have data, none is further from its share than a turn and a
+    /// packet.
     #[test]
     fn shares_follow_weights(
         weights in prop::collection::vec(1u16..=16, 2..6),
@@ -185,7 +188,7 @@ proptest! {
             let (channel, bytes) = send(&mut queue, packet).expect("more than enough");
             sent[usize::from(channel)] += u64::from(bytes);
         }
-        // In units of a weight-1 turn: how often each channel has had its share.
+        // Number of shares that each channel has had, in units of a turn of weight 1.
         let turns: Vec<f64> = sent.iter().zip(&weights).map(|(b, w)| *b as f64 / f64::from(*w)).collect();
         let most = turns.iter().copied().fold(0.0, f64::max);
         let least = turns.iter().copied().fold(f64::INFINITY, f64::min);
@@ -222,7 +225,8 @@ proptest! {
         prop_assert!(most - turns[0] <= bound, "{:?} for weights {:?}", sent, weights);
     }
 
-    /// Whatever comes, is sent, lost or taken back: everything gets its turn, each channel in its order.
+    /// Whatever is added, sent, lost or taken back, everything gets its turn, each channel in its
+    /// order.
     #[test]
     fn nothing_starves_and_channels_keep_their_order(
         blocks in prop::collection::vec((0u16..5, 1u32..5000), 1..60),
@@ -249,7 +253,7 @@ proptest! {
         prop_assert_eq!(queue.fresh_bytes(), 0);
     }
 
-    /// Without a scheduler of streams the oldest is next, whatever the weights.
+    /// Without a stream scheduler the oldest block is next, whatever the weights.
     #[test]
     fn first_come_first_served_is_as_it_was(blocks in prop::collection::vec((0u16..5, 1u32..5000), 1..40)) {
         let mut queue = queue(Box::new(Fifo), &[256, 1, 9]);

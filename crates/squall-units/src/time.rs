@@ -179,7 +179,6 @@ impl Div for Span {
     /// Returns how often the other span fits into this one, rounded down.
     ///
     /// # Panics
-    ///
     /// If the other span is zero.
     fn div(self, other: Self) -> u64 {
         self.0 / other.0

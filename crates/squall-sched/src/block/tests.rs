@@ -13,7 +13,8 @@ fn with_symbols(len: u32, reliable: bool, largest: Option<u32>) -> Block {
     Block::new(BlockMeta { reliable, ..BlockMeta::new(BlockId(0), len) }, largest)
 }
 
-/// A block of ten symbols of 100 bytes, of which the first six left on A in chunks of 60 bytes, the rest whole.
+/// A block of ten symbols of 100 bytes, whose first six left on A in chunks of 60 bytes and the
+/// others whole.
 fn sent_in_symbols(reliable: bool) -> Block {
     let mut block = with_symbols(995, reliable, Some(100));
     (0..10).for_each(|at| block.sent(60 * at..60 * at + 60, A, at_us(1)));

@@ -1,13 +1,14 @@
-//! minRTT, also called LowRTT, and "MPQUIC" where papers name the default of multipath QUIC.
+//! minRTT, also called LowRTT, and "MPQUIC" in papers that mean the default of multipath QUIC.
 //!
 //! Source: the default scheduler of Linux MPTCP and of the multipath QUIC implementations that
-//! STORM (USENIX ATC 2025, §2), DAMS (INFOCOM 2022, §V) and NineTails (§4) compare with. Blocks in the
-//! order of handing over; lost reliable data first; each packet on the path with the lowest smoothed
-//! RTT that has congestion window left. Unreliable data is never sent again. Any number of paths.
+//! STORM (USENIX ATC 2025, §2), DAMS (INFOCOM 2022, §V) and NineTails (§4) compare with. Blocks
+//! leave in the order of the hand-over, lost reliable data first, each packet on the path with the
+//! lowest smoothed RTT that has congestion window left. Unreliable data is never sent again. Any
+//! number of paths.
 //!
-//! Option `unreliable` (`in-line` or `last`, default `in-line`). With `last` unreliable data waits while reliable bytes wait,
-//! lost or never sent: Case 3 of STORM (§2.3.2, Fig. 5). Either kind stays in the order of handing over. A decision then
-//! takes time in proportion to the unreliable blocks that wait.
+//! Option `unreliable` (`in-line` or `last`, default `in-line`). With `last` unreliable data waits
+//! while reliable bytes wait, lost or never sent: Case 3 of STORM (§2.3.2, Fig. 5). Either kind
+//! stays in the order of the hand-over. A decision then costs O(unreliable blocks that wait).
 
 use std::str::FromStr;
 
@@ -35,7 +36,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
     })
 }
 
-/// When unreliable blocks leave.
+/// Position of unreliable blocks.
 enum Unreliable {
     InLine,
     Last,
@@ -63,7 +64,7 @@ impl Scheduler for MinRtt {
     }
 }
 
-/// The same, with unreliable data after the reliable.
+/// Like [`MinRtt`], with unreliable data after the reliable.
 #[derive(Clone, Copy, Debug)]
 struct ReliableFirst;
 
@@ -80,7 +81,7 @@ fn on_fastest(cx: &Context<'_>, next: impl FnOnce(&BlockQueue) -> Option<Work>) 
     })
 }
 
-/// The oldest range of a reliable block that was never sent.
+/// Returns the oldest range of a reliable block that was never sent.
 fn reliable(queue: &BlockQueue) -> Option<Work> {
     queue.reliable_by_deadline().next()?;
     let block = queue.with_fresh().find(|block| block.meta().reliable)?;

@@ -1,4 +1,4 @@
-//! The schedulers that can be picked by name: one file each, opening with its source.
+//! The schedulers that are available by name: one file each, which begins with its source.
 
 pub mod minrtt;
 pub mod redundant;
@@ -17,7 +17,7 @@ const FIFO: Entry = Entry {
 };
 
 impl Registry {
-    /// All schedulers, stream schedulers and multiplexers of this crate.
+    /// Creates a registry with all schedulers, stream schedulers and multiplexers of this crate.
     pub fn standard() -> Self {
         let mut registry = Self::empty();
         registry.register_streams(FIFO, |_| Ok(Box::new(Fifo)));

@@ -1,10 +1,10 @@
 //! Redundant: every byte on every path.
 //!
-//! The baseline of NineTails (§4): the leading path sends new data; a trailing path sends the oldest
-//! outstanding data that was not yet sent on it. What the peer already has is skipped, so a slow path
-//! catches up with the fast one instead of repeating history. Lost reliable data goes first, on the
-//! lowest-RTT path with window left; unreliable data whose only copy so far was lost stays lost. Takes no
-//! options, and any number of paths; bytes on the wire grow with the number of paths.
+//! The baseline of NineTails (§4): the leading path sends new data; a trailing path sends the
+//! oldest outstanding data that was not yet sent on it. Data that the peer already has is skipped,
+//! so a slow path catches up with the fast one instead of repeating history. Lost reliable data is
+//! first, on the lowest-RTT path with window left; unreliable data whose only copy so far was lost
+//! stays lost. No options, any number of paths; bytes on the wire grow with the number of paths.
 
 use crate::{
     Assignment, BuildError, Context, Decision, Duplicates, Entry, Options, Profile, SchedEvent, Scheduler,
@@ -37,8 +37,8 @@ impl Scheduler for Redundant {
         if let Some(work) = cx.queue.next_repair() {
             return Decision::Send(Assignment::new(work, fastest.id, "repair on the fastest path"));
         }
-        // Leading or trailing is found path by path, so the order matters little; a fixed one keeps
-        // runs reproducible.
+        // A path leads or trails by itself, so the order matters little; a fixed one keeps runs
+        // reproducible.
         for path in cx.paths.iter().filter(|p| p.has_room()) {
             if let Some(work) = self.duplicates.next(cx.queue, path.id, |_, _| true) {
                 return Decision::Send(Assignment::new(work, path.id, "duplicate of outstanding data"));

@@ -1,8 +1,8 @@
 //! RR: packets in turn over all paths with window left.
 //!
-//! The baseline of DAMS (INFOCOM 2022, §V) and NineTails (§4). Blocks in the order of handing over,
-//! lost reliable data first. One packet a turn; a path without window is passed over. Takes no
-//! options, and any number of paths.
+//! The baseline of DAMS (INFOCOM 2022, §V) and NineTails (§4). Blocks leave in the order of the
+//! hand-over, lost reliable data first. One packet a turn; a path without window is skipped. No
+//! options, any number of paths.
 
 use crate::{Assignment, BuildError, Context, Decision, Entry, Options, PathId, Scheduler};
 

@@ -1,8 +1,8 @@
-//! SP: everything on one named path, as a session without multipath would.
+//! SP: everything on one named path, as in a session without multipath.
 //!
-//! The baseline of all four papers (AUGUR, NSDI 2024, §6, calls it SP). Blocks in the order of handing
-//! over, lost reliable data first. Option `path` (a path id, default 0). When that path is gone or
-//! silent nothing is sent: that is what a single path does.
+//! The baseline of all four papers (AUGUR, NSDI 2024, §6, calls it SP). Blocks leave in the order
+//! of the hand-over, lost reliable data first. Option `path` (a path id, default 0). If that path
+//! is closed or silent nothing is sent, as with a single path.
 
 use crate::{
     Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, PathId, PathView,

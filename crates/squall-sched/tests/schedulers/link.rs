@@ -1,5 +1,5 @@
-//! Links for a stage, and the session's part between them and the scheduler: a pacer, a rate with a queue and
-//! a delay for each path, acknowledgements, losses, silence.
+//! Links for a stage, and the session's part between them and the scheduler: a pacer, a rate with a
+//! queue and a delay for each path, acknowledgements, losses, silence.
 
 use std::ops::Range;
 
@@ -10,21 +10,21 @@ use crate::stage::{CHUNK, Flight, Stage};
 
 /// Time passes in steps of a quarter of a millisecond.
 const TICK: Span = us(250);
-/// The pacer lets packets go at twice the rate of the link, so that a queue builds up.
+/// Ratio of the pacer's rate to that of the link, so that a queue builds up.
 const PACE: u64 = 2;
 
 /// A link, the same in both directions.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) kbps: u64,
-    /// One way, without queue.
+    /// One-way delay, without queue.
     pub(crate) delay: Span,
-    /// While it is dead it drops everything.
+    /// Period in which it drops everything.
     pub(crate) dead: Range<Time>,
     paced_until: Time,
     busy_until: Time,
     last_ack: Time,
-    /// When the answer to a probe comes.
+    /// Arrival of the answer to a probe.
     answer: Option<Time>,
 }
 
@@ -35,8 +35,8 @@ impl Link {
 }
 
 impl Stage {
-    /// A stage with a link for each (kbps, one-way delay in ms, queue in packets). The window of a path is
-    /// what fills the link and its queue.
+    /// Creates a stage with a link for each (kbps, one-way delay in ms, queue in packets). The
+    /// window of a path fills the link and its queue.
     pub(crate) fn linked(scheduler: &str, links: &[(u64, u64, u64)]) -> Self {
         let window = |(kbps, ms, queue): &(u64, u64, u64)| kbps * 2 * ms / 8 / u64::from(CHUNK) + queue + 2;
         let paths: Vec<_> = links.iter().map(|link| (2 * link.1, window(link))).collect();
@@ -69,7 +69,7 @@ impl Stage {
         }
     }
 
-    /// The pacers let packets out onto the links.
+    /// Moves packets from the pacers onto the links.
     fn depart(&mut self) {
         for flight in self.flying.iter_mut().filter(|flight| flight.left.is_none()) {
             let link = &mut self.links[usize::from(flight.packet.path)];
@@ -85,12 +85,13 @@ impl Stage {
             }
             link.busy_until = link.busy_until.max(self.now) + link.time_for(bytes);
             let arrival = link.busy_until + link.delay;
-            // What is under way when the link dies is dropped too.
+            // Packets in flight when the link dies are dropped too.
             flight.due = (!link.dead.contains(&arrival)).then(|| (arrival + link.delay, arrival - self.now));
         }
     }
 
-    /// What is acknowledged, and what is lost since something that left later was acknowledged.
+    /// Processes acknowledgements, and the losses that they show: packets that left earlier than an
+    /// acknowledged one.
     fn acknowledge(&mut self) {
         while let Some(flight) = self.flying.iter().find(|f| f.due.is_some_and(|due| due.0 <= self.now)) {
             let flight = flight.clone();
@@ -163,7 +164,7 @@ impl Stage {
         }
     }
 
-    /// An answer shows that what was dropped before is lost.
+    /// Marks packets as lost that were dropped before an answer arrived.
     fn fail_dropped(&mut self, id: u8) {
         let dropped = |f: &&Flight| f.packet.path == id && f.left.is_some() && f.due.is_none();
         let dropped: Vec<_> = self.flying.iter().filter(dropped).map(|f| f.packet.clone()).collect();
@@ -171,7 +172,7 @@ impl Stage {
         self.end_pointless();
     }
 
-    /// When every path is silent the session offers the one that delivered last.
+    /// Offers the path that delivered last if every path is silent, as the session does.
     fn offer_one(&mut self) {
         self.paths.iter_mut().for_each(|p| p.usable = p.state == PathState::Active);
         if self.paths.iter().any(|p| p.usable) {

@@ -1,4 +1,4 @@
-//! What each scheduler does in small situations.
+//! Decisions of each scheduler in small situations.
 
 #[allow(dead_code, reason = "schedulers of other crates use the rest")]
 mod link;

@@ -7,7 +7,7 @@ use squall_sched::WorkKind;
 
 use crate::stage::{CHUNK, Packet, Stage, paths_of};
 
-/// How often each byte was sent on each path.
+/// Counts how often each byte was sent on each path.
 fn copies(packets: &[Packet]) -> BTreeMap<(u64, u32, u8), u32> {
     let mut count = BTreeMap::new();
     for packet in packets {
@@ -120,8 +120,8 @@ fn a_path_that_joins_late_catches_up() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Windows open by arrivals in any order: no byte goes twice on a path, and a byte that missed a
-    /// path had arrived before.
+    /// Windows open by arrivals in any order: no byte is sent twice on a path, and a byte that
+    /// missed a path had arrived before.
     #[test]
     fn never_twice_on_a_path(
         paths in vec((1..100u64, 1..5u64), 1..=8),

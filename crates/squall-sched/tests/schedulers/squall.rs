@@ -1,7 +1,7 @@
 //! Squall.
 //!
-//! A path of these stages carries a packet each millisecond. What is in flight arrives at this rate, and half the round trip
-//! is the way back of its acknowledgements.
+//! A path of these stages carries a packet each millisecond. Packets in flight arrive at this rate,
+//! and half the round trip is the return of their acknowledgements.
 
 use squall_sched::{BlockId, PathView, Profile, Registry, Span, Time, WorkKind};
 use squall_units::short::{at_ms, at_us, ms, us};
@@ -11,7 +11,7 @@ use crate::stage::{CHUNK, Packet, Stage, Wanted, block, paths_of};
 /// Bits per second: a packet each millisecond.
 const RATE: u64 = 8_000 * CHUNK as u64;
 
-/// One path for each round trip in ms, with room for anything.
+/// Creates one path for each round trip in ms, with room for anything.
 fn stage(options: &str, rtts: &[u64]) -> Stage {
     let paths: Vec<_> = rtts.iter().map(|rtt| (*rtt, 1_000)).collect();
     let mut stage = Stage::new(&format!("squall{options}"), &paths);
@@ -19,7 +19,7 @@ fn stage(options: &str, rtts: &[u64]) -> Stage {
     stage
 }
 
-/// The path of the next decision, and how many packets it is about.
+/// Returns the path of the next decision, and its number of packets.
 fn decision(stage: &mut Stage) -> Option<(u8, u32)> {
     stage.decide().map(|it| (it.path.0, (it.range.end - it.range.start).div_ceil(CHUNK)))
 }
@@ -28,7 +28,7 @@ fn due_in(ms: u64, packets: u32) -> Wanted {
     Wanted { deadline: Some(ms), ..block(packets * CHUNK) }
 }
 
-/// The blocks of packets, each once, in the order of their first packets.
+/// Returns the blocks of packets, each once, in the order of their first packets.
 fn order(packets: &[Packet]) -> Vec<BlockId> {
     let mut order: Vec<_> = packets.iter().map(|packet| packet.block).collect();
     let mut seen = std::collections::HashSet::new();
@@ -42,7 +42,7 @@ fn parts_of_a_block_arrive_together() {
     let mut unequal = stage("", &[20, 60]);
     unequal.hand_over(due_in(200, 60));
     assert_eq!(decision(&mut unequal), Some((0, 40)));
-    // The first path is full. What it has in flight arrives within (40 + 1) − 10 ms.
+    // The first path is full. Its packets in flight arrive within (40 + 1) − 10 ms.
     for _ in 0..40 {
         unequal.send();
     }
@@ -75,7 +75,7 @@ fn any_number_of_paths_takes_part() {
     let mut one = stage("", &[20]);
     one.hand_over(due_in(200, 30));
     assert_eq!(decision(&mut one), Some((0, 30)));
-    // Eight equal paths take an eighth each, whichever of them has room.
+    // Eight equal paths carry an eighth each, whichever of them has room.
     let mut many = stage("", &[20; 8]);
     many.hand_over(due_in(200, 80));
     for path in 0..8 {
@@ -105,7 +105,8 @@ fn a_deadline_may_be_at_the_end_of_time() {
 
 #[test]
 fn a_later_block_is_placed_behind_what_is_ahead() {
-    // The first block takes the first path up to 30 ms; of the second, (T − 30) + (T − 30) = 20 packets.
+    // The first block takes the first path up to 30 ms; for the second, (T − 30) + (T − 30) = 20
+    // packets.
     let mut two = stage("", &[20, 60]);
     two.hand_over(due_in(200, 20));
     two.hand_over(due_in(300, 20));
@@ -133,7 +134,7 @@ fn the_block_with_the_least_value_for_each_byte_waits() {
         let sent: Vec<_> = sent.into_iter().map(BlockId).collect();
         assert_eq!(order(&one.send_all()), sent, "{values:?}");
     }
-    // Of these the second is worth more, but less for each byte.
+    // The second is worth more than the first, but less for each byte.
     let mut one = stage("", &[20]);
     one.hand_over(Wanted { value: Some(2), ..due_in(90, 20) });
     one.hand_over(Wanted { value: Some(3), ..due_in(90, 60) });
@@ -211,7 +212,7 @@ fn what_has_begun_to_leave_is_kept() {
         let begun = if has_begun { 5 } else { 0 };
         assert!((0..begun).all(|_| one.send().is_some()));
         one.now = at_ms(5);
-        // 70 ms bring 60 packets, and 50 with the margin of what is new.
+        // 70 ms bring 60 packets, and 50 with the margin of new blocks.
         one.hand_over(due_in(300, 1));
         let first = if has_begun { 0 } else { 1 };
         assert_eq!(order(&one.send_all())[0], BlockId(first));
@@ -257,7 +258,7 @@ fn a_metered_path_that_may_carry_more_than_it_shows_is_given_more() {
         one.hand_over(due_in(by, 150));
         one.send_all().len()
     };
-    // 90 ms bring 75 packets, of 150.
+    // 90 ms bring 75 of 150 packets.
     assert_eq!(sent(true, false, 100), 41, "what cannot be in time fills no queue");
     assert_eq!(sent(true, true, 100), 150);
     assert_eq!(sent(false, true, 100), 41, "it is used anyway");
@@ -275,7 +276,8 @@ fn what_begins_a_group_is_tried_without_the_margin() {
     assert_eq!(one.send_all().len(), 41, "it fills the path");
 }
 
-/// Two packets that left on the first path, which has been silent for this many ms, and are due at 300 ms.
+/// Two packets that left on the first path, which has been silent for `millis`, and are due at 300
+/// ms.
 fn silent(options: &str, millis: u64) -> Stage {
     let mut two = stage(options, &[20, 60]);
     two.hand_over(due_in(300, 2));
@@ -285,7 +287,8 @@ fn silent(options: &str, millis: u64) -> Stage {
     two
 }
 
-/// A copy of two packets that leaves on the second path takes 30 ms and the time of two packets, and has 20 ms to spare.
+/// Last moment for a copy of two packets on the second path, which takes 30 ms and the time of two
+/// packets, and has 20 ms to spare.
 const LAST_MOMENT: Time = at_ms(300 - 32 - 20);
 
 #[test]
@@ -362,7 +365,8 @@ fn what_is_in_flight_on_another_path_as_well_is_not_copied() {
 
 #[test]
 fn the_silence_of_the_quickest_path_makes_all_paths_silent() {
-    // Acknowledgements come by the quickest path. The second one carried the block, and is not silent by itself.
+    // Acknowledgements arrive over the quickest path. The second one carried the block, and is not
+    // silent by itself.
     for (quickest_is_silent, copied) in [(true, false), (false, true)] {
         let mut two = stage("", &[20, 60]);
         two.path(0).window = 0;
@@ -380,7 +384,7 @@ fn the_silence_of_the_quickest_path_makes_all_paths_silent() {
 
 #[test]
 fn where_all_paths_are_silent_the_quickest_is_to_blame() {
-    // What it carries is copied to the other one.
+    // Its data is copied to the other one.
     let mut two = silent("", 100);
     two.path(1).overdue = ms(100);
     two.now = LAST_MOMENT;
@@ -419,7 +423,8 @@ fn without_rescue_and_without_silence_nothing_is_copied() {
     }
 }
 
-/// A block of 20 packets with parity that has left on the first of two equal paths, due in this many ms.
+/// A block of 20 packets with parity that has left on the first of two equal paths, due in this
+/// many ms.
 fn lossy(options: &str, due: u64, loss: f64) -> Stage {
     let mut two = stage(options, &[20, 20]);
     two.queue.set_largest_symbol(Some(CHUNK));
@@ -433,7 +438,7 @@ fn lossy(options: &str, due: u64, loss: f64) -> Stage {
     two
 }
 
-/// The paths of all parity that leaves now.
+/// Returns the paths of all parity that leaves now.
 fn parity(stage: &mut Stage) -> Vec<u8> {
     let packets = stage.send_all();
     assert!(packets.iter().all(|it| it.kind == WorkKind::Parity), "{packets:?}");
@@ -442,9 +447,10 @@ fn parity(stage: &mut Stage) -> Vec<u8> {
 
 #[test]
 fn parity_covers_all_but_one_block_in_200() {
-    // Of 22 packets at 1 % more than 2 are lost in 0.14 % of all cases, of 21 more than one in 1.9 %.
+    // Out of 22 packets at 1 % more than 2 are lost in 0.14 % of all cases, out of 21 more than one
+    // in 1.9 %.
     assert_eq!(parity(&mut lossy("", 34, 0.01)), [1, 1], "on the path that carries less of the block");
-    // Of 24 packets at 4 % more than 4 in 0.3 %, of 23 more than 3 in 1.4 %.
+    // Out of 24 packets at 4 % more than 4 in 0.3 %, out of 23 more than 3 in 1.4 %.
     assert_eq!(parity(&mut lossy("", 34, 0.04)), [1; 4]);
 }
 
@@ -458,7 +464,7 @@ fn there_is_no_parity_without_loss_nor_where_loss_comes_in_runs() {
 
 #[test]
 fn there_is_no_parity_where_a_repair_would_be_in_time() {
-    // A loss is noticed after 9/8 of 20 ms and a deviation of 2, and a repair takes 10 ms.
+    // A loss is detected after 9/8 of 20 ms and a deviation of 2, and a repair takes 10 ms.
     for (due, count) in [(34, 2), (35, 0)] {
         let mut two = lossy("", due, 0.01);
         two.path(0).in_flight = 0;
@@ -498,18 +504,19 @@ fn the_loss_of_a_block_is_that_of_the_paths_it_took() {
     assert_eq!(parity(&mut two), []);
 }
 
-/// How much of a block goes on which path, first decision; the second path of equal delay is metered.
+/// Returns the packets of a block on each path in the first decision; the second path of equal
+/// delay is metered.
 fn metered(options: &str, wanted: Wanted) -> Vec<u8> {
     metered_behind([ms(0), ms(0)], options, wanted)
 }
 
-/// The same, if predictions were wrong by so much on each path.
+/// Like [`metered`], with predictions that were wrong by this much on each path.
 fn metered_behind(late: [Span; 2], options: &str, wanted: Wanted) -> Vec<u8> {
     let mut two = stage(options, &[20, 20]);
     [two.path(0).late, two.path(1).late] = late;
     two.path(1).metered = true;
     two.hand_over(wanted);
-    // A full path keeps what belongs to it.
+    // A full path keeps the part that belongs to it.
     two.path(0).window = 0;
     let taken = two.decide().map_or(0, |it| (it.range.end - it.range.start) / CHUNK);
     vec![taken as u8]
@@ -520,7 +527,7 @@ fn a_metered_path_takes_part_only_where_a_block_could_be_late() {
     // 40 packets arrive after 50 ms by one path, and after 30 ms by both. Predictions are trusted to 20 ms,
     assert_eq!(metered("", due_in(70, 40)), [0]);
     assert_eq!(metered("", due_in(69, 40)), [20]);
-    // and to what they were wrong by: 5 ms on the path that costs nothing.
+    // and beyond that to their error: 5 ms on the path that costs nothing.
     assert_eq!(metered_behind([ms(5), ms(30)], "", due_in(75, 40)), [0]);
     assert_eq!(metered_behind([ms(5), ms(30)], "", due_in(74, 40)), [20]);
 }
@@ -652,7 +659,8 @@ fn headers_take_a_share_of_the_rate() {
     assert_eq!(decision(&mut two), Some((0, 38)), "37.5 packets");
 }
 
-/// Two equal paths, the first with loss, and small blocks on the first that are due at 60 ms. It is 26.
+/// Two equal paths, the first with loss, and small blocks on the first that are due at 60 ms. The
+/// time is 26 ms.
 fn small(count: usize) -> Stage {
     let mut two = lossy("", 60, 0.01);
     let first = two.queue.iter().next().map(|block| block.meta().id).expect("is there");
@@ -686,7 +694,8 @@ fn small_blocks_have_parity_in_common() {
 
 #[test]
 fn a_full_run_waits_for_no_more() {
-    // Of 32 packets and 3 more than 3 are lost in 0.04 % of all cases, of 34 more than 2 in 0.51 %.
+    // Out of 32 packets and 3 more than 3 are lost in 0.04 % of all cases, out of 34 more than 2 in
+    // 0.51 %.
     let mut two = small(36);
     let kinds: Vec<_> = two.send_all().iter().map(|it| (it.kind, it.range.clone())).collect();
     assert_eq!(kinds, [(WorkKind::RunParity, 0..3)]);

@@ -1,4 +1,4 @@
-//! A queue, a few paths and one scheduler, without a network: tests play the network themselves.
+//! A queue, a few paths and one scheduler, without a network: tests act as the network.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::link::Link;
 /// Payload of a packet on every path of a stage.
 pub(crate) const CHUNK: u32 = 1200;
 
-/// A packet as the scheduler wanted it.
+/// A packet as the scheduler assigned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub(crate) block: BlockId,
@@ -23,7 +23,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Bytes of its payload; a symbol of parity counts as the largest.
+    /// Returns the bytes of its payload; a symbol of parity counts as the largest.
     pub(crate) fn len(&self) -> u32 {
         let len = self.range.end - self.range.start;
         if self.kind.is_parity() { len * CHUNK } else { len }
@@ -33,21 +33,22 @@ impl Packet {
 pub(crate) struct Stage {
     pub(crate) queue: BlockQueue,
     pub(crate) paths: Vec<PathView>,
-    /// The time; blocks are handed over and packets sent at it. Moves only when a test moves it.
+    /// Time of the hand-over of blocks and of the sending of packets. It changes only when a test
+    /// changes it.
     pub(crate) now: Time,
-    /// What the last decision that sent nothing asked for.
+    /// Wake-up time of the last decision that sent nothing.
     pub(crate) wake: Option<Time>,
     /// Blocks that the scheduler cancelled, in order.
     pub(crate) cancelled: Vec<BlockId>,
-    /// Blocks that links brought too late.
+    /// Number of blocks that links delivered too late.
     pub(crate) expired: usize,
-    /// Paths the scheduler wanted probed, in order.
+    /// Paths that the scheduler wanted probed, in order.
     pub(crate) probed: Vec<u8>,
     /// Reasons of the packets sent, in order.
     pub(crate) reasons: Vec<&'static str>,
-    /// What is on the way, in the order of sending.
+    /// Packets in flight, in the order of sending.
     pub(crate) flying: Vec<Flight>,
-    /// One for each path id, on a stage with links.
+    /// One link for each path id, on a stage with links.
     pub(crate) links: Vec<Link>,
     is_paced: bool,
     scheduler: Box<dyn Scheduler>,
@@ -56,19 +57,19 @@ pub(crate) struct Stage {
     events: Vec<SchedEvent>,
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) packet: Packet,
-    /// When it left; `None` while it waits for the pacer.
+    /// Time of departure; `None` while it waits for the pacer.
     pub(crate) left: Option<Time>,
-    /// When its acknowledgement is due, and its one-way delay; `None` if a link dropped it.
+    /// Due time of its acknowledgement, and its one-way delay; `None` if a link dropped it.
     pub(crate) due: Option<(Time, Span)>,
     /// Its path fell silent, and its reliable bytes count as lost.
     pub(crate) presumed_lost: bool,
 }
 
-/// A block as a test wants it.
+/// A block as a test requests it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) len: u32,
@@ -76,7 +77,7 @@ pub(crate) struct Wanted {
     pub(crate) deadline: Option<u64>,
     pub(crate) priority: u8,
     pub(crate) reliable: bool,
-    /// The usual one of its priority, if there is none.
+    /// `None` for the usual value of its priority.
     pub(crate) value: Option<u16>,
     pub(crate) needs: [Option<BlockId>; 2],
 }
@@ -87,8 +88,9 @@ pub(crate) const fn block(len: u32) -> Wanted {
 }
 
 impl Stage {
-    /// A stage with one path for each (bandwidth in kbps, one-way delay in ms), windows that never fill, and
-    /// a pacer that lets packets out at the bandwidth: what is sent waits until [`Self::elapse`].
+    /// Creates a stage with one path for each (bandwidth in kbps, one-way delay in ms), windows
+    /// that never fill, and a pacer that releases packets at the bandwidth: sent packets wait until
+    /// [`Self::elapse`].
     pub(crate) fn paced(scheduler: &str, paths: &[(u64, u64)]) -> Self {
         let mut stage = Self::new(scheduler, &vec![(1, 1 << 30); paths.len()]);
         for (view, (kbps, owd)) in stage.paths.iter_mut().zip(paths) {
@@ -99,7 +101,7 @@ impl Stage {
         stage
     }
 
-    /// Lets time pass; paths send what waits.
+    /// Advances the time; paths send the packets that wait.
     pub(crate) fn elapse(&mut self, span: Span) {
         self.now += span;
         for view in &mut self.paths {
@@ -107,12 +109,12 @@ impl Stage {
         }
     }
 
-    /// A stage with one path for each (smoothed RTT in ms, window in packets).
+    /// Creates a stage with one path for each (smoothed RTT in ms, window in packets).
     pub(crate) fn new(scheduler: &str, paths: &[(u64, u64)]) -> Self {
         Self::of(crate::registry().build(scheduler).expect("scheduler exists"), paths)
     }
 
-    /// The same of a scheduler that was built.
+    /// Like [`Self::new`], with a scheduler that was built.
     pub(crate) fn of(scheduler: Box<dyn Scheduler>, paths: &[(u64, u64)]) -> Self {
         let path = |(id, (rtt, packets)): (u8, &(u64, u64))| {
             PathView::example(id, ms(*rtt), packets * u64::from(CHUNK))
@@ -135,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// The paths that the scheduler would use now.
+    /// Returns the paths that the scheduler would use now.
     pub(crate) fn carriers(&self) -> Vec<u8> {
         let in_use = self.paths.iter().map(|path| (path.id, path.metered));
         self.scheduler.profile().sharing.carriers(in_use).iter().map(|path| path.0).collect()
@@ -198,7 +200,7 @@ impl Stage {
         id
     }
 
-    /// Bytes come to a block that grows.
+    /// Appends bytes to a growing block.
     pub(crate) fn grow(&mut self, block: BlockId, bytes: u32) {
         let Some(len) = self.queue.get(block).map(|b| b.meta().len) else { return };
         self.queue.grow(block, bytes);
@@ -206,7 +208,7 @@ impl Stage {
         self.notify();
     }
 
-    /// The length of a block that grew is final.
+    /// Makes the length of a growing block final.
     pub(crate) fn finish(&mut self, block: BlockId) {
         let Some(len) = self.queue.get(block).map(|b| b.meta().len) else { return };
         self.queue.finish(block);
@@ -217,14 +219,14 @@ impl Stage {
         }
     }
 
-    /// Asks until there is something to send, and sends one packet of it; `None` when the scheduler has
-    /// nothing. Whatever the scheduler, an assignment must keep the contract: room on the path, and bytes
-    /// that stand as its kind says.
+    /// Asks until there is something to send, and sends one packet of it; `None` when the scheduler
+    /// has nothing. An assignment must keep the contract, whatever the scheduler: room on the path,
+    /// and bytes in the state that its kind names.
     pub(crate) fn send(&mut self) -> Option<Packet> {
         let assignment = self.decide()?;
         let (is_parity, is_run) = (assignment.kind.is_parity(), assignment.kind == WorkKind::RunParity);
         let most = match assignment.kind {
-            // All at once: what a run is, is decided when it begins.
+            // A run is fixed when it begins, so it leaves at once.
             WorkKind::RunParity => u32::MAX,
             WorkKind::Parity => 1,
             WorkKind::Fresh | WorkKind::Repair | WorkKind::Copy => CHUNK,
@@ -272,7 +274,7 @@ impl Stage {
         Some(packet)
     }
 
-    /// The next assignment, clipped to the window. Cancelled blocks are gone.
+    /// Returns the next assignment, clipped to the window. Cancelled blocks are removed.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
         for _ in 0..10_000 {
             let cx = Context { now: self.now, queue: &self.queue, paths: &self.paths };
@@ -299,7 +301,7 @@ impl Stage {
         panic!("the scheduler does not come to a decision");
     }
 
-    /// The peer reports that a block stalled, if the scheduler wants to know.
+    /// Reports from the peer that a block stalled, if the scheduler requests such reports.
     pub(crate) fn stall(&mut self, block: BlockId) {
         if self.scheduler.profile().wants_stalls {
             self.events.push(SchedEvent::Stalled(block));
@@ -307,7 +309,7 @@ impl Stage {
         }
     }
 
-    /// Takes a block out, as the session does when it has ended.
+    /// Removes a block, as the session does when it has ended.
     pub(crate) fn remove(&mut self, block: BlockId) {
         let taken = self.queue.remove(block).expect("only unfinished blocks end");
         self.events.push(SchedEvent::Done { block, delivered: taken.is_complete() });
@@ -332,7 +334,7 @@ impl Stage {
         self.notify();
     }
 
-    /// The packet is lost. Of what was presumed lost before, only unreliable bytes are news.
+    /// Loses a packet. If it was presumed lost before, only its unreliable bytes are newly lost.
     pub(crate) fn lose(&mut self, packet: &Packet) {
         let was_presumed = self.land(packet).is_some_and(|flight| flight.presumed_lost);
         if !was_presumed || !self.is_reliable(packet.block) {
@@ -347,8 +349,9 @@ impl Stage {
         self.notify();
     }
 
-    /// The path falls silent. In the order of the session: what has not left is taken back, reliable bytes in
-    /// flight are presumed lost, the path changes, and then the scheduler receives the events.
+    /// Makes the path silent, in the order of the session: bytes that have not left are taken back,
+    /// reliable bytes in flight are presumed lost, the path changes, and then the scheduler
+    /// receives the events.
     pub(crate) fn suspect(&mut self, id: u8) {
         (self.path(id).usable, self.path(id).state) = (false, PathState::Suspect);
         self.uncommit(id);
@@ -364,7 +367,8 @@ impl Stage {
         self.notify();
     }
 
-    /// A radio deactivates the path: what has not left is taken back, nothing is known of the rest.
+    /// Deactivates the path by its radio: bytes that have not left are taken back, the fate of the
+    /// others is open.
     pub(crate) fn lose_path(&mut self, id: u8) {
         (self.path(id).usable, self.path(id).state) = (false, PathState::Deactivated);
         self.uncommit(id);
@@ -372,7 +376,7 @@ impl Stage {
         self.notify();
     }
 
-    /// The path is closed: its packets have no fate.
+    /// Closes the path: its packets have no fate.
     pub(crate) fn close_path(&mut self, id: u8) -> PathView {
         self.uncommit(id);
         for flight in self.flying.extract_if(.., |flight| flight.packet.path == id).collect::<Vec<_>>() {
@@ -389,7 +393,7 @@ impl Stage {
         gone
     }
 
-    /// The path is trusted again.
+    /// Readmits the path.
     pub(crate) fn readmit(&mut self, id: u8) {
         (self.path(id).usable, self.path(id).state) = (true, PathState::Active);
         self.events.push(SchedEvent::PathChanged(PathId(id)));
@@ -407,14 +411,14 @@ impl Stage {
         }
     }
 
-    /// The packet is no longer on its way.
+    /// Removes the packet from those in flight.
     fn land(&mut self, packet: &Packet) -> Option<Flight> {
         self.path(packet.path).in_flight -= u64::from(packet.len());
         let at = self.flying.iter().position(|flight| flight.packet == *packet)?;
         Some(self.flying.remove(at))
     }
 
-    /// Whether the packet is one of parity, whose fate is known then.
+    /// Records the fate of a packet of parity; returns `false` for other packets.
     fn mark_parity(&mut self, packet: &Packet, fate: ParityFate) -> bool {
         let (block, symbols, path) = (packet.block, packet.range.clone(), PathId(packet.path));
         if packet.kind == WorkKind::Parity {
@@ -459,7 +463,7 @@ impl Stage {
     }
 }
 
-/// The path of each packet.
+/// Returns the path of each packet.
 pub(crate) fn paths_of(packets: &[Packet]) -> Vec<u8> {
     packets.iter().map(|p| p.path).collect()
 }

@@ -1,4 +1,4 @@
-//! When data arrives that leaves now, path by path.
+//! Predicted arrivals of data that leaves now, path by path.
 
 use crate::{
     Context, MAX_PATHS, PathSet, PathView, Span,
@@ -6,22 +6,22 @@ use crate::{
     capacity,
 };
 
-/// Proof of delivery that is overdue by this long, beyond twice the deviation of the round trip, makes a path silent. A
-/// receiver may wait 10 ms before it reports.
+/// Excess of overdue proof of delivery, beyond twice the deviation of the round trip, above which a
+/// path is silent. A receiver may wait 10 ms before it reports.
 const SILENT_AFTER: Span = Span::from_millis(15);
 
-/// What is of little use keeps no more than a round trip and this much of a queue in flight: with 5 ms
-/// recorded networks lose a point of frames in time, without a bound a key frame waits for 40 ms.
+/// Queue in flight, beyond a round trip, above which useless or late blocks add nothing: with 5 ms
+/// recorded networks lose a point of frames in time, without a limit a key frame waits for 40 ms.
 const FILLED: Span = Span::from_millis(20);
 
-/// A path from now on.
+/// The prediction for a path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrival {
-    /// When the next packet arrives, from now on.
+    /// Time from now until the next packet arrives.
     at: Span,
-    /// How much later than that it arrives at most, in 95 of 100 cases.
+    /// The 95th percentile of the excess over that prediction.
     late: Span,
-    /// Bits of blocks per second.
+    /// Payload of blocks, in bits per second.
     rate: u64,
     is_open: bool,
     has_room: bool,
@@ -31,7 +31,7 @@ struct Arrival {
     grows: bool,
 }
 
-/// All paths, in the order of the context.
+/// The predictions for all paths, in the order of the context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrivals {
     paths: [Arrival; MAX_PATHS],
@@ -39,13 +39,14 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// `counts_silence`: whether silence counts.
+    /// Predicts from the context. Silence is ignored unless `counts_silence`.
     pub(super) fn of(cx: &Context<'_>, counts_silence: bool) -> Self {
         let silent = if counts_silence { silent(cx.paths) } else { PathSet::EMPTY };
         let mut paths = [Arrival::default(); MAX_PATHS];
         for (arrival, path) in paths.iter_mut().zip(cx.paths) {
             let is_silent = silent.contains(path.id);
-            // What has been silent for a time stays so for as long again: outages have no typical length.
+            // Assume that an outage lasts as long again as it has so far: outages have no typical
+            // length.
             let silence = if is_silent { path.overdue } else { Span::ZERO };
             *arrival = Arrival {
                 at: path.arrives_in(0) + silence,
@@ -56,7 +57,8 @@ impl Arrivals {
                 is_silent,
                 is_dear: path.metered && !path.is_unmeasured,
                 is_calm: is_calm(path),
-                // Elsewhere what is held back would fill queues until the controller has found the rate.
+                // On unmetered paths, blocks held back would fill queues until the controller has
+                // found the rate.
                 grows: path.rate_grows && path.metered,
             };
         }
@@ -67,7 +69,7 @@ impl Arrivals {
         &self.paths[..self.count]
     }
 
-    /// The paths that can send now, the one that delivers first in front.
+    /// Iterates over the paths that can send now, the earliest arrival first.
     pub(super) fn ready(&self) -> impl Iterator<Item = usize> {
         let mut ready = [0; MAX_PATHS];
         let mut count = 0;
@@ -79,23 +81,24 @@ impl Arrivals {
         ready.into_iter().take(count)
     }
 
-    /// When the next packet on a path arrives, from now on.
+    /// Returns the time until the next packet on a path arrives.
     pub(super) fn at(&self, index: usize) -> Span {
         self.paths[index].at
     }
 
-    /// When the next `bytes` on a path have arrived, from now on.
+    /// Returns the time until the next `bytes` on a path have arrived.
     pub(super) fn after(&self, index: usize, bytes: u64) -> Span {
         let Arrival { at, rate, .. } = self.paths[index];
         at + Span::from_micros((8_000_000 * bytes).checked_div(rate).unwrap_or(0))
     }
 
-    /// The same, even if the path is late.
+    /// Like [`Self::after`], with the 95th percentile of the excess added.
     pub(super) fn surely_after(&self, index: usize, bytes: u64) -> Span {
         self.after(index, bytes) + self.paths[index].late
     }
 
-    /// How much later than expected data arrives at most on the open paths that cost nothing, in 95 of 100 cases.
+    /// Returns the largest 95th percentile of the excess over predictions, among the open paths
+    /// that cost nothing.
     pub(super) fn late_for_free(&self) -> Span {
         let free = self.all().iter().filter(|path| path.is_open && !path.is_dear);
         free.map(|path| path.late).max().unwrap_or(Span::ZERO)
@@ -105,28 +108,30 @@ impl Arrivals {
         self.paths[index].is_silent
     }
 
-    /// Whether no queue of ours stands in it.
+    /// Returns `true` if no queue of our own packets stands on the path.
     pub(super) fn is_calm(&self, index: usize) -> bool {
         self.paths[index].is_calm
     }
 
-    /// Whether it takes data and is not silent.
+    /// Returns `true` if the path accepts data and is not silent.
     pub(super) fn delivers(&self, index: usize) -> bool {
         self.paths[index].is_open && !self.paths[index].is_silent
     }
 
-    /// Whether its bytes cost money. Those that show what a metered path carries are worth it: until something has, it would
-    /// seem to bring nothing in time.
+    /// Returns `true` if bytes on the path cost money and its rate was measured. The bytes that
+    /// measure a metered path are worth their price: without a measurement it would seem to deliver
+    /// nothing in time.
     pub(super) fn is_dear(&self, index: usize) -> bool {
         self.paths[index].is_dear
     }
 
-    /// The shortest time in which something can arrive.
+    /// Returns the shortest time in which something can arrive.
     pub(super) fn shortest(&self) -> Option<Span> {
         self.all().iter().filter(|path| path.is_open).map(|path| path.at).min()
     }
 
-    /// Bytes that can arrive within this time; no bound while that of a path is not known.
+    /// Returns the bytes that can arrive within this time; `u64::MAX` while the rate of a path is
+    /// unknown.
     pub(super) fn within(&self, time: Span) -> u64 {
         let open = || self.all().iter().filter(|path| path.is_open);
         if open().any(|path| path.grows && path.at < time) {
@@ -135,7 +140,7 @@ impl Arrivals {
         open().map(|path| path.rate.saturating_mul((time - path.at).micros()) / 8_000_000).sum()
     }
 
-    /// `bytes` divided over the paths so that all parts arrive together.
+    /// Divides `bytes` over the paths that `takes` accepts so that all parts arrive together.
     pub(super) fn divide(&self, bytes: u32, takes: impl Fn(usize) -> bool) -> Shares {
         let mut pipes = [Pipe { start: Span::ZERO, rate: 0, limit: u64::MAX }; MAX_PATHS];
         for (index, (pipe, path)) in pipes.iter_mut().zip(self.all()).enumerate() {
@@ -146,8 +151,8 @@ impl Arrivals {
     }
 }
 
-/// Whether no more is in flight than a round trip and [`FILLED`] bring, or no queue stands: if the rate is taken for too
-/// little, only a flight beyond it can show that.
+/// Returns `true` if the bytes in flight are within a round trip and [`FILLED`], or if no queue
+/// stands. If the estimated rate is too low, only a flight beyond it can show that.
 fn is_calm(path: &PathView) -> bool {
     let is_far_from_full = path.queue.is_some() && 5 * path.in_flight <= 4 * path.window;
     if path.queue == Some(Span::ZERO) || is_far_from_full {
@@ -157,8 +162,9 @@ fn is_calm(path: &PathView) -> bool {
     path.in_flight.saturating_mul(8_000_000) <= bits
 }
 
-/// The silent paths. Acknowledgements usually come over the path with the shortest round trip, so its
-/// silence makes all others silent too, and is no sign that these have failed.
+/// Returns the silent paths. Acknowledgements usually arrive over the path with the shortest round
+/// trip. If every path is silent, only that one counts: its silence explains the others and is no
+/// sign that they failed.
 fn silent(paths: &[PathView]) -> PathSet {
     let is_silent = |path: &&PathView| path.overdue > SILENT_AFTER + path.rtt_dev * 2;
     let open = || paths.iter().filter(|path| path.is_open());

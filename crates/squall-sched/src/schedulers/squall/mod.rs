@@ -1,47 +1,54 @@
 //! Squall: by value, risk and price.
 //!
-//! The four papers have four partial answers: STORM has radios and reliability, DAMS deadlines, NineTails tails, AUGUR
-//! a budget. This scheduler has one prediction, when the next packet of each path arrives, and five rules that use it.
+//! The four papers have four partial answers: STORM has radios and reliability, DAMS deadlines,
+//! NineTails tails, AUGUR a budget. This scheduler has one prediction, the arrival time of the next
+//! packet on each path, and five rules that use it.
 //!
-//! **Prediction** (`arrivals.rs`). What is in flight on a path arrives first, at the rate of its controller. Let `R` be
-//! that rate, `F` the bytes in flight and waiting, `B` half the smallest round trip, `d` the delay that was measured
-//! last, `w` the time until a full window opens, and `s` the time for which proof of delivery has been overdue, if that
-//! is longer than noise explains:
+//! **Prediction** (`arrivals.rs`). Bytes in flight on a path arrive first, at the rate of its
+//! controller. Let `R` be that rate, `F` the bytes in flight and waiting, `B` half the smallest
+//! round trip, `d` the latest measured delay, `w` the time until a full window opens, and `s` the
+//! time for which proof of delivery has been overdue, if that is longer than noise explains:
 //!
 //! ```text
 //! T(x) = max(w + d, (F + x) / R − B) + s
 //! ```
 //!
-//! Outages have no typical length: what has been silent for `s` is expected to stay so for as long again.
+//! Outages have no typical length: a path that has been silent for `s` is expected to stay silent
+//! for as long again.
 //!
 //! **Rules**, in this order:
 //!
-//! 1. *Needs* (`without=needs`). A block is useless while one that it needs is missing or has to wait.
-//! 2. *Rescue* (`rescue.rs`, `without=rescue`). What is in flight on silent paths alone is copied to another one at the
-//!    last moment at which the copy is in time. Most silences end before that; then nothing is copied.
-//! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late:
-//!    as much as leaves one block in 200 in need of a repair, at the measured loss, but no packet that is worth more in
-//!    a block that waits. It takes another path than the data. Blocks of one packet have it in common with those that
-//!    follow them on their channel.
-//! 4. *Order* (`order.rs`, `without=value`). By deadline. As soon as a block does not fit into what the paths can bring
-//!    before its deadline, the block with the least value for each byte that is still to be sent waits, and with it what
-//!    needs it. The value of a block includes that of the blocks that need it, so references are kept, and so is what
-//!    has begun to leave.
-//! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind all that is ahead of it.
-//!    A packet goes to a path that has room if it belongs there by that division; what is better kept for a full path
-//!    waits for it. A metered path takes part if the block could be late without it, or earlier by `price`; what is due
-//!    before that block and waits for a full path takes its place there. What has to wait or is useless leaves only
-//!    where no queue stands: a path that is given nothing is never measured again, but what comes next must not stand
-//!    behind it.
+//! 1. *Needs* (`without=needs`). A block is useless while one that it needs is missing or has to
+//!    wait.
+//! 2. *Rescue* (`rescue.rs`, `without=rescue`). Bytes in flight on silent paths alone are copied to
+//!    another one at the last moment at which the copy is in time. Most silences end before that;
+//!    then nothing is copied.
+//! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would
+//!    be repaired too late: enough that one block in 200 needs a repair, at the measured loss, but
+//!    no packet that is worth more in a block that waits. It takes another path than the data.
+//!    Blocks of one packet share their parity with those that follow them on their channel.
+//! 4. *Order* (`order.rs`, `without=value`). By deadline. As soon as a block exceeds the bytes that
+//!    the paths can deliver before its deadline, the block with the least value for each byte that
+//!    is still to be sent waits, and with it the blocks that need it. The value of a block includes
+//!    that of the blocks that need it, so references are kept, and so are blocks that have begun to
+//!    leave.
+//! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind
+//!    everything that is ahead of it. A packet takes a path that has room if that division assigns
+//!    it there; a packet that the division assigns to a full path waits for it. A metered path
+//!    takes part if the block could be late without it, or earlier by `price`; an earlier block
+//!    that waits for a full path takes its place there. Blocks that have to wait or are useless
+//!    leave only where no queue stands: a path that is given nothing is never measured again, but
+//!    later blocks must not queue behind them.
 //!
 //! | option | unit | default | meaning |
 //! | --- | --- | --- | --- |
-//! | `price` | ms | `none` | a block takes a metered path if it then arrives earlier by so much; `none`: only if it could be late |
-//! | `latency` | ms | 100 | within which a block without a deadline should arrive |
+//! | `price` | ms | `none` | a block takes a metered path if it then arrives earlier by this much; `none`: only if it could be late |
+//! | `latency` | ms | 100 | time within which a block without a deadline should arrive |
 //! | `without` | name | `nothing` | leaves out one rule, for comparisons (feature `lab`): `needs`, `rescue`, `parity`, `value`, `place`, `silence` |
 //!
-//! Without `place` each packet takes the path with the lowest smoothed round trip that has room; without `silence` `s`
-//! is 0. Any number of paths. `docs/squall.md` has the measurements, and what was tried and left out.
+//! Without `place` each packet takes the path with the lowest smoothed round trip that has room;
+//! without `silence` `s` is 0. Any number of paths. `docs/squall.md` has the measurements, and the
+//! variants that were tried and left out.
 
 mod arrivals;
 mod next;
@@ -81,7 +88,7 @@ pub(super) const ENTRY: Entry = Entry {
     signal: false,
 };
 
-/// Within which a block without a deadline should arrive.
+/// Default of the option `latency`.
 const LATENCY_MS: u64 = 100;
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
@@ -123,7 +130,7 @@ impl std::str::FromStr for Price {
     }
 }
 
-/// What can be left out.
+/// The rule that the option `without` leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Nothing,
@@ -153,7 +160,7 @@ impl std::str::FromStr for Rule {
     }
 }
 
-/// By value, risk and price.
+/// Schedules by value, risk and price.
 #[derive(Clone, Debug)]
 pub struct Squall {
     price: Option<Span>,
@@ -189,7 +196,7 @@ impl Scheduler for Squall {
         Profile {
             wants_parity: self.has(Rule::Parity),
             judges_deadlines: self.has(Rule::Value),
-            // An encoder is not to fill metered paths.
+            // An encoder should not fill metered paths.
             sharing: Sharing::Free,
             ..Profile::default()
         }
@@ -217,8 +224,9 @@ impl Squall {
         parity::next(cx, arrivals, self.order.opportunity_cost(), |meta| self.wanted_by(meta))
     }
 
-    /// The first packets of the order that belong on a path that has room. If that path costs money and a later block is
-    /// worth it, an earlier one that arrives sooner that way goes first: that costs no more, and both have more time.
+    /// Returns the first packets of the order that belong on a path that has room. If that path
+    /// costs money and a later block is worth it, an earlier one that arrives sooner that way is
+    /// sent first: that costs no more, and both have more time.
     fn place(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
         if !self.has(Rule::Place) {
             let path = cx.fastest_with_room()?;
@@ -245,9 +253,10 @@ impl Squall {
         })
     }
 
-    /// A packet of what cannot be in time or is useless, on a path that carries little: one that is given nothing is
-    /// never measured again. Metered paths carry it if no other delivers: then their rate matters. Or if it is all that its
-    /// flow has, and could be late without them: that it is useless is a guess.
+    /// Returns a packet of a block that is useless or cannot be in time, for a path that carries
+    /// little: a path that is given nothing is never measured again. Metered paths carry it if no
+    /// other delivers, because their rate matters then, or if it is all that its flow has and could
+    /// be late without them: its uselessness is a guess.
     fn fill(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
         let has_free = (0..cx.paths.len()).any(|index| !arrivals.is_dear(index) && arrivals.delivers(index));
         let kept: u32 = self.order.kept(cx).map(to_send).fold(0, u32::saturating_add);
@@ -267,7 +276,7 @@ impl Squall {
         })
     }
 
-    /// The same, with the numbers.
+    /// Adds the predicted times to an assignment.
     fn forecast(
         &self,
         cx: &Context<'_>,
@@ -280,13 +289,14 @@ impl Squall {
         part.expected(cx.now + arrivals.after(index, bytes.into()), self.wanted_by(block.meta()))
     }
 
-    /// When a block should be there.
+    /// Returns the time by which a block should arrive.
     fn wanted_by(&self, meta: &BlockMeta) -> Time {
         let by = meta.submitted + self.latency;
         meta.deadline.unwrap_or(by)
     }
 
-    /// Bytes of a block that belong on a path, behind `ahead` bytes of others, and when all of it has arrived.
+    /// Returns the bytes of a block that belong on a path, behind `ahead` bytes of others, and the
+    /// time until all of it has arrived.
     fn share(
         &self,
         cx: &Context<'_>,
@@ -302,15 +312,16 @@ impl Squall {
         if share == bytes {
             return (share, shares.finish);
         }
-        // Whole packets, to the nearest.
+        // Round to the nearest whole packet.
         let size = block.symbol_end(0).unwrap_or(cx.paths[index].chunk).max(1);
         let packets = (share + size / 2) / size;
-        // Half a packet is the most where parts are equal and the last ones: it goes somewhere.
+        // With equal parts, the last packets are half a packet or less on each path. The largest
+        // part gets them.
         let is_largest = shares.bytes.iter().all(|other| *other <= shares.bytes[index]);
         (size * if is_largest { packets.max(1) } else { packets }, shares.finish)
     }
 
-    /// Bytes up to the end of a block, divided over the paths that take part in it.
+    /// Divides the bytes up to the end of a block over the paths that take part in it.
     fn divide(&self, cx: &Context<'_>, arrivals: &Arrivals, bytes: u32, meta: &BlockMeta) -> Shares {
         let shares = arrivals.divide(bytes, |_| true);
         if (0..cx.paths.len()).all(|index| !arrivals.is_dear(index) || shares.bytes[index] == 0) {
@@ -323,12 +334,12 @@ impl Squall {
     }
 }
 
-/// Bytes that are to be sent, or expected.
+/// Returns the bytes that are to be sent, or expected.
 fn to_send(block: &Block) -> u32 {
     block.unsent_bytes().saturating_add(block.expected_bytes())
 }
 
-/// Whether it is useless, and so is all that its flow has handed over since.
+/// Returns `true` if the block is useless, and so are all later ones of its flow.
 fn is_all_of_its_flow(cx: &Context<'_>, block: &Block) -> bool {
     let id = block.meta().id;
     cx.queue.is_orphan(id) && !cx.queue.is_superseded(id)

@@ -2,7 +2,7 @@
 
 use crate::{Assignment, Time};
 
-/// What leaves now, or when to look again.
+/// An assignment to send now, or the time to call the rule again.
 pub(super) enum Next {
     Send(Assignment),
     Wait(Option<Time>),

@@ -1,47 +1,50 @@
-//! Which blocks are sent, in which order, and which wait.
+//! Selection and order of the blocks that are sent, and of those that wait.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::arrivals::Arrivals;
 use crate::{Block, BlockId, Context, SchedEvent, Span, Time};
 
-/// Blocks that take part in an order at most. The rest follows when these are on their way.
+/// Largest number of blocks that take part in an order. The others follow when these have left.
 const FRONT: usize = 64;
 
-/// Oldest order.
+/// Largest age of an order.
 const MAX_AGE: Span = Span::from_millis(10);
 
-/// What has not begun to leave has to arrive this much before its deadline: with 0 a steady overload
-/// costs 2 % of all frames, with 20 ms key frames that need most of their time are dropped too.
+/// Margin before its deadline within which a block that has not begun to leave must arrive: with 0
+/// a steady overload costs 2 % of all frames, with 20 ms key frames that need most of their time
+/// are dropped too.
 const MARGIN: Span = Span::from_millis(10);
 
-/// After blocks had to wait, others are expected to for this long: between two large frames all fit.
+/// Time for which blocks are expected to wait again after some had to: between two large frames all
+/// fit.
 const SCARCE: Span = Span::from_millis(1_000);
 
 /// The blocks at the front of the queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
-    /// By deadline.
+    /// Blocks that are sent, by deadline.
     kept: Vec<BlockId>,
-    /// What cannot be in time, the nearest to it first, then what needs such a block, and what is useless.
+    /// Blocks that cannot be in time, the nearest to it first, then those that need one of them,
+    /// then the useless ones.
     filler: Vec<BlockId>,
     opportunity_cost: f64,
     scarce_until: Time,
     made: Time,
     is_valid: bool,
-    /// What follows is memory that is used again.
+    /// The fields below are buffers that are reused.
     front: Vec<Front>,
     /// Blocks that leave, by [`Front::density`], the least on top.
     least: BinaryHeap<Reverse<(u128, usize)>>,
 }
 
-/// A block at the front, and what it would take and bring.
+/// A block at the front, with its cost and value.
 #[derive(Clone, Copy, Debug)]
 struct Front {
     id: BlockId,
     /// Bytes that are to be sent, or expected.
     unsent: u64,
-    /// Its value, and that of the blocks at the front that need it.
+    /// Its value, plus that of the blocks at the front that need it.
     value: u64,
     needs: [Option<BlockId>; 2],
     /// Bytes that can arrive before its deadline.
@@ -49,12 +52,12 @@ struct Front {
     /// A block that it needs is missing.
     is_orphan: bool,
     waits: bool,
-    /// It waits because a block that it needs does.
+    /// It waits because a block that it needs waits.
     is_held: bool,
 }
 
 impl Front {
-    /// So much for each byte that is still to be sent, in units of 2^-32.
+    /// Returns `worth` for each byte that is still to be sent, in units of 2^-32.
     fn density(&self, worth: u64) -> u128 {
         (u128::from(worth) << 32) / u128::from(self.unsent.max(1))
     }
@@ -76,28 +79,29 @@ impl Order {
         !self.is_valid || cx.now >= self.made + MAX_AGE
     }
 
-    /// When to decide again while something waits.
+    /// Returns the time of the next decision while a block waits.
     pub(super) fn review_at(&self, cx: &Context<'_>) -> Option<Time> {
         cx.queue.by_deadline().next().map(|_| (self.made + MAX_AGE).max(cx.now + Span::TICK))
     }
 
-    /// The blocks that are sent, in order.
+    /// Iterates over the blocks that are sent, in order.
     pub(super) fn kept<'a>(&'a self, cx: &Context<'a>) -> impl Iterator<Item = &'a Block> {
         self.kept.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
 
-    /// The value that a byte would have had in the blocks that others displaced, in units of [`crate::BlockMeta::value`]; 0 where
-    /// blocks need others: what a reference saves is unknown before all that needs it has been handed over.
+    /// Returns the value that a byte would have had in the blocks that others displaced, in units
+    /// of [`crate::BlockMeta::value`]; 0 where blocks need others, because the value that a
+    /// reference saves is unknown before all blocks that need it have been handed over.
     pub(super) fn opportunity_cost(&self) -> f64 {
         self.opportunity_cost
     }
 
-    /// The blocks that are not kept, the most hopeful first.
+    /// Iterates over the blocks that are not kept, the most promising first.
     pub(super) fn filler<'a>(&'a self, cx: &Context<'a>) -> impl Iterator<Item = &'a Block> {
         self.filler.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
 
-    /// Decides again. `needs` and `value`: whether these rules hold.
+    /// Makes a new order. `needs` and `value` enable these rules.
     pub(super) fn make(&mut self, cx: &Context<'_>, arrivals: &Arrivals, needs: bool, value: bool) {
         self.list(cx, arrivals, needs, value);
         let cost = self.select();
@@ -114,9 +118,10 @@ impl Order {
         self.is_valid = true;
     }
 
-    /// Goes through the blocks by deadline. As soon as one does not fit into what the paths can still bring, the block
-    /// with the least value for each byte among those so far waits, until the rest fits. Returns the most value for a byte of those
-    /// that would have fitted alone, in units of 2^-32.
+    /// Selects the blocks by deadline. As soon as one exceeds the bytes that the paths can still
+    /// deliver, the block with the least value for each byte among those so far waits, until the
+    /// rest fits. Returns the largest value per byte of those that would have fitted alone, in
+    /// units of 2^-32.
     fn select(&mut self) -> u128 {
         self.least.clear();
         let (mut used, mut cost) = (0, 0);
@@ -141,7 +146,7 @@ impl Order {
         cost
     }
 
-    /// See [`Self::opportunity_cost`].
+    /// Updates [`Self::opportunity_cost`].
     fn note_cost(&mut self, now: Time, cost: u128) {
         let is_known = self.front.iter().all(|block| block.needs == [None; 2]);
         let cost = if is_known { cost as f64 / 2f64.powi(32) } else { 0.0 };
@@ -153,8 +158,9 @@ impl Order {
         }
     }
 
-    /// If nothing else is sent, a block that needs no other is tried without the margin too: all that needs it would be
-    /// lost with it. What needs others is not, as it would only take time from the next one that needs none.
+    /// If nothing else is sent, tries a block that needs no other without the margin too: all
+    /// blocks that need it would be lost with it. A block that needs others is not tried, as it
+    /// would only delay the next one that needs none.
     fn try_a_beginning(&mut self, cx: &Context<'_>, arrivals: &Arrivals) {
         if self.front.iter().any(|block| !block.waits && !block.is_orphan) {
             return;
@@ -168,13 +174,14 @@ impl Order {
         }
     }
 
-    /// Whether a block needs one that waits.
+    /// Returns `true` if a block needs one that waits.
     fn lacks(&self, index: usize) -> bool {
         let needs = self.front[index].needs;
         needs != [None; 2] && self.front.iter().any(|block| block.waits && needs.contains(&Some(block.id)))
     }
 
-    /// A block waits, and with it those up to `last` that would be useless without it. Returns how many bytes that spares.
+    /// Makes a block wait, and with it those up to `last` that would be useless without it. Returns
+    /// the number of bytes that this saves.
     fn hold_back(&mut self, index: usize, last: usize) -> u64 {
         if std::mem::replace(&mut self.front[index].waits, true) {
             return 0;
@@ -189,12 +196,12 @@ impl Order {
         spared
     }
 
-    /// Notes the blocks at the front, by deadline.
+    /// Collects the blocks at the front, by deadline.
     fn list(&mut self, cx: &Context<'_>, arrivals: &Arrivals, needs: bool, value: bool) {
         self.front.clear();
         self.front.extend(cx.queue.by_deadline().take(FRONT).map(|block| {
             let meta = block.meta();
-            // What has begun to leave is not dropped for a guess.
+            // A block that has begun to leave is not dropped for a guess.
             let margin = if block.unsent_bytes() < meta.len { Span::ZERO } else { MARGIN };
             let left = meta.deadline.map(|deadline| deadline - (cx.now + margin));
             Front {
@@ -221,7 +228,8 @@ impl Order {
         let mut newest_first: [u8; FRONT] = std::array::from_fn(|index| index as u8);
         let newest_first = &mut newest_first[..self.front.len()];
         newest_first.sort_unstable_by_key(|index| Reverse(self.front[usize::from(*index)].id));
-        // Newer blocks need older ones, so what needs a block is complete when its turn comes.
+        // Newer blocks need older ones, so the blocks that need one are complete when it is
+        // visited.
         for index in newest_first.iter().map(|index| usize::from(*index)) {
             let needs_it = |other: &usize| needing[index] & 1 << other != 0;
             self.front[index].value += (0..FRONT).filter(needs_it).map(|other| own[other]).sum::<u64>();

@@ -1,4 +1,4 @@
-//! How much parity blocks get, and where.
+//! Amount and path of the parity of blocks.
 
 use super::{arrivals::Arrivals, next::Next};
 use crate::{
@@ -8,16 +8,17 @@ use crate::{
 
 /// Share of blocks that may still need a repair.
 const RESIDUE: f64 = 0.005;
-/// Below this loss no block gets parity.
+/// Lowest loss at which blocks get parity.
 const LEAST_LOSS: f64 = 0.001;
-/// Above it loss comes in runs, which parity cannot cover at a bearable price.
+/// Loss above which blocks get no parity: it comes in bursts then, which parity cannot cover at an
+/// acceptable cost.
 const MOST_LOSS: f64 = 0.1;
-/// Parity over a run of small blocks leaves this much before the last moment.
+/// Margin before the last moment at which parity over a run of small blocks leaves.
 const MARGIN: Span = Span::from_millis(10);
 
-/// Parity for the first block that has left and lacks it. A block whose loss could be repaired in time gets none. Small
-/// blocks of a channel have it in common: it waits for more of them up to the last moment. `opportunity_cost` is
-/// the value that a byte would have elsewhere.
+/// Returns parity for the first block that has left and lacks it. A block whose loss could be
+/// repaired in time gets none. Small blocks of a channel share theirs: it waits for more of them up
+/// to the last moment. `opportunity_cost` is the value that a byte would have elsewhere.
 pub(super) fn next(
     cx: &Context<'_>,
     arrivals: &Arrivals,
@@ -32,7 +33,7 @@ pub(super) fn next(
         let (meta, Some(parity)) = (block.meta(), block.parity()) else { continue };
         let by = wanted_by(meta);
         let is_early = |notice: Span| cx.now + notice + shortest < by;
-        // Most blocks are early by any path, and need no look at what they took.
+        // Most blocks are early by any path, so the paths that they took need no check.
         if block.unsent_bytes() > 0 || is_early(longest) || waiting.has(meta.channel) {
             continue;
         }
@@ -75,7 +76,7 @@ impl Waiting {
     }
 }
 
-/// What a block of several symbols lacks.
+/// Returns the parity that a block of several symbols lacks.
 fn of_block(
     cx: &Context<'_>,
     arrivals: &Arrivals,
@@ -93,7 +94,7 @@ fn of_block(
     Next::Send(assignment(cx, arrivals, index, work, lacks, by))
 }
 
-/// What the run of small blocks lacks that begins with this one.
+/// Returns the parity that the run of small blocks from this one on lacks.
 fn of_run(cx: &Context<'_>, arrivals: &Arrivals, opportunity_cost: f64, first: &Block, by: Time) -> Next {
     let (mut sent, mut count) = ([0; MAX_PATHS], 0);
     for block in cx.queue.run_from(first.meta().id) {
@@ -130,8 +131,8 @@ fn assignment(
     Assignment::new(work, path.id, "a repair would be late").at_most(symbols).expected(arrives, by)
 }
 
-/// A path for parity of what was sent on these, in bytes by path id: rather not the one that carried most, nor a metered one
-/// that carried nothing.
+/// Returns the path for parity of data that was sent in these numbers of bytes by path id:
+/// preferably not the path that carried most, and no metered one that carried nothing.
 fn path(cx: &Context<'_>, arrivals: &Arrivals, sent: &[u32; MAX_PATHS], by: Time) -> Option<usize> {
     let carried = |index: usize| sent[usize::from(cx.paths[index].id.0)];
     let most = (0..cx.paths.len()).max_by_key(|index| carried(*index));
@@ -140,7 +141,7 @@ fn path(cx: &Context<'_>, arrivals: &Arrivals, sent: &[u32; MAX_PATHS], by: Time
     free.min_by_key(|index| (Some(*index) == most, arrivals.at(*index)))
 }
 
-/// The share of its packets that data loses, by where it went.
+/// Returns the loss that the data experienced, weighted by the paths that carried it.
 fn loss(cx: &Context<'_>, sent: &[u32; MAX_PATHS]) -> f64 {
     let bytes = |path: &PathView| f64::from(sent[usize::from(path.id.0)]);
     let all: f64 = cx.paths.iter().map(bytes).sum();
@@ -148,21 +149,21 @@ fn loss(cx: &Context<'_>, sent: &[u32; MAX_PATHS]) -> f64 {
     if all > 0.0 { lost / all } else { 0.0 }
 }
 
-/// What a symbol of a block costs, in units of the block's value.
+/// Returns the cost of a symbol of a block, in units of the block's value.
 fn cost(opportunity_cost: f64, block: &Block, symbol: u32) -> f64 {
     opportunity_cost * f64::from(symbol) / f64::from(block.meta().value).max(1.0)
 }
 
-/// How long it takes to notice a loss on the slowest of these paths (RFC 9002 §6.1.2).
+/// Returns the time after which a loss is detected on the slowest of these paths (RFC 9002 §6.1.2).
 fn notice(cx: &Context<'_>, takes: impl Fn(&PathView) -> bool) -> Span {
     let taken = cx.paths.iter().filter(|path| takes(path));
     taken.map(|path| path.srtt * 9 / 8 + path.rtt_dev).max().unwrap_or(Span::ZERO)
 }
 
-/// The least number of parity symbols with which this many data symbols, each symbol lost with this probability, need
-/// a repair in no more than [`RESIDUE`] of all cases (Poisson's distribution, which is near the binomial one at a small
-/// loss); none for a loss that is too low or too high, and no more than those that each prevent a loss more often than they cause one
-/// by what they `cost`.
+/// Returns the smallest number of parity symbols with which this many data symbols need a repair in
+/// no more than [`RESIDUE`] of all cases, if each symbol is lost with probability `loss` (Poisson's
+/// distribution, which is near the binomial one at a small loss). Zero at a loss that is too low or
+/// too high. Stops at the symbol that prevents a loss less often than its `cost` causes one.
 fn wanted(data: u32, loss: f64, cost: f64) -> u32 {
     if !(LEAST_LOSS..MOST_LOSS).contains(&loss) {
         return 0;
@@ -175,7 +176,7 @@ fn wanted(data: u32, loss: f64, cost: f64) -> u32 {
             covered += chance;
             chance *= mean / f64::from(lost + 1);
         }
-        // What is left of `chance` is that of one loss more than these cover.
+        // `chance` is now the probability of one loss more than these cover.
         if 1.0 - covered <= RESIDUE || chance < cost {
             break;
         }
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn large_blocks_need_a_smaller_share() {
-        // Of 105 packets at 1 % loss, 4 for a hundredth of blocks and 5 for a thousandth.
+        // 105 packets at 1 % loss need 4 for a hundredth of blocks and 5 for a thousandth.
         assert_eq!(
             [(25, 0.01), (55, 0.01), (105, 0.01), (105, 0.02)].map(|(n, p)| wanted(n, p, 0.0)),
             [2, 3, 5, 7]

@@ -1,4 +1,4 @@
-//! Copies of what is under way on a silent path, at the last moment at which they can be in time.
+//! Copies of bytes in flight on a silent path, at the last moment at which they can be in time.
 
 use super::{arrivals::Arrivals, next::Next};
 use crate::{
@@ -6,10 +6,12 @@ use crate::{
     Work, WorkKind,
 };
 
-/// What copies and metered paths are to prevent is taken for this much later than predicted: predictions are no more exact.
+/// Margin for errors of predictions: copies and metered paths are used this much before data could be
+/// late.
 pub(super) const MARGIN: Span = Span::from_millis(20);
 
-/// The first block that is in flight on silent paths alone and could be late, with a path for it.
+/// Returns the first block that is in flight on silent paths alone and could be late, with a path
+/// for it.
 pub(super) fn next(
     cx: &Context<'_>,
     arrivals: &Arrivals,
@@ -27,10 +29,10 @@ pub(super) fn next(
     let mut wait: Option<Time> = None;
     for block in cx.queue.in_flight_from(BlockId(0)) {
         let deadline = wanted_by(block.meta());
-        // Not behind what is due later.
+        // The copy precedes blocks that are due later.
         let goes_first = waiting.is_some_and(|other| other > deadline);
         let last_moment = |takes: Span| deadline - (takes + MARGIN);
-        // Nor earlier than what is awaited already, whatever of it is at risk.
+        // Skip blocks whose earliest moment is not before the one that is awaited already.
         let earliest = last_moment(arrivals.surely_after(index, block.in_flight_bytes().into()));
         if !goes_first && cx.now < earliest && wait.is_some_and(|at| at <= earliest) {
             continue;
@@ -52,8 +54,8 @@ pub(super) fn next(
     Next::Wait(wait)
 }
 
-/// The first segment of a block that is in flight on silent paths alone and was never sent on `path`, and the bytes of
-/// all of them; `None` if there is none.
+/// Returns the first segment of a block that is in flight on silent paths alone and was never sent
+/// on `path`, and the bytes of all such segments; `None` if there is none.
 fn at_risk<'a>(block: &'a Block, silent: PathSet, path: &PathView) -> Option<(&'a Segment, u64)> {
     let mut segments = block.segments().iter().filter(|segment| {
         segment.state == SegmentState::Sent
