@@ -1,4 +1,4 @@
-//! The cost of a reading: evaluated, handed over, and received.
+//! Cost of a reading: evaluated, handed over, and received.
 //!
 //! `cargo bench -p squall-signal`. STORM reads a signal within 80 µs and decides within 1 µs.
 
@@ -68,7 +68,8 @@ fn replaying(criterion: &mut Criterion) {
     });
 }
 
-/// From the signal of ModemManager with new levels to the reading; the bus is a socket of the bench.
+/// Measures from the signal of ModemManager with new levels to the reading; the bus is a socket of
+/// the bench.
 #[cfg(target_os = "linux")]
 fn modem(criterion: &mut Criterion) {
     use modem_manager::{FIRST, ModemManager};
@@ -90,7 +91,7 @@ fn modem(criterion: &mut Criterion) {
     });
 }
 
-/// With a Wi-Fi interface: the question to the kernel and its answer.
+/// Measures a query to the kernel and its answer, if there is a Wi-Fi interface.
 #[cfg(target_os = "linux")]
 fn wifi(criterion: &mut Criterion) {
     let names = match squall_signal::wifi_interfaces() {

@@ -1,31 +1,32 @@
-//! Watermarks that follow what they achieve (STORM §3.2.3).
+//! Adaptation of the watermarks to observed losses (STORM §3.2.3).
 
 use crate::{Marks, SignalState, Span, WatermarkError};
 
-/// How the marks move. The paper gives the two loss levels, that the step of Warning is the smaller one, and
-/// the directions; the steps, the time and the bounds are ours.
+/// Steps and limits of the marks. The paper gives the two loss levels, that the step of Warning is
+/// the smaller one, and the directions; the steps, the time and the bounds are ours.
 ///
-/// - More than `burst` lost below Good although the path was not taken out: Outage did not prevent it, and rises.
+/// - More than `burst` lost below Good although the path was not taken out: Outage did not prevent
+///   it, and rises.
 /// - More than `weak` lost while the path was under a warning: Warning came too late, and rises.
 /// - Used under a warning for `calm` without a burst: Outage may be too careful, and falls.
 ///
-/// A strong signal is no evidence about marks that it does not come near: a burst above Good has causes that are
-/// not the radio's. Without alert and loss both marks go back to where they began, by the small step each `calm`; the
-/// paper has no way back, but the cause of a drift may be gone.
+/// A strong signal is no evidence about marks far below it: a burst above Good has causes other
+/// than the radio. Without alert and loss both marks return to their initial values, by the small
+/// step each `calm`; the paper has no way back, but the cause of a drift may be gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptation {
-    /// By how much Outage moves. Default 0.02.
+    /// Step of Outage. Default 0.02.
     pub step: f64,
-    /// By how much Warning moves. Default 0.01.
+    /// Step of Warning. Default 0.01.
     pub small_step: f64,
-    /// The share lost in a window that is a burst. Default 0.5.
+    /// Share lost in a window above which it is a burst. Default 0.5.
     pub burst: f64,
-    /// The share lost under a warning that is too much. Default 0.1.
+    /// Share lost under a warning above which Warning rises. Default 0.1.
     pub weak: f64,
-    /// How long a path is used under a warning without a burst before Outage falls, and without alert and loss
-    /// before both marks go a step back. Default 5 s.
+    /// Time under a warning without a burst before Outage falls, and time without alert and loss
+    /// before both marks return by a step. Default 5 s.
     pub calm: Span,
-    /// How far a mark may go from where it began, up or down. Default 0.09.
+    /// Largest distance of a mark from its initial value, up or down. Default 0.09.
     pub reach: f64,
 }
 
@@ -35,12 +36,12 @@ impl Default for Adaptation {
     }
 }
 
-/// Marks never come closer to each other, or to 0, than this.
+/// Smallest distance of the marks from each other, and from 0.
 const APART: f64 = 0.02;
 
 impl Adaptation {
-    /// Moves the marks by what a window as long as `since` lost at this index. `start` is where they began;
-    /// `calm` counts quiet time from call to call.
+    /// Moves the marks by the `loss` of a window of length `since` at this index. `start` holds the
+    /// initial marks; `calm` accumulates quiet time over calls.
     #[allow(clippy::too_many_arguments, reason = "one call, of which each is a number of its own")]
     pub(crate) fn adapt(
         &self,

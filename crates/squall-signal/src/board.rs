@@ -1,9 +1,10 @@
-//! The latest reading of a radio, handed from the thread that reads the radio to those that send.
+//! The latest reading of a radio, passed from the thread that reads the radio to those that send.
 //!
-//! Neither side ever waits for the other: a publication is six stores, a look at it a handful of loads. The
-//! readings go round in a ring, so the writer may be stopped in the middle of one and the one before stays
-//! readable; a counter on each side of the copy shows a reader that the writer has overtaken it, as in
-//! a seqlock. `board/model.rs` checks that with every order of memory the language allows.
+//! Neither side ever waits for the other: a publication is six stores, a read a few loads. The
+//! readings are stored in a ring, so if the writer is preempted in the middle of one, the previous
+//! one stays readable; a counter on each side of the copy shows a reader that the writer has
+//! overtaken it, as in a seqlock. `board/model.rs` checks this with every order of memory the
+//! language allows.
 
 use std::{
     fmt,
@@ -15,16 +16,18 @@ use std::{
 
 use crate::{Reading, Technology, Time};
 
-/// How many readings the ring holds. An attempt to read fails if the writer begins this many within its nanoseconds.
+/// Number of readings in the ring. An attempt to read fails if the writer begins this many within
+/// its nanoseconds.
 const PLACES: usize = 8;
 
-/// How often a look that the writer overtook is repeated.
+/// Attempts to read, each repeated if the writer overtook it.
 const LOOKS: usize = 16;
 
-/// A reading's time, levels and kind.
+/// Words of a reading: its time, levels and kind.
 const WORDS: usize = 3;
 
-/// Makes a board: the side that publishes readings, and the side that reads them. The latter can be cloned.
+/// Creates a board: the side that publishes readings, and the side that reads them. The latter can
+/// be cloned.
 pub fn board() -> (Publisher, Subscriber) {
     let ring = Arc::new(Ring::new());
     (Publisher { ring: ring.clone() }, Subscriber { ring })
@@ -38,7 +41,7 @@ pub struct Publisher {
 impl Publisher {
     /// Makes a reading the latest. Wait-free.
     ///
-    /// Levels are kept to a hundredth of a dB within ±327.67; a level that is no number is left out.
+    /// Levels are kept to a hundredth of a dB within ±327.67; NaN is dropped.
     pub fn publish(&mut self, reading: &Reading) {
         self.ring.publish(pack(reading));
     }
@@ -50,18 +53,18 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// The reading side of a [`board`]. Clones see the same readings.
+/// The reading side of a [`board`]. Clones receive the same readings.
 #[derive(Clone)]
 pub struct Subscriber {
     ring: Arc<Ring<AtomicU64, PLACES>>,
 }
 
 impl Subscriber {
-    /// The latest reading, as one whole; `None` before the first.
+    /// Returns the latest reading, consistent in itself; `None` before the first.
     ///
-    /// Wait-free, and never older than what an earlier call of the same thread gave. It also gives `None`,
-    /// "nothing new", if the publisher published more than a hundred readings during the call, which
-    /// no radio does.
+    /// Wait-free, and never older than the result of an earlier call of the same thread. It also
+    /// returns `None`, "nothing new", if the publisher published more than a hundred readings
+    /// during the call, which no radio does.
     pub fn latest(&self) -> Option<Reading> {
         self.ring.latest().map(unpack)
     }
@@ -73,7 +76,7 @@ impl fmt::Debug for Subscriber {
     }
 }
 
-/// A word of memory that threads share: the machine's, or a model's.
+/// A word of memory that threads share: a real one, or that of a model.
 trait Word {
     fn new(value: u64) -> Self;
     fn load(&self, order: Ordering) -> u64;
@@ -99,11 +102,11 @@ impl Word for AtomicU64 {
     }
 }
 
-/// A ring with one writer. Publications count from 1; number n is in place n modulo `N`.
+/// A ring with one writer. Publications count from 1; number n is at index n modulo `N`.
 struct Ring<W, const N: usize> {
-    /// The last publication that was begun.
+    /// Number of the last publication that was begun.
     begun: W,
-    /// The last that is complete.
+    /// Number of the last complete publication.
     done: W,
     places: [[W; WORDS]; N],
 }
@@ -114,7 +117,7 @@ impl<W: Word, const N: usize> Ring<W, N> {
         Self { begun: W::new(0), done: W::new(0), places: std::array::from_fn(place) }
     }
 
-    /// To be called by one thread at a time only.
+    /// Publishes a reading. Only one thread at a time may call it.
     fn publish(&self, words: [u64; WORDS]) {
         let number = self.done.load(Ordering::Relaxed) + 1;
         self.begun.store(number, Ordering::Relaxed);
@@ -130,7 +133,8 @@ impl<W: Word, const N: usize> Ring<W, N> {
         (0..LOOKS).find_map(|_| self.look()).flatten()
     }
 
-    /// One attempt: nothing yet, or words; `None` if the writer has overtaken it.
+    /// Makes one attempt: `Some(None)` before the first publication, or words; `None` if the writer
+    /// has overtaken it.
     fn look(&self) -> Option<Option<[u64; WORDS]>> {
         let number = self.done.load(Ordering::Acquire);
         if number == 0 {
@@ -139,13 +143,13 @@ impl<W: Word, const N: usize> Ring<W, N> {
         let place = self.place(number);
         let words = std::array::from_fn(|i| place[i].load(Ordering::Relaxed));
         W::fence(Ordering::Acquire);
-        // The next to write here is the one a whole round later.
+        // The next publication at this index is one whole round later.
         let intact = self.begun.load(Ordering::Relaxed) < number + N as u64;
         intact.then_some(Some(words))
     }
 
     fn place(&self, number: u64) -> &[W; WORDS] {
-        // The remainder is below the length of an array.
+        // The remainder is below the length of the array.
         &self.places[(number % N as u64) as usize]
     }
 }
@@ -172,7 +176,7 @@ fn unpack([at, levels, kind]: [u64; WORDS]) -> Reading {
     }
 }
 
-/// Hundredths of a dB in two's complement; the lowest number stands for no level.
+/// Packs hundredths of a dB in two's complement; the lowest number stands for no level.
 fn pack_level(level: Option<f64>) -> u16 {
     let bounded = |level: f64| (level * 100.0).round().clamp(-32_767.0, 32_767.0) as i16;
     level.filter(|level| !level.is_nan()).map_or(i16::MIN, bounded).cast_unsigned()
@@ -252,7 +256,7 @@ mod tests {
     fn readings_are_whole_while_threads_race() {
         const LAST: u64 = 200_000;
         let (mut publisher, subscriber) = board();
-        // Every level follows from the time.
+        // All levels follow from the time.
         let made = |at: u64| Reading::lte(at_us(at), -((at % 300) as f64), (at % 300) as f64);
         std::thread::scope(|threads| {
             for _ in 0..2 {

@@ -1,8 +1,8 @@
-//! A radio that another program reads, and appends a line for each reading to a file.
+//! A radio that another program reads and appends to a file, a line for each reading.
 //!
-//! Emulated radios reach the programs behind emulated links in this way, and a script can supply readings of radios that
-//! Squall cannot read. A line is a JSON object with the fields of [`Reading`] that are known, and how old it is:
-//! `{"technology":"lte","rsrp":-101.5,"sinr":4.0,"age_us":2000}`.
+//! Emulated radios reach the programs behind emulated links in this way, and a script can supply
+//! readings of radios that Squall cannot read. A line is a JSON object with the available fields of
+//! [`Reading`], and its age: `{"technology":"lte","rsrp":-101.5,"sinr":4.0,"age_us":2000}`.
 
 use std::{
     fs::File,
@@ -16,13 +16,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Clock, Reading, SignalSource, SourceError, Span, Technology, Time};
 
-/// The environment variable with the folder in which there is a file `NAME.jsonl` for each interface.
+/// Environment variable with the folder that contains a file `NAME.jsonl` for each interface.
 pub const FOLDER: &str = "SQUALL_RADIOS";
 
-/// How often a file is read.
+/// Period at which the file is read.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// Longest line. A longer one is an error, so that a file without line ends takes no memory.
+/// Longest line in bytes. A longer one is an error, so that a file without line ends uses no
+/// memory.
 const LONGEST: usize = 4_096;
 
 /// A file of readings, as a radio.
@@ -30,7 +31,7 @@ const LONGEST: usize = 4_096;
 pub struct ExternalSource {
     path: PathBuf,
     file: BufReader<File>,
-    /// The beginning of a line that is not complete yet.
+    /// Beginning of a line that is not complete yet.
     line: Vec<u8>,
 }
 
@@ -52,7 +53,7 @@ struct Line {
 }
 
 impl Line {
-    /// The reading, in a line that is read at `now`.
+    /// Returns the reading of a line that is read at `now`.
     fn reading(self, now: Time) -> Reading {
         let Self { technology, disconnected, rsrp, rsrq, sinr, rssi, age_us } = self;
         let technology: Technology = technology.parse().unwrap_or_default();
@@ -60,13 +61,13 @@ impl Line {
     }
 }
 
-/// The reading of a line, for fuzzers.
+/// Parses a line, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn parse(line: &[u8], now: Time) -> serde_json::Result<Reading> {
     serde_json::from_slice(line).map(|line: Line| line.reading(now))
 }
 
-/// The line for a reading, written at `now` by the clock of its time, without a line end.
+/// Formats a reading as a line without its end, written at `now` by the clock of its time.
 pub fn line(reading: &Reading, now: Time) -> String {
     let Reading { at, technology, disconnected, rsrp, rsrq, sinr, rssi } = *reading;
     let age_us = (now - at).micros();
@@ -76,7 +77,7 @@ pub fn line(reading: &Reading, now: Time) -> String {
 }
 
 impl ExternalSource {
-    /// The radio of an interface, from its file in this folder.
+    /// Opens the radio of an interface, from its file in this folder.
     ///
     /// # Errors
     /// If there is no such file, or it cannot be read.
@@ -90,7 +91,7 @@ impl ExternalSource {
         Ok(Self { path, file, line: Vec::new() })
     }
 
-    /// The next whole line; `None` while there is none.
+    /// Returns the next complete line; `None` while there is none.
     fn next_line(&mut self) -> Result<Option<Line>, SourceError> {
         let failed = |path: &Path, problem: String| SourceError::Missing {
             radio: path.display().to_string(),
@@ -172,7 +173,7 @@ mod tests {
         writeln!(file, "{}", line(&Reading::lte(at_us(1), -90.0, 9.0), at_us(1))).unwrap();
         write!(file, "{}", line(&written, at_us(7_000))).unwrap();
         assert_eq!(next(1).unwrap().map(|reading| reading.rsrp), Some(Some(-90.0)));
-        // The last line is not whole yet.
+        // The last line is not complete yet.
         assert_eq!(next(1), Ok(None));
         writeln!(file).unwrap();
         let reading = next(1).unwrap().unwrap();

@@ -1,4 +1,5 @@
-//! What the fuzz targets check of what radios report: each function panics when a promise is broken. See `fuzz/README.md`.
+//! Checks by the fuzz targets of reports from radios: each function panics when a promise is
+//! broken. See `fuzz/README.md`.
 
 use std::collections::HashMap;
 
@@ -6,7 +7,8 @@ use zbus::zvariant::{OwnedValue, serialized};
 
 use crate::{QualityIndex, Reading, Time, Watermark, WatermarkConfig, external, modem, wifi};
 
-/// Any bytes as the lines that another program writes of a radio: a reading moves the watermark, whatever its numbers.
+/// Parses any bytes as the lines in which another program reports a radio: a reading moves the
+/// watermark, whatever its numbers.
 pub fn radio_line(input: &[u8]) {
     let mut watermark = Watermark::new(WatermarkConfig::default()).expect("the default is right");
     for (line, now) in input.split(|byte| *byte == b'\n').zip((0..).step_by(100_000).map(Time::from_micros)) {
@@ -24,12 +26,13 @@ fn judge(watermark: &mut Watermark, now: Time, reading: &Reading) {
     watermark.on_time(now);
 }
 
-/// Any bytes as what the kernel sends of a Wi-Fi interface.
+/// Parses any bytes as messages of the kernel about a Wi-Fi interface.
 pub fn nl80211(input: &[u8]) {
     wifi::parse_all(input);
 }
 
-/// Any bytes as properties of a modem on D-Bus: a byte each for the sizes of the first two of three dictionaries.
+/// Parses any bytes as properties of a modem on D-Bus: a byte each for the sizes of the first two
+/// of three dictionaries.
 pub fn modem(input: &[u8]) {
     let Some((&[first, second], rest)) = input.split_first_chunk::<2>() else { return };
     let (of_modem, rest) = rest.split_at(usize::from(first).min(rest.len()));
@@ -39,7 +42,8 @@ pub fn modem(input: &[u8]) {
     judge(&mut watermark, Time::EPOCH, &reading);
 }
 
-/// A dictionary as the bus has it, empty if it is none; entries nested too deeply or cut off are errors there.
+/// Parses a dictionary as the bus does; empty if it is invalid. Entries nested too deeply or cut
+/// off are errors there.
 fn properties(bytes: &[u8]) -> HashMap<String, OwnedValue> {
     let context = serialized::Context::new_dbus(zbus::zvariant::LE, 0);
     let data = serialized::Data::new(bytes, context);

@@ -53,7 +53,7 @@ pub use watermark::{
 #[cfg(all(feature = "wifi", target_os = "linux"))]
 pub use wifi::{Station, WifiSource, wifi_interfaces};
 
-/// The example of the README.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

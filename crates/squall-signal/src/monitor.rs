@@ -1,4 +1,4 @@
-//! A thread that reads a radio.
+//! Reads a radio on its own thread.
 
 use std::{
     fmt, io,
@@ -12,41 +12,41 @@ use std::{
 
 use crate::{Clock, Publisher, Reading, SignalSource, SourceError, Subscriber, board};
 
-/// How long a radio that failed is left alone at first; each further failure in a row doubles it.
+/// Pause after the first failure of a radio; each further failure in a row doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest that it is left alone.
+/// Longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Reads a radio on a thread of its own and keeps the latest reading.
+/// Reads a radio on its own thread and keeps the latest reading.
 ///
-/// A radio that fails is read again after a pause of 0.1 s, doubled each time up to 5 s, unless its error is
-/// lasting. An empty reading replaces its last one, or sessions would follow that for ever. When the monitor is
-/// dropped, the thread ends as soon as the source's call returns.
+/// A radio that fails is read again after a pause of 0.1 s, doubled each time up to 5 s, unless its
+/// error is lasting. An empty reading replaces its last one, so that sessions do not follow that
+/// for ever. When the monitor is dropped, the thread ends as soon as the source's call returns.
 pub struct Monitor {
     label: String,
     note: Option<String>,
     subscriber: Subscriber,
     error: Arc<Mutex<Option<SourceError>>>,
     thread: JoinHandle<()>,
-    /// Gone, it ends the thread.
+    /// Dropping it ends the thread.
     _alive: Sender<()>,
 }
 
 impl Monitor {
-    /// Begins to read; `period` is the time between readings.
+    /// Starts to read; `period` is the time between readings.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot create a thread.
     pub fn start(source: Box<dyn SignalSource>, clock: Clock, period: Duration) -> io::Result<Self> {
         Self::start_with(source, clock, period, |_| ())
     }
 
-    /// As [`Self::start`], for every reading and not only the latest: `on_reading` is called with
-    /// each, on the thread that reads, after it is on the board.
+    /// Like [`Self::start`], with a callback for every reading and not only the latest:
+    /// `on_reading` is called with each, on the thread that reads, after it is on the board.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot create a thread.
     pub fn start_with(
         source: Box<dyn SignalSource>,
         clock: Clock,
@@ -63,28 +63,28 @@ impl Monitor {
         Ok(Self { label, note, subscriber, error, thread, _alive: alive })
     }
 
-    /// What is read, for people.
+    /// Returns a readable name of the radio.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The note of the source when it began; see [`SignalSource::note`].
+    /// Returns the note of the source when it was started; see [`SignalSource::note`].
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// The latest reading, for other threads.
+    /// Returns access to the latest reading for other threads.
     pub fn subscriber(&self) -> Subscriber {
         self.subscriber.clone()
     }
 
-    /// The latest reading; `None` before the first.
+    /// Returns the latest reading; `None` before the first.
     pub fn reading(&self) -> Option<Reading> {
         self.subscriber.latest()
     }
 
-    /// Why there are no new readings; `None` while the source answers. If it [is
-    /// lasting](SourceError::is_lasting), none will come.
+    /// Returns the reason for missing readings; `None` while the source answers. If it [is
+    /// lasting](SourceError::is_lasting), none will arrive.
     pub fn error(&self) -> Option<SourceError> {
         let broke_off = || SourceError::Missing {
             radio: self.label.clone(),
@@ -103,7 +103,7 @@ impl fmt::Debug for Monitor {
     }
 }
 
-/// The state of the thread.
+/// State of the thread.
 struct Reader<H> {
     source: Box<dyn SignalSource>,
     publisher: Publisher,
@@ -139,7 +139,7 @@ impl<H: FnMut(&Reading)> Reader<H> {
         }
     }
 
-    /// Pauses; returns whether the monitor still exists.
+    /// Pauses; returns `true` if the monitor still exists.
     fn continues_after(&self, pause: Duration) -> bool {
         self.ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
     }
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers by a script, then with nothing new.
+    /// Answers from a script, then with no new reading.
     struct Script {
         answers: VecDeque<Result<Option<Reading>, SourceError>>,
         gone: Arc<AtomicBool>,
@@ -264,7 +264,7 @@ mod tests {
             let begin = Instant::now();
             drop(monitor);
             eventually(|| gone.load(Ordering::Acquire));
-            // Neither the rest of a pause nor a join is waited for.
+            // Dropping waits neither for the rest of a pause nor for the thread.
             assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
         }
     }

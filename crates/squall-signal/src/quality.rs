@@ -5,14 +5,14 @@ use crate::{Reading, Technology};
 /// The levels that map to 0 and to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// This level and lower ones are 0.
+    /// This level and lower ones map to 0.
     pub low: f64,
-    /// This level and higher ones are 1.
+    /// This level and higher ones map to 1.
     pub high: f64,
 }
 
 impl Range {
-    /// The place of a level in the range, in 0…1.
+    /// Returns the position of a level in the range, in 0…1.
     pub fn place(self, level: f64) -> f64 {
         ((level - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
@@ -22,10 +22,10 @@ impl Range {
     }
 }
 
-/// The linear maps of levels to 0…1. The paper does not give them. Those of the default agree with its
-/// Fig. 3, where loss over Wi-Fi stays under 10 % at −70 dBm (which becomes the Good mark, 0.45) and
-/// gathers at 60–80 % at −80 dBm (the Outage mark, 0.21). The RSSI of mobile networks has the range of 3GPP
-/// TS 27.007 §8.5: a cell is received at levels at which no Wi-Fi is.
+/// The linear maps of levels to 0…1. The paper does not give them. The defaults agree with its Fig.
+/// 3, where loss over Wi-Fi stays under 10 % at −70 dBm (mapped to the Good mark, 0.45) and
+/// clusters at 60–80 % at −80 dBm (the Outage mark, 0.21). The RSSI of mobile networks has the
+/// range of 3GPP TS 27.007 §8.5, because a cell is received at levels at which no Wi-Fi is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranges {
     /// RSSI of Wi-Fi in dBm. Default −88.75…−47.
@@ -49,14 +49,14 @@ impl Default for Ranges {
     }
 }
 
-/// What counts how much (STORM Table 2).
+/// Weights of the levels and of losses (STORM Table 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     /// w_rsrp of Eq. 1. Default 0.8.
     pub rsrp: f64,
     /// w_sinr of Eq. 1. Default 0.6.
     pub sinr: f64,
-    /// γ of Eq. 2, for each percentage point by which the loss grew. Default 0.01.
+    /// γ of Eq. 2, for each percentage point of growth of the loss. Default 0.01.
     pub gamma: f64,
 }
 
@@ -66,26 +66,27 @@ impl Default for Weights {
     }
 }
 
-/// How readings become one number.
+/// The computation of the index from readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QualityIndex {
-    /// How levels become shares.
+    /// Maps of levels to shares.
     pub ranges: Ranges,
-    /// How they are joined.
+    /// Weights of the shares.
     pub weights: Weights,
 }
 
 impl QualityIndex {
-    /// Q_base of Eq. 1: the geometric mean of RSRP and SINR by their weights; for Wi-Fi the RSSI.
+    /// Returns Q_base of Eq. 1: the geometric mean of RSRP and SINR by their weights; for Wi-Fi the
+    /// RSSI.
     ///
-    /// Of a mobile network that reports only one of the two, that one counts; of one that reports neither,
+    /// If a mobile network reports only one of the two, that one is used; if it reports neither,
     /// its RSSI (GSM, UMTS). 0 if the radio is in no network; `None` if it reports no level.
     pub fn base(&self, reading: &Reading) -> Option<f64> {
         if reading.disconnected {
             return Some(0.0);
         }
         let Ranges { rssi, mobile_rssi, rsrp, sinr } = self.ranges;
-        // A level that is no number is left out.
+        // Ignore NaN.
         let place = |range: Range, level: Option<f64>| level.filter(|l| !l.is_nan()).map(|l| range.place(l));
         if reading.technology == Technology::Wifi {
             return place(rssi, reading.rssi);
@@ -99,13 +100,13 @@ impl QualityIndex {
         }
     }
 
-    /// H of Eq. 2, by which growing loss makes the index worse. `grown` is the share of packets lost in
-    /// the last window minus that in the window before.
+    /// Returns H of Eq. 2, by which growing loss lowers the index. `grown` is the share of packets
+    /// lost in the last window minus that in the window before.
     pub fn loss_factor(&self, grown: f64) -> f64 {
         if grown > 0.0 { (-self.weights.gamma * grown * 100.0).exp() } else { 1.0 }
     }
 
-    /// Q of Eq. 3.
+    /// Returns Q of Eq. 3.
     pub fn of(&self, reading: &Reading, loss_grown: f64) -> Option<f64> {
         Some(self.base(reading)? * self.loss_factor(loss_grown))
     }
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn mobile_levels_are_joined_by_weight() {
         let index = QualityIndex::default();
-        // RSRP −100 dBm is 0.5, SINR 10 dB is 0.5: so is their mean.
+        // RSRP −100 dBm is 0.5, SINR 10 dB is 0.5, and so is their mean.
         close(index.base(&Reading::lte(at_us(0), -100.0, 10.0)), 0.5);
         // (0.25^0.6 · 0.5^0.8)^(1/1.4) = 0.3715
         close(index.base(&Reading::lte(at_us(0), -100.0, 0.0)), 0.3715);
@@ -152,7 +153,7 @@ mod tests {
         close(index.base(&Reading { rsrp: None, ..lte }), 0.25);
         close(index.base(&Reading { rsrp: Some(f64::NAN), ..lte }), 0.25);
         assert_eq!(index.base(&Reading { technology: Technology::Lte, ..Reading::default() }), None);
-        // The levels of a Wi-Fi that is not associated mean nothing.
+        // The levels of a Wi-Fi that is not associated are ignored.
         close(index.base(&Reading { disconnected: true, ..Reading::wifi(at_us(0), -40.0) }), 0.0);
     }
 

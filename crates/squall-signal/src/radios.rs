@@ -6,11 +6,11 @@ use crate::{SignalSource, SourceError};
 #[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
 type Opened = Result<Box<dyn SignalSource>, SourceError>;
 
-/// The radios that were found, and the reasons why there are not more.
+/// The radios that were found, and the reasons for missing ones.
 pub struct Radios {
-    /// One for each radio.
+    /// A source for each radio.
     pub sources: Vec<Box<dyn SignalSource>>,
-    /// For each kind of radio that was not found, the reason.
+    /// The reason for each kind of radio that was not found.
     pub problems: Vec<SourceError>,
 }
 
@@ -21,8 +21,9 @@ impl std::fmt::Debug for Radios {
     }
 }
 
-/// All radios of this machine: Wi-Fi interfaces and modems on Linux, if this build reads them (features
-/// `wifi` and `modem`). On Android the application reports them, over a [`board`](crate::board()).
+/// Opens all radios of this machine: Wi-Fi interfaces and modems on Linux, if this build reads them
+/// (features `wifi` and `modem`). On Android the application reports them, over a
+/// [`board`](crate::board()).
 pub fn radios() -> Radios {
     let mut found = Radios { sources: Vec::new(), problems: Vec::new() };
     #[cfg(all(feature = "wifi", target_os = "linux"))]
@@ -40,11 +41,11 @@ pub fn radios() -> Radios {
     found
 }
 
-/// The radio behind a network interface: the [`external`](crate::external) one if the environment names a folder of
-/// those; else Wi-Fi, or a modem.
+/// Opens the radio behind a network interface: the [`external`](crate::external) one if the
+/// environment names a folder of those; else Wi-Fi, or a modem.
 ///
 /// # Errors
-/// One that names the reason for each kind of radio.
+/// Names the reason for each kind of radio.
 pub fn radio(interface: &str) -> Result<Box<dyn SignalSource>, SourceError> {
     #[cfg(feature = "external")]
     if let Some(folder) = std::env::var_os(crate::external::FOLDER) {

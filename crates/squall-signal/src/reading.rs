@@ -25,11 +25,11 @@ pub enum Technology {
 }
 
 impl Technology {
-    /// Every technology, in the order of their codes.
+    /// All technologies, in the order of their codes.
     pub const ALL: [Self; 7] =
         [Self::Unknown, Self::Wifi, Self::Gsm, Self::Umts, Self::Lte, Self::NrNsa, Self::Nr];
 
-    /// The technology in one lower-case word.
+    /// Returns the technology in one lower-case word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -42,14 +42,14 @@ impl Technology {
         }
     }
 
-    /// A small number for it, its place in [`Self::ALL`].
+    /// Returns its code, the index in [`Self::ALL`].
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// What a recording's own word for a technology means, such as `LTE-A` or `5G-n78`. `5G` with nothing, or with a
-    /// band, after it counts as non-standalone: phones show 5G for that, and it was the usual kind. Words of more than
-    /// one meaning are [`Self::Unknown`].
+    /// Parses the name of a technology in recordings, such as `LTE-A` or `5G-n78`. `5G` alone or
+    /// followed by a band counts as non-standalone: phones show 5G for that, and it was the usual
+    /// kind. Ambiguous names are [`Self::Unknown`].
     pub fn of_word(word: &str) -> Self {
         const STARTS: [(&str, Technology); 17] = [
             ("5G-OR-LTE", Technology::Unknown),
@@ -74,7 +74,7 @@ impl Technology {
         STARTS.iter().find(|(start, _)| word.starts_with(start)).map_or(Self::Unknown, |(_, meant)| *meant)
     }
 
-    /// The technology of that number; [`Self::Unknown`] if there is none.
+    /// Returns the technology with that code; [`Self::Unknown`] if there is none.
     pub fn from_code(code: u8) -> Self {
         Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
     }
@@ -101,12 +101,11 @@ impl FromStr for Technology {
 /// The levels of a radio at one moment. A level that it does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// When the radio measured, if known; else when it was read.
+    /// Time of the radio's measurement, if it is reported; else the time of the read.
     pub at: Time,
-    /// Which radio technology.
+    /// Technology of the radio.
     pub technology: Technology,
-    /// Whether the radio is out of a network: not associated, not registered. Its levels then count for
-    /// nothing.
+    /// The radio is in no network: not associated, not registered. Its levels are then ignored.
     pub disconnected: bool,
     /// Reference signal received power in dBm: coverage, in LTE and 5G (3GPP TS 36.214, 38.215).
     pub rsrp: Option<f64>,
@@ -119,17 +118,17 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A reading of a Wi-Fi station.
+    /// Creates a reading of a Wi-Fi station.
     pub fn wifi(at: Time, rssi: f64) -> Self {
         Self { at, technology: Technology::Wifi, rssi: Some(rssi), ..Self::default() }
     }
 
-    /// A reading of an LTE modem.
+    /// Creates a reading of an LTE modem.
     pub fn lte(at: Time, rsrp: f64, sinr: f64) -> Self {
         Self { at, technology: Technology::Lte, rsrp: Some(rsrp), sinr: Some(sinr), ..Self::default() }
     }
 
-    /// A radio that is in no network.
+    /// Creates the reading of a radio that is in no network.
     pub fn disconnected(at: Time, technology: Technology) -> Self {
         Self { at, technology, disconnected: true, ..Self::default() }
     }

@@ -1,10 +1,11 @@
-//! A recording as a radio: Squall's own table of readings, which `squall-lab signal import` makes of other formats.
+//! A recording as a radio: Squall's own table of readings, to which `squall-lab signal import`
+//! converts other formats.
 
 use std::{ops::RangeInclusive, thread, time::Duration};
 
 use crate::{Clock, Reading, SignalSource, SourceError, Span, Technology, Time};
 
-/// The columns of a recording. Rates and round trips are checked here, and for others.
+/// Columns of a recording. Rates and round trips are only checked here; other programs use them.
 const COLUMNS: [&str; 10] = [
     "time_s",
     "down_mbps",
@@ -18,10 +19,10 @@ const COLUMNS: [&str; 10] = [
     "event",
 ];
 
-/// Rates in other units.
+/// Columns of rates in other units.
 const OTHER_UNITS: [&str; 4] = ["down_kbps", "down_bps", "up_kbps", "up_bps"];
 
-/// The most of each number that is only checked: 10 Gbit/s, and 10,000 s.
+/// Largest value of each column that is only checked: 10 Gbit/s, and 10,000 s.
 const OTHERS: [(&str, f64); 7] = [
     ("down_mbps", 1e4),
     ("up_mbps", 1e4),
@@ -35,15 +36,16 @@ const OTHERS: [(&str, f64); 7] = [
 /// The event of a radio that is in no network.
 const DISCONNECTED: &str = "disassoc";
 
-/// Wider than any radio reports, but too narrow for the numbers by which chips say that they know nothing.
+/// Valid levels: wider than any radio reports, but too narrow for the numbers that chips report for
+/// unknown levels.
 const LEVELS: RangeInclusive<f64> = -200.0..=100.0;
 
-/// How a recording is replayed.
+/// Settings of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Replay {
-    /// How many times as fast as it was recorded, 0.01…1000. Default 1.
+    /// Speed relative to the recording, 0.01…1000. Default 1.
     pub speed: f64,
-    /// Whether it begins again at its end. Default no.
+    /// The replay begins again at its end. Default: `false`.
     pub looped: bool,
 }
 
@@ -53,48 +55,50 @@ impl Default for Replay {
     }
 }
 
-/// Why a recording cannot be replayed.
+/// Reason why a recording cannot be replayed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReplayError {
-    /// A line is wrong.
+    /// A line is invalid.
     #[error("{file}:{line}: {problem}")]
     Line {
-        /// The file's name.
+        /// Name of the file.
         file: String,
-        /// The line's number, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// The speed is out of bounds.
     #[error("the speed must be 0.01 to 1000, not {0}")]
     Speed(f64),
-    /// No row has a level or a lost network.
+    /// No row has a level or reports a lost network.
     #[error("{0}: the recording has no reading of a radio")]
     Silent(String),
 }
 
-/// A recording that is read as if it were a radio: its readings arrive at their times, counted from the first call.
+/// A recording that is read like a radio: its readings arrive at their times, counted from the
+/// first call.
 #[derive(Debug)]
 pub struct RecordedSource {
     label: String,
     readings: Vec<Reading>,
-    /// The last row holds as long as a usual one.
+    /// Length of the recording. The last row counts as long as a usual one.
     length: Span,
     replay: Replay,
-    /// When the recording began, by the reader's clock.
+    /// Start of the replay, by the reader's clock.
     began: Option<Time>,
-    /// How many readings have been passed, over all rounds.
+    /// Readings passed, over all rounds.
     passed: u64,
 }
 
 impl RecordedSource {
-    /// The text of a file as a radio; `file` is its name.
+    /// Parses the text of a file as a radio; `file` is its name.
     ///
-    /// The first line names the columns, in any order; `docs/signal.md` describes them. Only `time_s` must be there.
+    /// The first line names the columns, in any order; `docs/signal.md` describes them. Only
+    /// `time_s` is required.
     ///
     /// # Errors
-    /// Names the first line that is wrong. Also if the speed is out of bounds, or no row has a reading.
+    /// Names the first invalid line. Also if the speed is out of bounds, or no row has a reading.
     pub fn parse(file: &str, text: &str, replay: Replay) -> Result<Self, ReplayError> {
         if !(0.01..=1000.0).contains(&replay.speed) {
             return Err(ReplayError::Speed(replay.speed));
@@ -112,7 +116,7 @@ impl RecordedSource {
         Ok(Self { label: file.to_owned(), readings, length, replay, began: None, passed: 0 })
     }
 
-    /// A reading of the replay, with the time of the replay; `None` past the end.
+    /// Returns a reading of the replay, with the time of the replay; `None` past the end.
     fn reading(&self, index: u64) -> Option<Reading> {
         let count = self.readings.len() as u64;
         let round = index / count;
@@ -128,7 +132,7 @@ impl RecordedSource {
         span.div_f64(self.replay.speed)
     }
 
-    /// Takes what is due at a time of the replay, and returns the newest of it.
+    /// Passes all readings that are due at a time of the replay, and returns the latest of them.
     fn take_due(&mut self, now: Time) -> Option<Reading> {
         let mut newest = None;
         while let Some(reading) = self.reading(self.passed).filter(|reading| reading.at <= now) {
@@ -139,7 +143,7 @@ impl RecordedSource {
     }
 }
 
-/// The times of the rows, and their readings where they have one.
+/// Returns the times of the rows, and the readings of those that have one.
 fn rows<'t>(file: &str, text: &'t str) -> Result<Vec<(Time, Option<Reading>)>, ReplayError> {
     let fault = |line, problem| ReplayError::Line { file: file.to_owned(), line, problem };
     let lines = (1..).zip(text.lines().map(str::trim));
@@ -178,7 +182,8 @@ fn rows<'t>(file: &str, text: &'t str) -> Result<Vec<(Time, Option<Reading>)>, R
     Ok(rows)
 }
 
-/// Whether a line of nothing else is passed over: spreadsheets write such lines at the end.
+/// Returns `true` for characters of empty lines, which are skipped: spreadsheets write such lines
+/// at the end.
 fn is_blank(character: char) -> bool {
     matches!(character, ',' | ';' | '"') || character.is_whitespace()
 }

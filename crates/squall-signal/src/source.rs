@@ -1,53 +1,52 @@
-//! Where readings come from.
+//! Sources of readings.
 
 use std::time::{Duration, Instant};
 
 use crate::{Reading, Time};
 
-/// The clock of readings. Clocks that are copies of one another agree.
+/// The clock of readings. Copies of a clock agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    /// A clock whose epoch is `origin`.
+    /// Creates a clock whose epoch is `origin`.
     pub fn new(origin: Instant) -> Self {
         Self { origin }
     }
 
-    /// The present time.
+    /// Returns the present time.
     pub fn now(&self) -> Time {
         self.at(Instant::now())
     }
 
-    /// The time of an instant; the epoch if it is before that.
+    /// Returns the time of an instant; the epoch for an earlier one.
     pub fn at(&self, instant: Instant) -> Time {
         Time::EPOCH + instant.saturating_duration_since(self.origin).into()
     }
 }
 
-/// A radio that can be read. A call may wait, so it is made on a thread of its own.
+/// A radio that can be read. A call may block, so it is made on a separate thread.
 pub trait SignalSource: Send {
-    /// What it reads, for people: `wlan0`, `ModemManager modem 0`, a file.
+    /// Returns a readable name of the radio: `wlan0`, `ModemManager modem 0`, a file.
     fn label(&self) -> String;
 
-    /// A note for its users, in one line, such as that it reports less than it could and
-    /// why. `None` by default.
+    /// Returns a note for users, in one line, such as the reason for missing levels. Default:
+    /// `None`.
     fn note(&self) -> Option<String> {
         None
     }
 
-    /// Waits for something new, at most about `timeout`, and returns the newest reading with its time by
-    /// `clock`; `None` if there was nothing new.
+    /// Waits for a new reading, about `timeout` at most, and returns the latest one with its time
+    /// by `clock`; `None` if there is none.
     ///
     /// # Errors
-    /// When the radio is gone or may not be read. Whether another attempt is worthwhile is the answer of
-    /// [`SourceError::is_lasting`].
+    /// If the radio is gone or may not be read. [`SourceError::is_lasting`] decides whether another attempt is worthwhile.
     fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError>;
 }
 
-/// Why a radio cannot be read: one line that names the remedy.
+/// Reason why a radio cannot be read: one line that names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// There is no such radio.
@@ -55,23 +54,23 @@ pub enum SourceError {
     Missing {
         /// The radio.
         radio: String,
-        /// What is missing, and what would help.
+        /// The missing part, and the remedy.
         problem: String,
     },
-    /// It may not be read by this user.
+    /// This user may not read it.
     #[error("{radio}: not permitted: {problem}")]
     Denied {
         /// The radio.
         radio: String,
-        /// What would be needed.
+        /// The permission that is needed.
         problem: String,
     },
-    /// It was there, and did not answer or answered nonsense.
+    /// It exists, but did not answer or sent an invalid answer.
     #[error("{radio}: {problem}")]
     Failed {
         /// The radio.
         radio: String,
-        /// What happened.
+        /// Description of the failure.
         problem: String,
     },
     /// A recording is at its end.
@@ -80,7 +79,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// What is wrong, without the radio's name.
+    /// Returns the description of the problem, without the radio's name.
     pub fn problem(&self) -> String {
         match self {
             Self::Missing { problem, .. } | Self::Failed { problem, .. } => problem.clone(),
@@ -89,7 +88,7 @@ impl SourceError {
         }
     }
 
-    /// Neither of two kinds of radio was found.
+    /// Merges the errors of two kinds of radio of which neither was found.
     pub(crate) fn and(self, other: &Self) -> Self {
         let problem = format!("{}; {}", self.problem(), other.problem());
         match self {
@@ -100,7 +99,7 @@ impl SourceError {
         }
     }
 
-    /// The same error of a radio that was there before, and may come back.
+    /// Turns the error into that of a radio that existed before and may return.
     #[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
     pub(crate) fn passing(self) -> Self {
         match self {
@@ -109,7 +108,7 @@ impl SourceError {
         }
     }
 
-    /// Whether another attempt would give the same error.
+    /// Returns `true` if another attempt would give the same error.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::Failed { .. })
     }

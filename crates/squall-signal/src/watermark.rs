@@ -5,11 +5,11 @@ use crate::{Adaptation, QualityIndex, Reading, Span, Time};
 /// The watermarks, as levels of the quality index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Marks {
-    /// A strong signal. Default 0.45.
+    /// Strong signal. Default 0.45.
     pub good: f64,
-    /// Below it the signal is weak. Default 0.32.
+    /// The signal is weak below this level. Default 0.32.
     pub warning: f64,
-    /// Below it the link is as good as gone. Default 0.21.
+    /// The link is practically down below this level. Default 0.21.
     pub outage: f64,
 }
 
@@ -19,23 +19,25 @@ impl Default for Marks {
     }
 }
 
-/// How a [`Watermark`] behaves. The defaults are those of STORM's Table 2, where it has one.
+/// Settings of a [`Watermark`]. The defaults are those of STORM's Table 2, where it has one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WatermarkConfig {
-    /// How readings become an index.
+    /// Computation of the index from readings.
     pub index: QualityIndex,
-    /// Where the marks are at the start.
+    /// Initial marks.
     pub marks: Marks,
-    /// How the marks follow what they achieve; `None` if they stay. Default: they follow.
+    /// Adaptation of the marks to observed losses; `None` for fixed marks. Default: adaptive.
     pub adaptation: Option<Adaptation>,
-    /// T_rec: how long the index must stay at or above Warning before the path recovers, over at least two readings
-    /// that the radio took ([`Reading::at`]); above Good an outage ends at once. Default 400 ms.
+    /// T_rec: time for which the index must stay at or above Warning before the path recovers, over
+    /// at least two measurements of the radio ([`Reading::at`]). Above Good an outage ends at once.
+    /// Default 400 ms.
     pub recovery: Span,
-    /// How far an alert lowers the factor of its path. Default [`FactorMap::Share`].
+    /// Map from an alert to the factor of its path. Default [`FactorMap::Share`].
     pub factor: FactorMap,
-    /// Without a reading for this long the state is stale: an alert ends, and the path is left to
-    /// what the transport sees of it. A reading at or above Warning that stands for so long ends it as well: many radios
-    /// report only changes. Not in the paper. Default 5 s, several reports of the slowest source.
+    /// Time without a reading after which the state is stale: an alert ends, and only the
+    /// transport's own observations of the path apply. A single reading at or above Warning that
+    /// stands for this long ends an alert as well, since many radios report only changes. Not in
+    /// the paper. Default 5 s, several reports of the slowest source.
     pub stale: Span,
 }
 
@@ -52,17 +54,17 @@ impl Default for WatermarkConfig {
     }
 }
 
-/// How F of STORM's Eq. 4 follows from the index. The paper states only that a greater gap lowers it.
+/// Map from the index to F of STORM's Eq. 4. The paper states only that a greater gap lowers it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FactorMap {
-    /// The index as a share of the Warning mark: from 1 to about two thirds under a warning.
+    /// Ratio of the index to the Warning mark: from 1 to about two thirds under a warning.
     #[default]
     Share,
-    /// The place of the index between the Outage and the Warning mark: from 1 to next to nothing.
+    /// Position of the index between the Outage and the Warning mark: from 1 to almost 0.
     Band,
 }
 
-/// Why there is no watermark with such a configuration.
+/// Reason why a configuration is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum WatermarkError {
     /// The marks are not in order.
@@ -77,7 +79,7 @@ pub enum WatermarkError {
         /// The Good mark.
         good: f64,
     },
-    /// A range of levels is empty, or not of numbers.
+    /// A range of levels is empty or has a bound that is not finite.
     #[error("the range of {0} must rise from low to high")]
     Range(&'static str),
     /// A weight is out of range.
@@ -89,7 +91,7 @@ pub enum WatermarkError {
 }
 
 impl WatermarkConfig {
-    /// F of STORM's Eq. 4 under an alert, in (0, 1].
+    /// Returns F of STORM's Eq. 4 under an alert, in (0, 1].
     pub fn factor(&self, alert: &Alert) -> f64 {
         let band = self.marks.warning - self.marks.outage;
         match (self.factor, alert.kind) {
@@ -98,10 +100,10 @@ impl WatermarkConfig {
         }
     }
 
-    /// Finds the first setting that makes no sense.
+    /// Validates the settings.
     ///
     /// # Errors
-    /// The setting, and what it must be.
+    /// The first invalid setting, and its valid range.
     pub fn check(&self) -> Result<(), WatermarkError> {
         let Marks { good, warning, outage } = self.marks;
         if !(0.0 < outage && outage < warning && warning < good && good <= 1.0) {
@@ -131,20 +133,20 @@ impl WatermarkConfig {
     }
 }
 
-/// The state of a path by its watermarks.
+/// State of a path by its watermarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SignalState {
-    /// Nothing against it.
+    /// No alert.
     #[default]
     Clear,
     /// The signal is weak: less data on the path.
     Warned,
-    /// The link is as good as gone: no new data on the path.
+    /// The link is practically down: no new data on the path.
     Out,
 }
 
 impl SignalState {
-    /// The state in one lower-case word.
+    /// Returns the state in one lower-case word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Clear => "clear",
@@ -154,19 +156,19 @@ impl SignalState {
     }
 }
 
-/// What changes for the sender.
+/// Change for the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AlertKind {
-    /// The index fell below Warning, or moved on below it.
+    /// The index fell below Warning, or moved further below it.
     Warning,
     /// The index fell below Outage.
     Outage,
-    /// The path may be used as before.
+    /// The path may be used without restriction again.
     Recovery,
 }
 
 impl AlertKind {
-    /// The kind in one lower-case word.
+    /// Returns the kind in one lower-case word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warning => "warning",
@@ -175,7 +177,7 @@ impl AlertKind {
         }
     }
 
-    /// What a path is in after such an alert.
+    /// Returns the state of a path after such an alert.
     pub const fn state(self) -> SignalState {
         match self {
             Self::Warning => SignalState::Warned,
@@ -188,20 +190,21 @@ impl AlertKind {
 /// Feedback to the sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alert {
-    /// What changes.
+    /// Kind of the change.
     pub kind: AlertKind,
     /// The quality index, 0…1.
     pub quality: f64,
-    /// How far the index is below the Warning mark; 0 when it is not.
+    /// Distance of the index below the Warning mark; 0 if it is not below.
     pub gap: f64,
 }
 
-/// The least of [`Alert::factor`]: a path in use is not divided to nothing.
+/// Lower bound of [`Alert::factor`], so that a path in use keeps a share of the data.
 const LEAST_FACTOR: f64 = 0.05;
 
 impl Alert {
-    /// F of STORM's Eq. 4, in (0, 1]: by what the path's bandwidth is to be multiplied when data is divided.
-    /// The paper states only that a greater gap lowers it; here it is the index as a share of the Warning mark.
+    /// Returns F of STORM's Eq. 4, in (0, 1]: the factor for the path's bandwidth when data is
+    /// divided. The paper states only that a greater gap lowers it; here it is the ratio of the
+    /// index to the Warning mark.
     pub fn factor(&self) -> f64 {
         let mark = self.quality + self.gap;
         match self.kind {
@@ -212,11 +215,12 @@ impl Alert {
     }
 }
 
-/// A move of the index below Warning by less than this is not worth an alert. Rises are reported as soon as falls: with
-/// rises of 0.05 that last for T_rec, 99 of 100 packets of `storm` at the edge of Wi-Fi took up to 136 instead of 125 ms.
+/// Smallest move of the index below Warning that raises another alert. Rises are reported as soon
+/// as falls: with rises of 0.05 that last for T_rec, 99 of 100 packets of `storm` at the edge of
+/// Wi-Fi took up to 136 instead of 125 ms.
 const GAP_STEP: f64 = 0.02;
 
-/// Windows of losses that are further apart than this do not show how the loss grew.
+/// Largest distance of two windows whose losses are compared.
 const COMPARABLE: Span = Span::from_secs(2);
 
 /// Watches the radio of one path.
@@ -226,23 +230,25 @@ pub struct Watermark {
     marks: Marks,
     state: SignalState,
     quality: Option<f64>,
-    /// Since when the index has been at or above Warning, and when the radio took the first such reading.
+    /// Start of the time at or above Warning, and the radio's measurement time of its first
+    /// reading.
     above_since: Option<(Time, Time)>,
-    /// The gap of the last warning.
+    /// Gap of the last warning.
     warned_gap: f64,
-    /// When the last reading was taken in.
+    /// Time of the last reading.
     received: Option<Time>,
-    /// When the last window of losses ended, and the share lost in it.
+    /// End of the last window of losses, and the share lost in it.
     loss: Option<(Time, f64)>,
-    /// How long the path was used below Warning without losing most of what was sent.
+    /// Quiet time counted by the adaptation: under a warning without a burst of losses, or without
+    /// alert and loss.
     calm: Span,
 }
 
 impl Watermark {
-    /// A watermark without a reading.
+    /// Creates a watermark without a reading.
     ///
     /// # Errors
-    /// As [`WatermarkConfig::check`].
+    /// See [`WatermarkConfig::check`].
     pub fn new(config: WatermarkConfig) -> Result<Self, WatermarkError> {
         config.check()?;
         Ok(Self {
@@ -258,11 +264,11 @@ impl Watermark {
         })
     }
 
-    /// Takes a reading in, and answers with what changes for the sender. `loss` is the share of the path's
-    /// packets that were lost in a window that ends now, 0…1; `None` while too few were sent. It is
-    /// compared with that of the window before, if that ended no longer than two seconds ago.
+    /// Processes a reading, and returns the change for the sender. `loss` is the share of the
+    /// path's packets lost in a window that ends now, 0…1; `None` while too few were sent. It is
+    /// compared with the window before, if that ended no longer than two seconds ago.
     ///
-    /// A reading without levels counts as none.
+    /// A reading without levels is ignored.
     pub fn update(&mut self, now: Time, reading: &Reading, loss: Option<f64>) -> Option<Alert> {
         let base = self.config.index.base(reading)?;
         let grown = self.grown(now, base, loss);
@@ -275,14 +281,15 @@ impl Watermark {
         } else {
             let (since, first) = *self.above_since.get_or_insert((now, reading.at));
             let held = now - since;
-            // The same reading comes again until the radio has another: it says nothing of the time in between.
+            // A reading is repeated until the radio has another one: a repetition proves nothing
+            // about the time in between.
             let lasting = held >= self.config.recovery && (reading.at != first || held >= self.config.stale);
             let strong = self.state == SignalState::Out && quality > self.marks.good;
             (self.state != SignalState::Clear && (strong || lasting)).then(|| self.recover(quality))
         }
     }
 
-    /// By how much the loss of a window is greater than that of the window before. Moves the marks.
+    /// Returns the growth of the loss since the window before. Moves the marks.
     fn grown(&mut self, now: Time, base: f64, loss: Option<f64>) -> f64 {
         let Some(loss) = loss else { return 0.0 };
         let before = self.loss.replace((now, loss));
@@ -294,7 +301,8 @@ impl Watermark {
         before.filter(|_| since <= COMPARABLE).map_or(0.0, |(_, before)| loss - before)
     }
 
-    /// Ends an alert of a radio that has gone silent. Call it at [`Self::timeout`], or whenever.
+    /// Ends an alert of a radio that has become silent. Call it at [`Self::timeout`], or at any
+    /// time.
     pub fn on_time(&mut self, now: Time) -> Option<Alert> {
         (self.timeout()? <= now).then(|| {
             (self.above_since, self.received, self.loss) = (None, None, None);
@@ -303,28 +311,29 @@ impl Watermark {
         })
     }
 
-    /// When the radio will have been silent for too long, if it matters.
+    /// Returns the time at which the radio is considered silent; `None` without an alert.
     pub fn timeout(&self) -> Option<Time> {
         let received = self.received.filter(|_| self.state != SignalState::Clear)?;
         Some(received + self.config.stale)
     }
 
-    /// What the path is in.
+    /// Returns the state of the path.
     pub fn state(&self) -> SignalState {
         self.state
     }
 
-    /// The index of the last reading; `None` before the first, and after a long silence.
+    /// Returns the index of the last reading; `None` before the first, and after a long silence.
     pub fn quality(&self) -> Option<f64> {
         self.quality
     }
 
-    /// Where the marks are now.
+    /// Returns the present marks.
     pub fn marks(&self) -> Marks {
         self.marks
     }
 
-    /// The index is below Warning. Fast suppression: a change for the worse is reported at once.
+    /// Handles an index below Warning. Fast suppression: a change for the worse is reported at
+    /// once.
     fn suppress(&mut self, quality: f64) -> Option<Alert> {
         let gap = self.marks.warning - quality;
         if quality < self.marks.outage {
@@ -333,7 +342,7 @@ impl Watermark {
         let news = match self.state {
             SignalState::Clear => true,
             SignalState::Warned => (gap - self.warned_gap).abs() >= GAP_STEP,
-            // On the way up: nothing before it has been above Warning for long enough.
+            // On the way up: the index has not been above Warning for long enough.
             SignalState::Out => false,
         };
         news.then(|| self.alert(AlertKind::Warning, quality, gap))

@@ -1,4 +1,4 @@
-//! Modems, by a ModemManager that the tests play themselves.
+//! Modems, with a ModemManager that the tests emulate.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use zbus::zvariant::{ObjectPath, Value};
 
 const LEVELS: &[(&str, f64)] = &[("rsrp", -97.0), ("rsrq", -11.0), ("snr", 12.5), ("rssi", -66.0)];
 
-/// More than the tests ever wait.
+/// Longer than any wait of the tests.
 const LONG: Duration = Duration::from_secs(20);
 
 fn clock() -> Clock {
@@ -126,7 +126,7 @@ fn who_may_not_set_the_rate_reads_what_is_there_and_says_so() {
     assert_eq!(read(&mut source).rsrp, Some(-97.0));
     manager.put(FIRST, SIGNAL, vec![("Rate", Value::from(10u32))]);
     assert!(open(&manager).note().expect("is reported").contains("it measures every 10 s"));
-    // Another program has set the rate: nothing to request or to report.
+    // Another program has set the rate: there is nothing to request or to report.
     manager.put(FIRST, SIGNAL, vec![("Rate", Value::from(1u32))]);
     let asked = manager.rates().len();
     assert_eq!((open(&manager).note(), manager.rates().len()), (None, asked));

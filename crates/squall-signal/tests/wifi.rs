@@ -1,4 +1,4 @@
-//! Wi-Fi on the kernel that runs the tests, whether it has any or not.
+//! Wi-Fi on the kernel that runs the tests, with or without an interface.
 
 #![cfg(target_os = "linux")]
 

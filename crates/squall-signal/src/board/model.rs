@@ -1,7 +1,8 @@
-//! The ring under every interleaving and every order of memory that the language allows, in a model (`loom`).
+//! The ring under every interleaving and every order of memory that the language allows, in a model
+//! (`loom`).
 //!
-//! The ring is shorter than the real one, so that the writer comes round. Each word of publication n is n: a
-//! copy of words that differ is torn.
+//! The ring is shorter than the real one, so that the writer wraps around. Each word of publication
+//! n is n: a copy of words that differ is torn.
 
 use loom::{
     sync::{
@@ -31,13 +32,13 @@ impl Word for AtomicU64 {
     }
 }
 
-/// A writer publishes `publications` while a reader looks twice; after that the last is seen.
+/// Publishes `publications` times while a reader reads twice; after that the last one is read.
 fn check<const N: usize>(publications: u64) {
     let ring = Arc::new(Ring::<AtomicU64, N>::new());
     let looking = ring.clone();
     let reader = thread::spawn(move || {
         let mut newest = 0;
-        // A look that the writer overtook is repeated: that is the next turn of this loop.
+        // A read that the writer overtook is repeated in the next round of this loop.
         for seen in (0..2).filter_map(|_| looking.look()) {
             let seen = seen.unwrap_or([0; WORDS]);
             assert!(seen.iter().all(|word| *word == seen[0]), "torn: {seen:?}");

@@ -37,11 +37,11 @@ pub(super) const NETWORK: &str = "org.freedesktop.ModemManager1.Modem.Modem3gpp"
 pub(super) const SIGNAL: &str = "org.freedesktop.ModemManager1.Modem.Signal";
 pub(super) const BEARER: &str = "org.freedesktop.ModemManager1.Bearer";
 
-/// How long ModemManager has for an answer; it may have to query the modem first.
+/// Timeout for an answer of ModemManager, which may have to query the modem first.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The runtime of all connections, on a thread of its own: callers may be inside another runtime, where blocking on
-/// a future panics.
+/// The runtime of all connections, on its own thread: callers may be inside another runtime, where
+/// blocking on a future panics.
 static RUNTIME: LazyLock<io::Result<Handle>> = LazyLock::new(|| {
     let runtime = RuntimeBuilder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
@@ -63,7 +63,7 @@ pub(super) fn run<T: Send + 'static>(
     result.recv().unwrap_or_else(|_| Err(failed("reading it panicked".to_owned())))
 }
 
-/// An object's interfaces with their properties.
+/// Interfaces of an object with their properties.
 pub(super) type Object = HashMap<String, Properties>;
 
 /// A change of an object.
@@ -74,7 +74,7 @@ pub(super) enum Event {
         path: String,
         interface: String,
         properties: Properties,
-        /// Whether further properties changed whose values are not included.
+        /// More properties changed, whose values are not included.
         incomplete: bool,
     },
     /// The object lost interfaces.
@@ -90,7 +90,7 @@ pub(super) struct Bus {
 }
 
 impl Drop for Bus {
-    /// The streams unsubscribe in a task, for which they have to be dropped inside a runtime.
+    /// Unsubscribes inside a runtime: the streams do so in a task when they are dropped.
     fn drop(&mut self) {
         let _inside = RUNTIME.as_ref().map(Handle::enter);
         self.messages = Box::pin(stream::empty());
@@ -119,14 +119,14 @@ impl Bus {
         Ok(Self { connection, messages: Box::pin(stream::or(of_bus, of_manager)) })
     }
 
-    /// The objects that ModemManager manages: the modems.
+    /// Queries the objects that ModemManager manages: the modems.
     pub(super) async fn objects(&self) -> zbus::Result<HashMap<String, Object>> {
         let reply = self.call(MANAGER_PATH, OBJECTS, "GetManagedObjects", &()).await?;
         let objects: HashMap<OwnedObjectPath, Object> = reply.body().deserialize()?;
         Ok(objects.into_iter().map(|(path, object)| (path.as_str().to_owned(), object)).collect())
     }
 
-    /// All properties of an object's interface.
+    /// Queries all properties of an object's interface.
     pub(super) async fn properties(&self, path: &str, interface: &str) -> zbus::Result<Properties> {
         self.call(path, PROPERTIES, "GetAll", &interface).await?.body().deserialize()
     }
@@ -143,7 +143,7 @@ impl Bus {
         self.connection.call_method(Some(MANAGER), path, Some(interface), method, body).await
     }
 
-    /// The next event until then; `None` if there is none.
+    /// Returns the next event; `None` if none arrives before `until`.
     pub(super) async fn next_event(&mut self, until: Instant) -> zbus::Result<Option<Event>> {
         loop {
             let Ok(message) = timeout_at(until.into(), self.messages.next()).await else { return Ok(None) };
@@ -157,7 +157,7 @@ impl Bus {
     }
 }
 
-/// The event that a D-Bus signal reports; `None` for other signals and malformed ones.
+/// Parses a D-Bus signal; `None` for signals that are no event, and malformed ones.
 fn parse(message: &Message) -> Option<Event> {
     let header = message.header();
     let (body, path) = (message.body(), header.path()?.as_str().to_owned());
@@ -173,14 +173,14 @@ fn parse(message: &Message) -> Option<Event> {
         }
         (BUS, "NameOwnerChanged") => {
             let (_, _, owner): (String, String, String) = body.deserialize().ok()?;
-            // An owner that appears is the service that our own call has started.
+            // A new owner is the service that our own call has started.
             owner.is_empty().then_some(Event::ManagerEnded)
         }
         _ => None,
     }
 }
 
-/// Whether the user lacks the permission.
+/// Returns `true` if the user lacks the permission.
 pub(super) fn is_denied(error: &zbus::Error) -> bool {
     let zbus::Error::MethodError(name, ..) = error else { return false };
     matches!(
@@ -191,7 +191,7 @@ pub(super) fn is_denied(error: &zbus::Error) -> bool {
     )
 }
 
-/// The error of a call, explained.
+/// Explains the error of a call.
 pub(super) fn explain(radio: &str, error: &zbus::Error) -> SourceError {
     let radio = radio.to_owned();
     if is_denied(error) {
@@ -207,7 +207,7 @@ pub(super) fn explain(radio: &str, error: &zbus::Error) -> SourceError {
     SourceError::Failed { radio, problem: format!("ModemManager does not answer: {}", text_of(error)) }
 }
 
-/// The error of a connection attempt, explained.
+/// Explains the error of a connection attempt.
 pub(super) fn explain_connect(radio: &str, error: &zbus::Error) -> SourceError {
     let (radio, text) = (radio.to_owned(), text_of(error));
     match error {
@@ -221,7 +221,7 @@ pub(super) fn explain_connect(radio: &str, error: &zbus::Error) -> SourceError {
     }
 }
 
-/// The text of an error, in one line.
+/// Returns the text of an error, in one line.
 pub(super) fn text_of(error: &zbus::Error) -> String {
     let text = match error {
         zbus::Error::MethodError(_, Some(text), _) => text.clone(),

@@ -1,6 +1,7 @@
-//! ModemManager's properties as a reading.
+//! Conversion of ModemManager's properties to a reading.
 //!
-//! Their meaning is that of ModemManager's D-Bus reference: `Modem`, `Modem.Modem3gpp` and `Modem.Signal`.
+//! Their meaning is that of ModemManager's D-Bus reference: `Modem`, `Modem.Modem3gpp` and
+//! `Modem.Signal`.
 
 use std::collections::HashMap;
 
@@ -8,41 +9,41 @@ use zbus::zvariant::{OwnedValue, Value};
 
 use crate::{Reading, Technology, Time};
 
-/// The properties of an interface.
+/// Properties of an interface.
 pub(super) type Properties = HashMap<String, OwnedValue>;
 
-/// The known properties of a modem.
+/// The received properties of a modem.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Of `Modem`.
+    /// Properties of `Modem`.
     pub(super) modem: Properties,
-    /// Of `Modem.Modem3gpp`.
+    /// Properties of `Modem.Modem3gpp`.
     pub(super) network: Properties,
-    /// Of `Modem.Signal`; `None` if the modem does not have it.
+    /// Properties of `Modem.Signal`; `None` if the modem does not have it.
     pub(super) signal: Option<Properties>,
 }
 
-/// MM_MODEM_STATE_UNKNOWN and _REGISTERED: those below the latter are in no network.
+/// MM_MODEM_STATE_UNKNOWN and _REGISTERED: in states below the latter, the modem is in no network.
 const STATE_UNKNOWN: i32 = 0;
 const STATE_REGISTERED: i32 = 8;
 
 /// MM_MODEM_3GPP_REGISTRATION_STATE_IDLE, _SEARCHING, _DENIED.
 const NOT_REGISTERED: [u32; 3] = [0, 2, 3];
 
-/// MM_MODEM_ACCESS_TECHNOLOGY_*, as bits; several for the last three.
+/// MM_MODEM_ACCESS_TECHNOLOGY_*, as bits.
 const LTE: u32 = 1 << 14 | 1 << 16 | 1 << 17;
 const NR: u32 = 1 << 15;
 const UMTS: u32 = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9;
 const GSM: u32 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
 
-/// Levels beyond this mark unknown ones, such as −32768.
+/// Bound of valid levels: modems report unknown ones as numbers such as −32768.
 const PLAUSIBLE: f64 = 200.0;
 
 impl Known {
-    /// The reading that the properties make.
+    /// Converts the properties to a reading.
     ///
-    /// A 5G modem with an LTE anchor reports both: 5G carries the data, so its levels count where it has
-    /// any. Levels of two cells are not mixed.
+    /// A 5G modem with an LTE anchor reports both: 5G carries the data, so its levels are used if
+    /// it has any. Levels of two cells are not mixed.
     pub(super) fn reading(&self, at: Time) -> Reading {
         if self.is_out() {
             return Reading::disconnected(at, self.used());
@@ -74,7 +75,7 @@ impl Known {
             || registration.is_some_and(|state: u32| NOT_REGISTERED.contains(&state))
     }
 
-    /// The technologies in use, as bits.
+    /// Returns the technologies in use, as bits.
     fn access(&self) -> u32 {
         self.modem.get("AccessTechnologies").and_then(|value| value.downcast_ref().ok()).unwrap_or(0)
     }
@@ -91,7 +92,7 @@ impl Known {
         }
     }
 
-    /// The levels of one technology; `None` if there is not one.
+    /// Returns the levels of one technology; `None` if it has none.
     fn levels(&self, technology: &str) -> Option<Reading> {
         let dictionary = self.signal.as_ref()?.get(technology)?;
         let Value::Dict(dictionary) = &**dictionary else { return None };
@@ -112,7 +113,7 @@ impl Known {
     }
 }
 
-/// A signed number.
+/// Returns a property that is a signed number.
 fn number(properties: &Properties, name: &str) -> Option<i32> {
     properties.get(name)?.downcast_ref().ok()
 }

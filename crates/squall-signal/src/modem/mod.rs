@@ -18,11 +18,11 @@ use self::{
 };
 use crate::{Clock, Reading, SignalSource, SourceError, Time};
 
-/// ModemManager measures at whole seconds and signals changes. After a second without a signal the levels are
-/// read, which confirms that they did not change.
+/// Time without a signal after which the levels are read, which confirms that they did not change.
+/// ModemManager measures at whole seconds and signals changes.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Seconds between measurements that are requested: the shortest period that ModemManager has.
+/// Requested seconds between measurements: the shortest period of ModemManager.
 const RATE: u32 = 1;
 
 const NO_MODEM: &str = "ModemManager has no modem";
@@ -33,25 +33,25 @@ const PORT_NET: u32 = 2;
 /// A modem that ModemManager manages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modem {
-    /// The physical device, by ModemManager's property `Device`. Stays the same when it is plugged in again.
+    /// Physical device, by ModemManager's property `Device`. It is the same after the modem is
+    /// plugged in again.
     pub device: String,
-    /// Manufacturer and model, for people.
+    /// Manufacturer and model, in readable form.
     pub name: String,
-    /// Its network interfaces; none while it has no connection, with some.
+    /// Its network interfaces; with some modems none while there is no connection.
     pub interfaces: Vec<String>,
 }
 
-/// The reading that properties on the bus make, for fuzzers.
+/// Converts properties on the bus to a reading, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn reading_of(modem: Properties, network: Properties, signal: Properties) -> crate::Reading {
     Known { modem, network, signal: Some(signal) }.reading(Time::EPOCH)
 }
 
-/// The modems of this machine.
+/// Returns the modems of this machine.
 ///
 /// # Errors
-/// [`SourceError::Missing`] if there are none, no ModemManager, or no system bus; [`SourceError::Denied`] if
-/// this user lacks the permission; [`SourceError::Failed`] for other errors.
+/// [`SourceError::Missing`] if there are none, no ModemManager, or no system bus; [`SourceError::Denied`] if this user lacks the permission; [`SourceError::Failed`] for other errors.
 pub fn modems() -> Result<Vec<Modem>, SourceError> {
     const RADIO: &str = "modems";
     bus::run(RADIO, async {
@@ -66,9 +66,10 @@ pub fn modems() -> Result<Vec<Modem>, SourceError> {
 
 /// Reads a modem by ModemManager.
 ///
-/// ModemManager is set to measure each second (`Modem.Signal.Setup`), which may need a privilege: without it
-/// [`SignalSource::note`] gives the reason, and the levels are read as they are. The setting outlives the source.
-/// A modem that leaves the bus is a passing error: it is looked up again.
+/// ModemManager is set to measure each second (`Modem.Signal.Setup`), which may need a privilege:
+/// without it [`SignalSource::note`] returns the reason, and the levels are read at ModemManager's
+/// own rate. The setting outlives the source. A modem that leaves the bus is a passing error: it is
+/// searched again.
 #[derive(Debug)]
 pub struct ModemSource {
     label: String,
@@ -81,11 +82,11 @@ pub struct ModemSource {
 struct Reader {
     label: String,
     wanted: Wanted,
-    /// The bus, if it is not the system's.
+    /// Address of the bus, if it is not the system's.
     address: Option<String>,
     /// `None` while the modem is gone.
     link: Option<Link>,
-    /// Whether there was a reading before: the first one does not wait for a change.
+    /// There was a reading before: the first one does not wait for a change.
     begun: bool,
 }
 
@@ -96,27 +97,27 @@ enum Wanted {
 }
 
 impl ModemSource {
-    /// A source for the modem with that network interface, such as `wwan0`.
+    /// Opens a source for the modem with that network interface, such as `wwan0`.
     ///
     /// # Errors
-    /// As [`modems`], and [`SourceError::Missing`] if no modem has the interface.
+    /// See [`modems`]; also [`SourceError::Missing`] if no modem has the interface.
     pub fn open(interface: &str) -> Result<Self, SourceError> {
         Self::attach(interface.to_owned(), Wanted::Interface(interface.to_owned()), None)
     }
 
-    /// The same on another bus than the system's, by its D-Bus address.
+    /// Like [`Self::open`], on a bus other than the system's, by its D-Bus address.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// See [`Self::open`].
     pub fn open_at(address: &str, interface: &str) -> Result<Self, SourceError> {
         let wanted = Wanted::Interface(interface.to_owned());
         Self::attach(interface.to_owned(), wanted, Some(address.to_owned()))
     }
 
-    /// A source for one of [`modems`], which need not have a network interface.
+    /// Opens a source for one of [`modems`], which need not have a network interface.
     ///
     /// # Errors
-    /// As [`modems`].
+    /// See [`modems`].
     pub fn of(modem: &Modem) -> Result<Self, SourceError> {
         let label = modem.interfaces.first().unwrap_or(&modem.name).clone();
         Self::attach(label, Wanted::Device(modem.device.clone()), None)
@@ -149,7 +150,7 @@ impl SignalSource for ModemSource {
 }
 
 impl Reader {
-    /// Looks the modem up on a new connection.
+    /// Searches the modem on a new connection.
     async fn find(&self) -> Result<Link, SourceError> {
         let radio = &self.label;
         let bus = Bus::connect(self.address.as_deref())
@@ -202,19 +203,19 @@ struct Link {
     path: String,
     known: Known,
     note: Option<String>,
-    /// Whether the measurement each second is requested again when the modem changes its state.
+    /// The measurement each second is requested again when the modem changes its state.
     pending: bool,
-    /// When the levels were last received.
+    /// Time at which the levels were last received.
     received: Instant,
 }
 
-/// Why a modem is no longer there.
+/// Reason why a modem is gone.
 enum Lost {
-    /// It left the bus.
+    /// The modem left the bus.
     Modem,
     /// ModemManager ended.
     Manager,
-    /// No answer.
+    /// The bus did not answer.
     Bus(zbus::Error),
 }
 
@@ -275,7 +276,8 @@ impl Link {
         });
     }
 
-    /// Waits until then for a change of the levels or of the network; returns whether there is one.
+    /// Waits until then for a change of the levels or of the network; returns `true` if there is
+    /// one.
     async fn wait(&mut self, until: Instant) -> Result<bool, Lost> {
         loop {
             let silent = self.received + REFRESH;
@@ -295,7 +297,7 @@ impl Link {
         }
     }
 
-    /// Returns whether the event may change the reading.
+    /// Returns `true` if the event may change the reading.
     async fn on_event(&mut self, event: Event) -> Result<bool, Lost> {
         match event {
             Event::ManagerEnded => Err(Lost::Manager),
@@ -346,7 +348,7 @@ impl std::fmt::Display for Modem {
     }
 }
 
-/// The modems on the bus, by their paths.
+/// Queries the modems on the bus, sorted by their paths.
 async fn list(bus: &Bus) -> zbus::Result<Vec<(String, Modem, Object)>> {
     let objects: HashMap<String, Object> = bus.objects().await?;
     let mut found = Vec::new();
@@ -370,7 +372,7 @@ async fn describe(bus: &Bus, path: &str, properties: &Properties) -> Modem {
     let bearers: Vec<OwnedObjectPath> =
         bearers.and_then(|bearers| bearers.try_into().ok()).unwrap_or_default();
     for bearer in bearers {
-        // One that ended meanwhile has no interface.
+        // A bearer that ended meanwhile has no interface.
         let Ok(bearer) = bus.properties(bearer.as_str(), BEARER).await else { continue };
         let interface = bearer.get("Interface").and_then(|value| value.downcast_ref::<String>().ok());
         interfaces.extend(interface.filter(|name| !name.is_empty()));

@@ -5,12 +5,12 @@ use super::*;
 
 const POLL: u64 = 100_000;
 
-/// A watermark whose marks stay where they are.
+/// Creates a watermark with fixed marks.
 fn fixed() -> Watermark {
     Watermark::new(WatermarkConfig { adaptation: None, ..WatermarkConfig::default() }).unwrap()
 }
 
-/// The Wi-Fi reading of that time with that quality index.
+/// Creates a Wi-Fi reading of that time with that quality index.
 fn reading(micros: u64, quality: f64) -> Reading {
     Reading::wifi(at_us(micros), -88.75 + quality * 41.75)
 }
@@ -65,7 +65,7 @@ fn an_outage_is_said_at_once_and_once() {
 #[test]
 fn an_outage_ends_at_once_above_good() {
     assert_eq!(feed(&mut fixed(), &[0.1, 0.46]), [O, R]);
-    // Whatever is seen on the way: how often a radio is read does not decide.
+    // Independent of the values on the way: the period of reads does not decide.
     assert_eq!(feed(&mut fixed(), &[0.1, 0.25, 0.6]), [O, None, R]);
     assert_eq!(feed(&mut fixed(), &[0.1, 0.44, 0.6]), [O, None, R]);
     assert_eq!(feed(&mut fixed(), &[0.3, 0.6]), [W, None], "a warning takes T_rec");
@@ -86,7 +86,7 @@ fn recovery_takes_t_rec_above_warning() {
 
 #[test]
 fn a_reading_that_is_looked_at_again_counts_once() {
-    // A radio that is read once a second, and looked at every 100 ms.
+    // A radio that is read once a second, and checked every 100 ms.
     let mut watermark = fixed();
     let mut look =
         |now, at, quality| watermark.update(at_us(now), &reading(at, quality), None).map(|alert| alert.kind);
@@ -120,7 +120,7 @@ fn an_oscillating_signal_keeps_the_path_out() {
     let swing = |top| -> Vec<f64> { (0..100).map(|i| [0.15, 0.35, top, 0.35][i % 4]).collect() };
     let alerts = feed(&mut fixed(), &swing(0.44));
     assert_eq!(alerts.iter().flatten().collect::<Vec<_>>(), [&AlertKind::Outage]);
-    // One that exceeds Good for a moment is used, and taken out of use again.
+    // A path that exceeds Good for a moment is used, and taken out of use again.
     let alerts = feed(&mut fixed(), &swing(0.5));
     assert!(alerts.chunks(4).all(|swing| swing == [O, None, R, None]), "{alerts:?}");
 }
@@ -133,7 +133,7 @@ fn growing_loss_can_bring_a_warning_about() {
     let alert = watermark.update(at_us(POLL), &reading(POLL, 0.36), Some(0.2)).unwrap();
     assert_eq!(alert.kind, AlertKind::Warning);
     assert!((alert.quality - 0.2947).abs() < 1e-3, "{}", alert.quality);
-    // Loss that stays the same does not grow.
+    // A constant loss does not grow.
     assert_eq!(watermark.update(at_us(2 * POLL), &reading(2 * POLL, 0.36), Some(0.2)), None);
 }
 
@@ -164,7 +164,7 @@ fn a_radio_that_falls_silent_is_not_believed_for_ever() {
     feed(&mut watermark, &[0.1]);
     assert_eq!(watermark.timeout(), Some(at_us(5_000_000)));
     assert_eq!(watermark.on_time(at_us(4_999_999)), None);
-    // A reading without a level is none.
+    // A reading without a level is ignored.
     assert_eq!(watermark.update(at_us(4_999_999), &Reading::default(), None), None);
     assert_eq!(watermark.on_time(at_us(5_000_000)).map(|alert| alert.kind), R);
     assert_eq!((watermark.state(), watermark.quality()), (SignalState::Clear, None));
@@ -204,7 +204,8 @@ fn marks_go_back_when_nothing_is_lost_any_more() {
         watermark.update(at_us(i * POLL), &reading(i * POLL, 0.4), Some(0.6));
     }
     let Marks { warning, outage, .. } = watermark.marks();
-    // Higher, the first reading would be an outage, and nothing is lost on a path that carries nothing.
+    // With higher marks, the first reading would be an outage, and nothing is lost on a path that
+    // carries nothing.
     assert!(warning > 0.35 && outage > 0.26, "{:?}", watermark.marks());
     // Nine steps each at most, of 5 s.
     for i in 20..=600 {
@@ -262,7 +263,7 @@ fn walks() -> impl Strategy<Value = Vec<(u64, f64)>> {
 }
 
 proptest! {
-    /// What the paper promises, checked against the readings themselves and not against the states.
+    /// Promises of the paper, checked against the readings and not against the states.
     #[test]
     fn alerts_keep_the_rules(walk in walks()) {
         let mut watermark = fixed();
@@ -272,7 +273,7 @@ proptest! {
             now += step;
             let state = watermark.state();
             let raised = watermark.update(at_us(now), &reading(now, q), None);
-            // The level went there and back, which costs a few bits.
+            // The conversion to a level and back costs a few bits.
             let q = watermark.quality().unwrap();
             above = if q < warning { None } else { above.or(Some(now)) };
             match raised.map(|alert| alert.kind) {
@@ -309,7 +310,7 @@ proptest! {
         watermark.update(at_us(0), &reading(0, 0.1), None);
         let mut now = 0;
         for (step, high) in walk {
-            // Back below before T_rec is over.
+            // Below again before T_rec is over.
             for q in [0.25, high, 0.3, 0.1] {
                 now += step.min(390_000);
                 prop_assert_eq!(watermark.update(at_us(now), &reading(now, q), None), None);

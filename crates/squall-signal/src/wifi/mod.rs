@@ -34,10 +34,10 @@ pub(crate) fn parse_all(bytes: &[u8]) {
 /// ENODEV of Linux: the interface is gone.
 const NO_DEVICE: i32 = 19;
 
-/// The Wi-Fi interfaces of this machine that connect to access points, by name.
+/// Returns the Wi-Fi interfaces of this machine that connect to access points, by name.
 ///
 /// # Errors
-/// [`SourceError::Missing`] if there are none, or the kernel has no nl80211; otherwise what it answered.
+/// [`SourceError::Missing`] if there are none, or the kernel has no nl80211; otherwise the kernel's error.
 pub fn wifi_interfaces() -> Result<Vec<String>, SourceError> {
     const RADIO: &str = "Wi-Fi";
     let kernel = Kernel::open().map_err(|error| explain(RADIO, &error))?;
@@ -51,20 +51,19 @@ pub fn wifi_interfaces() -> Result<Vec<String>, SourceError> {
 
 /// Reads the signal of the access point that an interface is connected to.
 ///
-/// The kernel is queried once in each timeout of [`SignalSource::next`], and at once when it reports that the
-/// connection began, moved or ended. An interface that is not associated is disconnected; one that is gone
-/// is an error that passes, and is looked for again by its name.
+/// The kernel is queried once in each timeout of [`SignalSource::next`], and at once when it
+/// reports that the connection began, moved or ended. An interface that is not associated is
+/// disconnected; one that is gone is a passing error, and is searched again by its name.
 #[derive(Debug)]
 pub struct WifiSource {
     source: Source<Kernel>,
 }
 
 impl WifiSource {
-    /// A source for the interface of that name, such as `wlan0`.
+    /// Opens a source for the interface of that name, such as `wlan0`.
     ///
     /// # Errors
-    /// [`SourceError::Missing`] if there is no such interface, it is not of Wi-Fi, or it is an access point
-    /// itself; [`SourceError::Denied`] if the system does not permit the query.
+    /// [`SourceError::Missing`] if there is no such interface, it is not of Wi-Fi, or it is an access point itself; [`SourceError::Denied`] if the system does not permit the query.
     pub fn open(interface: &str) -> Result<Self, SourceError> {
         if !is_there(interface) {
             return Err(missing(interface, "there is no such interface"));
@@ -73,7 +72,7 @@ impl WifiSource {
         Ok(Self { source: Source::open(interface, open()?, open()?)? })
     }
 
-    /// The kernel's answer of the last reading; `None` if the interface was not associated.
+    /// Returns the kernel's answer of the last reading; `None` if the interface was not associated.
     pub fn station(&self) -> Option<Station> {
         self.source.station
     }
@@ -92,15 +91,15 @@ impl SignalSource for WifiSource {
 /// The source with any kernel.
 struct Source<W> {
     interface: String,
-    /// For queries.
+    /// Connection for queries.
     queries: Queries<W>,
-    /// For events.
+    /// Connection for events.
     events: W,
     buffer: Vec<u8>,
     family: Family,
-    /// The interface's number; `None` while it is gone.
+    /// Index of the interface; `None` while it is gone.
     index: Option<u32>,
-    /// Whether it was read already: the first time nothing is waited for.
+    /// A reading was returned before: the first call does not wait.
     begun: bool,
     station: Option<Station>,
 }
@@ -177,7 +176,7 @@ impl<W: Wire> Source<W> {
     }
 }
 
-/// ENOBUFS of Linux: messages came faster than they were read.
+/// ENOBUFS of Linux: messages arrived faster than they were read.
 const NO_BUFFERS: i32 = 105;
 
 fn is_nothing(error: &io::Error) -> bool {
@@ -195,7 +194,7 @@ fn list<W: Wire>(queries: &mut Queries<W>, radio: &str) -> Result<Vec<Interface>
 const NO_FAMILY: &str =
     "the kernel has no nl80211: it was built without Wi-Fi, or its module cfg80211 is not loaded";
 
-/// The number of the Wi-Fi interface of that name.
+/// Returns the index of the Wi-Fi interface of that name.
 fn find<W: Wire>(queries: &mut Queries<W>, interface: &str) -> Result<u32, SourceError> {
     let all = list(queries, interface)?;
     match all.into_iter().find(|one| one.name == interface) {
@@ -207,10 +206,11 @@ fn find<W: Wire>(queries: &mut Queries<W>, interface: &str) -> Result<u32, Sourc
     }
 }
 
-/// Whether the system has a network interface of that name.
+/// Returns `true` if the system has a network interface of that name.
 fn is_there(interface: &str) -> bool {
-    // /proc shows the interfaces of this process's network namespace; /sys those of the one that mounted it. Where the
-    // list cannot be read, the kernel reports what is wrong.
+    // /proc shows the interfaces of this process's network namespace; /sys those of the one that
+    // mounted it. If the list cannot be read, the kernel's error to the query describes the
+    // problem.
     let Ok(all) = fs::read_to_string("/proc/self/net/dev") else { return true };
     all.lines().any(|line| line.split_once(':').is_some_and(|(name, _)| name.trim() == interface))
 }
@@ -219,7 +219,7 @@ fn missing(radio: &str, problem: &str) -> SourceError {
     SourceError::Missing { radio: radio.to_owned(), problem: problem.to_owned() }
 }
 
-/// The error of the system, explained.
+/// Explains an error of the system.
 fn explain(radio: &str, error: &io::Error) -> SourceError {
     let radio = radio.to_owned();
     match error.kind() {

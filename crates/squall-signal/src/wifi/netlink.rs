@@ -1,4 +1,4 @@
-//! Netlink messages: written, parsed, and exchanged with the kernel.
+//! Writing, parsing and exchanging netlink messages with the kernel.
 
 use std::{
     io,
@@ -13,23 +13,23 @@ use netlink_packet_generic::constants::GENL_HDRLEN;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use socket2::SockRef;
 
-/// How long the kernel has for an answer.
+/// Timeout for an answer of the kernel.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// More than one answer of the kernel.
+/// Larger than any answer of the kernel.
 const BUFFER: usize = 64 * 1024;
 
 const HEADER: usize = 16;
 
-/// Generic netlink's own header has a version after the command; nl80211 has only the one.
+/// Version in generic netlink's own header, after the command; nl80211 has only this one.
 const VERSION: u8 = 1;
 
 /// A message of a generic netlink family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Message<'a> {
-    /// The number of the family.
+    /// Number of the family.
     pub(super) family: u16,
-    /// The command.
+    /// Command of the family.
     pub(super) command: u8,
     /// The attributes, for [`attributes`].
     pub(super) body: &'a [u8],
@@ -39,11 +39,11 @@ pub(super) struct Message<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer<'a> {
     Message(Message<'a>),
-    /// Nothing follows; the number of an error, 0 for none.
+    /// Last message, with the number of an error, 0 for none.
     End(i32),
 }
 
-/// Makes a request.
+/// Builds a request.
 pub(super) fn request(
     family: u16,
     command: u8,
@@ -64,16 +64,17 @@ pub(super) fn request(
     bytes
 }
 
-/// The attributes of a message or of another attribute: kind and value. Ends where they make no sense.
+/// Iterates over the attributes of a message or of another attribute: kind and value. Stops at
+/// malformed data.
 pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).map(|nla| {
         let value = nla.into_inner();
-        // It was checked that the length covers the header, and not more than there is.
+        // The iterator has checked that the length covers the header and does not exceed the data.
         (nla.kind(), &value[4..usize::from(nla.length())])
     })
 }
 
-/// A whole number of the machine's byte order, as attributes hold it.
+/// Parses a whole number in the machine's byte order, of 1, 2 or 4 bytes.
 pub(super) fn number(value: &[u8]) -> Option<u32> {
     match *value {
         [one] => Some(u32::from(one)),
@@ -83,7 +84,7 @@ pub(super) fn number(value: &[u8]) -> Option<u32> {
     }
 }
 
-/// The messages in a datagram, with their sequence numbers. Ends where they make no sense.
+/// Iterates over the messages in a datagram, with their sequence numbers. Stops at malformed data.
 fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, Answer<'_>)> {
     std::iter::from_fn(move || {
         loop {
@@ -97,7 +98,7 @@ fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, Answer<'_>)> {
                     let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                     return Some((sequence, Answer::End(code.saturating_neg())));
                 }
-                // A family has a number above those of control messages.
+                // Families have numbers above those of control messages.
                 _ if kind > NLMSG_DONE => {
                     let (header, body) = payload.split_at_checked(GENL_HDRLEN)?;
                     let message = Message { family: kind, command: header[0], body };
@@ -109,7 +110,7 @@ fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, Answer<'_>)> {
     })
 }
 
-/// The messages in a datagram.
+/// Iterates over the messages in a datagram.
 pub(super) fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     answers(bytes).filter_map(|(_, answer)| match answer {
         Answer::Message(message) => Some(message),
@@ -129,17 +130,17 @@ pub(super) fn parse_all(bytes: &[u8]) {
     }
 }
 
-/// A socket to the kernel, or what stands for one.
+/// A socket to the kernel, or its replacement in tests.
 pub(super) trait Wire: Send {
     /// Sends a request.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Fills `into` with the next datagram. `WouldBlock` if there is none in time.
+    /// Fills `into` with the next datagram. `WouldBlock` if none arrives in time.
     fn receive(&mut self, into: &mut Vec<u8>, timeout: Duration) -> io::Result<()>;
     /// Subscribes to a multicast group.
     fn join(&mut self, group: u32) -> io::Result<()>;
 }
 
-/// Generic netlink.
+/// A generic netlink socket.
 pub(super) struct Kernel {
     socket: Socket,
 }
@@ -158,13 +159,13 @@ impl Wire for Kernel {
     }
 
     fn receive(&mut self, into: &mut Vec<u8>, timeout: Duration) -> io::Result<()> {
-        // No time at all would mean forever.
+        // A timeout of zero would mean forever.
         let timeout = timeout.max(Duration::from_micros(1));
         SockRef::from(&self.socket).set_read_timeout(Some(timeout))?;
         into.clear();
         into.reserve(BUFFER);
         let (_, from) = self.socket.recv_from(into, 0)?;
-        // Datagrams of other programs are ignored.
+        // Ignore datagrams of other programs.
         if from.port_number() != 0 {
             into.clear();
         }
@@ -206,7 +207,7 @@ impl<W: Wire> Queries<W> {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             self.wire.receive(&mut self.buffer, left)?;
-            // The rest of a late answer has another number.
+            // The rest of a late answer has another sequence number.
             for (_, answer) in answers(&self.buffer).filter(|(sequence, _)| *sequence == self.sequence) {
                 match answer {
                     Answer::Message(message) => each(message),
@@ -253,7 +254,7 @@ mod tests {
             let read: Vec<_> =
                 attributes(message.body).map(|(kind, value)| (kind, value.to_vec())).collect();
             prop_assert_eq!(read, values);
-            // Cut short, there is no message rather than half of one.
+            // A truncated datagram has no message rather than half of one.
             prop_assert_eq!(answers(&bytes[..bytes.len() - 1]).count(), 0);
         }
     }

@@ -38,11 +38,11 @@ pub(super) mod info {
     pub(in crate::wifi) const BEACON_SIGNAL_AVG: u16 = 30;
 }
 
-/// NL80211_STA_FLAG_*, as places of bits.
+/// NL80211_STA_FLAG_*, as bits.
 const FLAG_TDLS_PEER: u32 = 1 << 6;
 const FLAG_ASSOCIATED: u32 = 1 << 7;
 
-/// NL80211_IFTYPE_*: those with an access point to listen to.
+/// NL80211_IFTYPE_* of interfaces that connect to an access point.
 const IFTYPE_STATION: u32 = 2;
 const IFTYPE_P2P_CLIENT: u32 = 8;
 
@@ -50,16 +50,16 @@ const IFTYPE_P2P_CLIENT: u32 = 8;
 const FAMILY: &str = "nl80211";
 const MLME: &str = "mlme";
 
-/// The numbers that the kernel has given nl80211.
+/// The numbers that the kernel has assigned to nl80211.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Family {
     pub(super) id: u16,
-    /// The group of connection events; old kernels have none.
+    /// Multicast group of connection events; old kernels have none.
     pub(super) mlme: Option<u32>,
 }
 
 impl Family {
-    /// Queries them. `NotFound` if the kernel has no nl80211.
+    /// Queries the numbers. `NotFound` if the kernel has no nl80211.
     pub(super) fn query<W: Wire>(queries: &mut Queries<W>) -> io::Result<Self> {
         let name = DefaultNla::new(CTRL_ATTR_FAMILY_NAME, nul_terminated(FAMILY));
         let mut family = None;
@@ -94,12 +94,12 @@ fn mlme_group(group: &[u8]) -> Option<u32> {
 pub(super) struct Interface {
     pub(super) index: u32,
     pub(super) name: String,
-    /// Whether it connects to an access point, rather than being one.
+    /// It connects to an access point, rather than being one.
     pub(super) is_client: bool,
 }
 
 impl Interface {
-    /// All of them.
+    /// Queries all interfaces.
     pub(super) fn query<W: Wire>(queries: &mut Queries<W>, family: &Family) -> io::Result<Vec<Self>> {
         let mut all = Vec::new();
         queries.query(family.id, command::GET_INTERFACE, true, &[], |message| {
@@ -108,7 +108,7 @@ impl Interface {
         Ok(all)
     }
 
-    /// `None` for devices that are no network interfaces, such as that of P2P.
+    /// Parses an interface. `None` for devices that are no network interfaces, such as that of P2P.
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let (mut index, mut name, mut kind) = (None, None, None);
         for (attribute, value) in attributes(body) {
@@ -127,18 +127,18 @@ impl Interface {
 /// The access point that an interface is connected to, as the kernel reports it. Levels are in dBm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Station {
-    /// Of the last frame.
+    /// Level of the last frame.
     pub signal: Option<i8>,
-    /// Of frames, averaged by the driver.
+    /// Level of frames, averaged by the driver.
     pub signal_avg: Option<i8>,
-    /// Of beacons, averaged by the driver.
+    /// Level of beacons, averaged by the driver.
     pub beacon_signal_avg: Option<i8>,
-    /// How often beacons failed to arrive since the connection began.
+    /// Number of missed beacons since the connection began.
     pub beacon_loss: Option<u32>,
 }
 
 impl Station {
-    /// The access point of an interface; `None` if it is not associated with one.
+    /// Queries the access point of an interface; `None` if it is not associated with one.
     pub(super) fn query<W: Wire>(
         queries: &mut Queries<W>,
         family: &Family,
@@ -152,8 +152,8 @@ impl Station {
         Ok(found)
     }
 
-    /// `None` for stations that are no access point of ours: peers of a direct link, and those that we are
-    /// not associated with.
+    /// Parses a station. `None` for stations that are not our access point: peers of a direct link,
+    /// and those that we are not associated with.
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let (_, nested) = attributes(body).find(|(kind, _)| *kind == attribute::STA_INFO)?;
         let mut station = Self::default();
@@ -171,14 +171,15 @@ impl Station {
         Some(station)
     }
 
-    /// The level that counts: of the last frame, or else an average. Drivers without one report 0.
+    /// Returns the level for readings: of the last frame, or else an average. Drivers without one
+    /// report 0.
     pub(super) fn level(&self) -> Option<f64> {
         let levels = [self.signal, self.beacon_signal_avg, self.signal_avg];
         levels.into_iter().flatten().find(|level| *level < 0).map(f64::from)
     }
 }
 
-/// By `struct nl80211_sta_flag_update`: the mask of valid flags, and their values.
+/// Parses `struct nl80211_sta_flag_update`: the mask of valid flags, and their values.
 fn is_access_point(flags: &[u8]) -> bool {
     let Some((mask, rest)) = flags.split_first_chunk() else { return true };
     let Some(set) = rest.first_chunk() else { return true };
@@ -189,14 +190,15 @@ fn is_access_point(flags: &[u8]) -> bool {
 /// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// It is no more.
+    /// The connection ended.
     Disconnected,
-    /// It may have begun, moved or ended: the state is to be queried.
+    /// The connection may have begun, moved or ended: the state must be queried.
     Changed,
 }
 
 impl Event {
-    /// What a message of the group `mlme` means for an interface; `None` if nothing.
+    /// Returns the event that a message of the group `mlme` reports about an interface; `None` if
+    /// there is none.
     pub(super) fn parse(family: &Family, message: &Message<'_>, index: u32) -> Option<Self> {
         let concerns =
             |(kind, value): (u16, &[u8])| kind == attribute::IFINDEX && number(value) == Some(index);
@@ -205,7 +207,7 @@ impl Event {
         }
         match message.command {
             command::DISCONNECT => Some(Self::Disconnected),
-            // The one that was left may be an older access point.
+            // It may concern the previous access point, so the state is queried.
             command::DEAUTHENTICATE | command::DISASSOCIATE | command::CONNECT | command::ROAM => {
                 Some(Self::Changed)
             }
@@ -220,7 +222,7 @@ fn nul_terminated(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Text up to the byte 0 that ends it.
+/// Returns the text before the terminating byte 0.
 fn text(value: &[u8]) -> Option<&str> {
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
     std::str::from_utf8(&value[..end]).ok()

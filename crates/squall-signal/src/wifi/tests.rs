@@ -1,4 +1,5 @@
-//! The source on a kernel that is made of byte strings, built here by the format of `nl80211.h`.
+//! The source on a fake kernel that consists of byte strings, built here by the format of
+//! `nl80211.h`.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +15,7 @@ const CONTROL: u16 = 16;
 const PORT: u32 = 7;
 const MLME: u32 = 9;
 
-/// An attribute: length, kind, value, padding.
+/// Builds an attribute: length, kind, value, padding.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = ((value.len() + 4) as u16).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
@@ -23,7 +24,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A message of a family: header of 16 bytes, command and version, attributes.
+/// Builds a message of a family: header of 16 bytes, command and version, attributes.
 fn message(family: u16, sequence: u32, command: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
     let mut payload = vec![command, 1, 0, 0];
     payload.extend(attributes.concat());
@@ -40,7 +41,7 @@ fn raw(kind: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// NLMSG_ERROR with a number that is 0 or negative.
+/// Builds an NLMSG_ERROR with a number that is 0 or negative.
 fn end(sequence: u32, code: i32) -> Vec<u8> {
     raw(2, sequence, &[code.to_ne_bytes().to_vec(), vec![0; 16]].concat())
 }
@@ -50,7 +51,7 @@ fn interface(index: u32, name: &str, kind: u32) -> Vec<Vec<u8>> {
     vec![attribute(3, &index.to_ne_bytes()), attribute(4, &name), attribute(5, &kind.to_ne_bytes())]
 }
 
-/// A station with those attributes in its NL80211_ATTR_STA_INFO, a nested one.
+/// Builds a station with those attributes in its NL80211_ATTR_STA_INFO, a nested one.
 fn station(index: u32, info: &[Vec<u8>]) -> Vec<Vec<u8>> {
     vec![
         attribute(3, &index.to_ne_bytes()),
@@ -67,14 +68,14 @@ fn flags(mask: u32, set: u32) -> Vec<u8> {
     attribute(17, &[mask.to_ne_bytes(), set.to_ne_bytes()].concat())
 }
 
-/// What the kernel holds, and what is on its way from it.
+/// State of the kernel, and its messages in flight.
 #[derive(Default)]
 struct World {
-    /// Whether there is nl80211 at all.
+    /// The kernel has nl80211.
     wifi: bool,
     interfaces: Vec<Vec<Vec<u8>>>,
     stations: Vec<Vec<Vec<u8>>>,
-    /// Answers every question about stations with this number.
+    /// Error number in the answer to each query for stations.
     error: i32,
     answers: VecDeque<Vec<u8>>,
     events: VecDeque<Vec<u8>>,
@@ -117,7 +118,7 @@ impl World {
 struct Fake(Arc<Mutex<World>>);
 
 impl Fake {
-    /// `wlan0`, number 3, connected at −58 dBm; and an access point, `ap0`.
+    /// Creates `wlan0`, number 3, connected at −58 dBm; and an access point, `ap0`.
     fn new() -> Self {
         let fake = Self::default();
         fake.with(|world| {
@@ -254,7 +255,7 @@ fn a_disconnection_is_reported_at_once_and_without_a_query() {
     assert_eq!(seen, Reading::disconnected(seen.at, Technology::Wifi));
     assert!(begin.elapsed() < Duration::from_secs(1));
     assert_eq!(fake.with(|world| world.queries), queries);
-    // Back by another access point.
+    // Connected again, by another access point.
     fake.with(|world| world.emit(command::CONNECT, 3));
     let seen = source.next(clock(), Duration::from_secs(60)).expect("is reported").expect("is new");
     assert_eq!((seen.rssi, seen.disconnected), (Some(-58.0), false));
@@ -312,7 +313,7 @@ fn a_failure_is_reported_in_a_line() {
         let text = error.to_string();
         assert!(text.starts_with(expected) && !text.contains('\n'), "{text}");
     }
-    // EPERM and EOPNOTSUPP last; EIO may pass.
+    // EPERM and EOPNOTSUPP are lasting; EIO may pass.
     for (code, lasting, expected) in [
         (-1, true, "wlan0: not permitted: "),
         (-95, true, "wlan0: its driver reports nothing"),

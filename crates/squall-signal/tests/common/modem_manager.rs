@@ -1,5 +1,5 @@
-//! A message bus with a ModemManager on it for tests: a socket of the bus's kind, answers to
-//! what clients of ModemManager ask, and its signals. Nothing has to be installed for it.
+//! A message bus with a ModemManager on it for tests: a socket of the bus's kind, answers to the
+//! calls of ModemManager's clients, and its signals. Needs no installed software.
 
 #![allow(dead_code, reason = "every user needs its own part")]
 
@@ -32,7 +32,7 @@ pub(crate) const SIGNAL: &str = "org.freedesktop.ModemManager1.Modem.Signal";
 pub(crate) const BEARER: &str = "org.freedesktop.ModemManager1.Bearer";
 pub(crate) const FIRST: &str = "/org/freedesktop/ModemManager1/Modem/0";
 
-/// How `Setup` answers.
+/// Answer to `Setup`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Setup {
     #[default]
@@ -44,18 +44,18 @@ pub(crate) enum Setup {
 #[derive(Default)]
 struct State {
     objects: BTreeMap<String, Object>,
-    /// Whether ModemManager is on the bus.
+    /// ModemManager is on the bus.
     runs: bool,
-    /// Whether the bus lets clients talk to it.
+    /// The bus denies clients access to ModemManager.
     closed: bool,
     setup: Setup,
-    /// The rates that were asked for.
+    /// Requested rates.
     rates: Vec<u32>,
     clients: Vec<Connection>,
 }
 
 impl State {
-    /// The name of the error, if it is refused.
+    /// Sets the rate; returns the name of the error if it is refused.
     fn set_up(&mut self, path: &str, rate: u32) -> Option<&'static str> {
         self.rates.push(rate);
         let signal = self.objects.get_mut(path).and_then(|object| object.get_mut(SIGNAL)).expect("is there");
@@ -70,20 +70,20 @@ impl State {
     }
 }
 
-/// The bus. Clients that are connected stay so until they leave or it is dropped.
+/// The bus. Connected clients stay connected until they leave or it is dropped.
 pub(crate) struct ModemManager {
     state: Arc<Mutex<State>>,
     socket: PathBuf,
 }
 
 impl ModemManager {
-    /// A bus with a ModemManager that has no modem.
+    /// Starts a bus with a ModemManager that has no modem.
     pub(crate) fn start() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("squall-bus-{}-{number}", std::process::id());
         let socket = std::env::temp_dir().join(name);
-        // One of an earlier process of the same number.
+        // Left over from an earlier process with the same id.
         let _ = std::fs::remove_file(&socket);
         let state = Arc::new(Mutex::new(State { runs: true, ..State::default() }));
         let shared = state.clone();
@@ -100,7 +100,7 @@ impl ModemManager {
         Self { state, socket }
     }
 
-    /// With a modem at [`FIRST`], on an interface, registered in LTE, with these levels.
+    /// Starts with a modem at [`FIRST`], on an interface, registered in LTE, with these levels.
     pub(crate) fn with_lte(interface: &str, levels: &[(&str, f64)]) -> Self {
         let manager = Self::start();
         manager.add(FIRST, interface);
@@ -108,12 +108,12 @@ impl ModemManager {
         manager
     }
 
-    /// The bus's address, as D-Bus writes it.
+    /// Returns the bus's address in D-Bus syntax.
     pub(crate) fn address(&self) -> String {
         format!("unix:path={}", self.socket.display())
     }
 
-    /// A modem appears.
+    /// Adds a modem.
     pub(crate) fn add(&self, path: &str, interface: &str) {
         let ports = vec![("cdc-wdm0", 6u32), (interface, 2)];
         let modem = [
@@ -132,7 +132,7 @@ impl ModemManager {
         self.lock().objects.insert(path.to_owned(), object.into());
     }
 
-    /// A modem disappears.
+    /// Removes a modem.
     pub(crate) fn remove(&self, path: &str) {
         let object = self.lock().objects.remove(path).expect("is there");
         let interfaces: Vec<String> = object.into_keys().collect();
@@ -140,19 +140,19 @@ impl ModemManager {
         self.notify(ROOT, "org.freedesktop.DBus.ObjectManager", "InterfacesRemoved", &(path, interfaces));
     }
 
-    /// An interface of an object, or the object, is there without notice.
+    /// Adds an object or properties of an interface, without a signal.
     pub(crate) fn put(&self, path: &str, interface: &str, values: Vec<(&str, Value<'_>)>) {
         let mut state = self.lock();
         let object = state.objects.entry(path.to_owned()).or_default();
         object.entry(interface.to_owned()).or_default().extend(properties(values));
     }
 
-    /// An interface of an object is no more, without notice.
+    /// Removes an interface of an object, without a signal.
     pub(crate) fn take(&self, path: &str, interface: &str) {
         self.lock().objects.get_mut(path).expect("is there").remove(interface);
     }
 
-    /// Properties change, and clients are notified; without the values of those in `hidden`.
+    /// Changes properties, and notifies clients without the values of those in `hidden`.
     pub(crate) fn change(
         &self,
         path: &str,
@@ -177,24 +177,24 @@ impl ModemManager {
         );
     }
 
-    /// The levels of a technology change.
+    /// Changes the levels of a technology.
     pub(crate) fn levels(&self, path: &str, technology: &str, levels: &[(&str, f64)]) {
         let levels: HashMap<String, Value<'_>> =
             levels.iter().map(|(name, dbm)| ((*name).to_owned(), Value::from(*dbm))).collect();
         self.change(path, SIGNAL, vec![(technology, Value::from(levels))], &[]);
     }
 
-    /// How `Setup` answers from now on.
+    /// Sets the answer to `Setup`.
     pub(crate) fn set_setup(&self, setup: Setup) {
         self.lock().setup = setup;
     }
 
-    /// Whether the bus denies access to ModemManager.
+    /// Sets whether the bus denies access to ModemManager.
     pub(crate) fn set_closed(&self, closed: bool) {
         self.lock().closed = closed;
     }
 
-    /// ModemManager leaves the bus, or comes.
+    /// Makes ModemManager leave the bus or join it.
     pub(crate) fn set_runs(&self, runs: bool) {
         self.lock().runs = runs;
         let (old, new) = if runs { ("", ":1.1") } else { (":1.1", "") };
@@ -202,14 +202,14 @@ impl ModemManager {
         self.notify(path, "org.freedesktop.DBus", "NameOwnerChanged", &(MANAGER, old, new));
     }
 
-    /// The bus closes all connections.
+    /// Closes all connections of the bus.
     pub(crate) fn cut(&self) {
         for client in std::mem::take(&mut self.lock().clients) {
             zbus::block_on(client.close()).expect("is open");
         }
     }
 
-    /// The rates that were asked for with `Setup`.
+    /// Returns the rates that were requested with `Setup`.
     pub(crate) fn rates(&self) -> Vec<u32> {
         self.lock().rates.clone()
     }
@@ -221,7 +221,7 @@ impl ModemManager {
         let clients = self.lock().clients.clone();
         for client in clients {
             let sent = client.emit_signal(None::<&str>, path, interface, member, body);
-            // It may just have left.
+            // The client may just have left.
             let _ = zbus::block_on(sent);
         }
     }
@@ -254,7 +254,7 @@ fn copies(properties: &Properties) -> Properties {
 async fn serve(stream: UnixStream, state: Arc<Mutex<State>>) {
     let builder = Builder::unix_stream(stream).server(Guid::generate()).expect("is a guid");
     let builder = builder.p2p().unique_name(":1.1").expect("is a name");
-    // A client that only looks whether somebody is there leaves at once.
+    // A client that only checks for a listener leaves at once.
     let Ok(mut messages) = builder.build_message_stream().await else { return };
     let connection = Connection::from(&messages);
     while let Some(Ok(message)) = messages.next().await {
