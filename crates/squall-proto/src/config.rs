@@ -1,4 +1,4 @@
-//! What can be set, with defaults and bounds.
+//! Settings, with defaults and bounds.
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -7,31 +7,33 @@ use squall_signal::WatermarkConfig;
 
 use crate::{congestion::CongestionControl, quic_lb::QuicLbServer};
 
-/// Near end of paths: a network interface, or one of the addresses of a host that is reached at several.
+/// Local end of paths: a network interface, or one of the addresses of a host with several.
 ///
-/// The driver numbers them. Two interfaces may have the same address (two LTE sticks often do), so an address is not enough.
+/// The driver numbers them. Two interfaces may have the same address (two LTE sticks often do), so
+/// an address is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Interface(pub u32);
 
-/// The two ends that packets run between.
+/// The two ends of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NetPath<L = Interface> {
-    /// Our side.
+    /// Local end.
     pub local: L,
-    /// The peer's side.
+    /// Address of the peer.
     pub remote: SocketAddr,
 }
 
-/// Makes the scheduler of each new session.
+/// Creates the scheduler of each new session.
 pub type SchedulerFactory = Arc<dyn Fn() -> Box<dyn Scheduler> + Send + Sync>;
 
-/// Makes the stream schedulers of sessions.
+/// Creates the stream scheduler of each new session.
 pub type StreamsFactory = Arc<dyn Fn() -> Box<dyn StreamScheduler> + Send + Sync>;
 
-/// Says of the address of a peer whether it may begin a handshake.
+/// Returns `true` if the peer with this address may begin a handshake.
 pub type AcceptFilter = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 
-/// Settings of sessions, and of the endpoint that accepts them. Each is set by the method of its name; some can be read.
+/// Settings of sessions, and of the endpoint that accepts them. Each is set by the method of its
+/// name; some can be read.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,7 +50,7 @@ pub struct Config {
     pub scheduler: SchedulerFactory,
     pub(crate) streams: StreamsFactory,
     pub(crate) congestion: CongestionControl,
-    /// Bounds of memory and counts, each set by the method of its name.
+    /// Limits of memory and counts, each set by the method of its name.
     pub limits: Limits,
     pub(crate) quic_lb: Option<QuicLbServer>,
     /// See [`Self::idle_timeout()`].
@@ -75,157 +77,164 @@ pub struct Config {
 }
 
 impl Config {
-    /// Scheduler of each session: decides what goes where. Default: [`Squall`].
+    /// Sets the packet scheduler of each session. Default: [`Squall`].
     pub fn scheduler(mut self, scheduler: SchedulerFactory) -> Self {
         self.scheduler = scheduler;
         self
     }
 
-    /// Stream scheduler of each session: decides which channel's data is next when several wait. Default: [`Fifo`], the oldest
-    /// block's, whatever its channel.
+    /// Sets the stream scheduler of each session, which picks the next channel when several have
+    /// data. Default: [`Fifo`], the channel of the oldest block.
     pub fn streams(mut self, streams: StreamsFactory) -> Self {
         self.streams = streams;
         self
     }
 
-    /// Congestion controller of every path. Default: Steady.
+    /// Sets the congestion controller of every path. Default: Steady.
     pub fn congestion(mut self, congestion: CongestionControl) -> Self {
         self.congestion = congestion;
         self
     }
 
-    /// Has the connection ids of a server name it, for load balancers; see [`quic_lb`](crate::quic_lb). Default: not.
+    /// Encodes the server in its connection ids, for load balancers; see
+    /// [`quic_lb`](crate::quic_lb). Default: off.
     pub fn quic_lb(mut self, quic_lb: impl Into<Option<QuicLbServer>>) -> Self {
         self.quic_lb = quic_lb.into();
         self
     }
 
-    /// A session that receives nothing for this long is over. Time in which the process did not run does not count. Default: 30 s.
+    /// Sets the time without a packet from the peer after which a session ends. Time in which the
+    /// process did not run does not count. Default: 30 s.
     pub fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
         self.idle_timeout = idle_timeout;
         self
     }
 
-    /// A path that is silent for this long is closed; a client opens it again, and tries until it comes up. Default: 30 s.
+    /// Sets the time of silence after which a path is closed. A client opens it again, and retries
+    /// until it is up. Default: 30 s.
     pub fn path_idle_timeout(mut self, path_idle_timeout: Duration) -> Self {
         self.path_idle_timeout = path_idle_timeout;
         self
     }
 
-    /// How often an idle path is probed, so that NATs keep it and its round-trip time stays fresh. Default: 5 s, which
-    /// costs less than 1 kbit/s.
+    /// Sets the interval of probes on an idle path, which keep its NAT bindings and its round-trip
+    /// time fresh. Default: 5 s, which costs less than 1 kbit/s.
     pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
         self.keep_alive = keep_alive;
         self
     }
 
-    /// How long a handshake may take, over all interfaces. Default: 10 s.
+    /// Sets the timeout of a handshake, over all interfaces. Default: 10 s.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = connect_timeout;
         self
     }
 
-    /// How long after its first packet a connection to a server must have announced itself, which Squall does with the
-    /// handshake. Default: 10 s.
+    /// Sets the time after its first packet within which a connection to a server must have
+    /// announced itself. Squall does so with the handshake. Default: 10 s.
     pub fn announce_timeout(mut self, announce_timeout: Duration) -> Self {
         self.announce_timeout = announce_timeout;
         self
     }
 
-    /// Which peers get an answer when they begin a handshake. An address may be forged: a filter keeps load away, and
-    /// takes the place of no token. Default: all.
+    /// Sets the filter of peers whose handshakes are answered. An address may be forged: a filter
+    /// reduces load, and does not replace a token. Default: all peers.
     pub fn accept(mut self, accept: AcceptFilter) -> Self {
         self.accept = Some(accept);
         self
     }
 
-    /// Whether a session that comes in is limited until [`Session::trust`](crate::Session::trust) is called: 64 KiB and
-    /// 64 blocks wait for the application at most, and the peer's radio alerts have no effect. Further blocks are refused; 128 refusals that
-    /// the application has not taken end the session. Default: no.
+    /// Limits accepted sessions until [`Session::trust`](crate::Session::trust) is called: at most
+    /// 64 KiB and 64 blocks wait for the application, and the peer's radio alerts have no effect.
+    /// Further blocks are refused; 128 refusals that the application has not taken end the session.
+    /// Default: `false`.
     pub fn distrust(mut self, distrust: bool) -> Self {
         self.distrust = distrust;
         self
     }
 
-    /// Pause before the handshake is tried over the next interface too. Default: 100 ms, the smallest
-    /// that RFC 8305 §5 allows.
+    /// Sets the pause before the handshake is also tried over the next interface. Default: 100 ms,
+    /// the smallest value that RFC 8305 §5 allows.
     pub fn race_delay(mut self, race_delay: Duration) -> Self {
         self.race_delay = race_delay;
         self
     }
 
-    /// Silence after which a path with packets in flight is suspected, counted from when an
-    /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
+    /// Sets the silence after which a path with packets in flight is suspected, counted from the
+    /// due time of an acknowledgement; two probe timeouts if those are sooner. Default: 200 ms.
     pub fn silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// How readings of this side's radios become alerts; `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
+    /// Sets the map from readings of the local radios to alerts; `None` ignores the readings, and
+    /// the peer's alerts too. Default: STORM's watermarks.
     pub fn signal(mut self, signal: impl Into<Option<WatermarkConfig>>) -> Self {
         self.signal = signal.into();
         self
     }
 
-    /// Largest block in bytes, sent or received; at most 16 MiB, which is the default.
+    /// Sets the largest block in bytes, sent or received. Default and maximum: 16 MiB.
     pub fn max_block(mut self, max_block: u32) -> Self {
         self.limits.max_block = max_block;
         self
     }
 
-    /// Bytes handed over and not yet known to have arrived. Default: 64 MiB.
+    /// Limits the bytes that are handed over and not acknowledged. Default: 64 MiB.
     pub fn queued_bytes(mut self, queued_bytes: u64) -> Self {
         self.limits.queued_bytes = queued_bytes;
         self
     }
 
-    /// Bytes of blocks that are being put together, or wait to be taken by the application.
-    /// Default: 64 MiB.
+    /// Limits the bytes of blocks that are being reassembled, or wait for the application. Default:
+    /// 64 MiB.
     pub fn reassembly(mut self, reassembly: u64) -> Self {
         self.limits.reassembly = reassembly;
         self
     }
 
-    /// Blocks open at a time, in each direction. Default: 65,536.
+    /// Limits the number of open blocks, in each direction. Default: 65,536.
     pub fn open_blocks(mut self, open_blocks: usize) -> Self {
         self.limits.open_blocks = open_blocks;
         self
     }
 
-    /// Paths at a time. Default, and most: 8.
+    /// Limits the number of paths. Default and maximum: 8.
     pub fn max_paths(mut self, max_paths: usize) -> Self {
         self.limits.max_paths = max_paths;
         self
     }
 
-    /// Handshakes in progress, and connections that have not announced themselves, at a time, on a server. Those from where the
-    /// most attempts came lately make room for more, the oldest first. When a quarter are handshakes of unproven addresses, more must prove theirs first (Retry,
-    /// RFC 9000 §8.1.2). Default: 1,024.
+    /// Limits the handshakes in progress, and connections that have not announced themselves, on a
+    /// server. When the table is full, connections from the source of the most recent attempts are
+    /// dropped, the oldest first. When a quarter are handshakes of unvalidated addresses, more of
+    /// them must validate theirs first (Retry, RFC 9000 §8.1.2). Default: 1,024.
     pub fn handshakes(mut self, handshakes: usize) -> Self {
         self.limits.handshakes = handshakes;
         self
     }
 
-    /// Of these, those of one host: an IPv4 address, or 64 bits of one of IPv6. Default: 256.
+    /// Limits the part of [`Self::handshakes`] from one host: an IPv4 address, or 64 bits of an
+    /// IPv6 one. Default: 256.
     pub fn handshakes_per_host(mut self, handshakes_per_host: usize) -> Self {
         self.limits.handshakes_per_host = handshakes_per_host;
         self
     }
 
-    /// Sessions at a time, on a server; further handshakes are refused. Default: 4,096.
+    /// Limits the sessions on a server; further handshakes are refused. Default: 4,096.
     pub fn max_sessions(mut self, max_sessions: usize) -> Self {
         self.limits.max_sessions = max_sessions;
         self
     }
 
-    /// Switches for comparisons.
+    /// Sets switches for comparisons.
     #[cfg(feature = "lab")]
     pub fn lab(mut self, lab: LabConfig) -> Self {
         self.lab = lab;
         self
     }
 
-    /// Where to write qlog files of every connection, if anywhere.
+    /// Sets the folder for qlog files of every connection; `None` writes none. Default: `None`.
     #[cfg(feature = "qlog")]
     pub fn qlog_dir(mut self, qlog_dir: impl Into<Option<std::path::PathBuf>>) -> Self {
         self.qlog_dir = qlog_dir.into();
@@ -264,29 +273,32 @@ impl Default for Config {
 #[cfg_attr(not(feature = "lab"), expect(unreachable_pub, reason = "public with the feature"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabConfig {
-    /// Whether unreliable blocks are sent as reliable ones. The peer sees no difference. Default: no.
+    /// Unreliable blocks are sent as reliable ones. The peer sees no difference. Default: `false`.
     pub all_reliable: bool,
-    /// Whether a block ends at its deadline. Without it only the scheduler uses deadlines, and a late block is sent to its end:
-    /// the peer receives no deadline ([`Received::deadline`](crate::Received::deadline) is `None`). Default: yes.
+    /// Blocks end at their deadline. Otherwise only the scheduler uses deadlines, and a late block
+    /// is sent to its end: the peer receives no deadline
+    /// ([`Received::deadline`](crate::Received::deadline) is `None`). Default: `true`.
     pub expire: bool,
-    /// Whether a packet counts as lost by the reordering that its path shows (`docs/congestion.md`), and is taken for
-    /// delivered when it arrives later. Without it, after 3 packets or 9/8 of a round trip, as RFC 9002 §6.1 has it.
-    /// Default: yes.
+    /// The loss threshold follows the reordering of the path (`docs/congestion.md`), and a packet
+    /// that arrives after it was declared lost counts as delivered. Otherwise the thresholds are 3
+    /// packets and 9/8 of a round trip, as in RFC 9002 §6.1. Default: `true`.
     pub track_reordering: bool,
-    /// Whether silent paths are suspected, probed, repaired on other paths and readmitted (`docs/liveness.md`). Without it a
-    /// path that fails keeps its data until it returns, or for [`Config::path_idle_timeout`], and the losses of an outage
-    /// reduce its window, as in standard multipath QUIC. Default: yes.
+    /// Silent paths are suspected, probed, repaired on other paths and readmitted
+    /// (`docs/liveness.md`). Otherwise a path that fails keeps its data until it returns, or for
+    /// [`Config::path_idle_timeout`], and the losses of an outage reduce its window, as in standard
+    /// multipath QUIC. Default: `true`.
     pub liveness: bool,
-    /// Whether the receiver reports on the path that delivers best, and acknowledgements leave with the reports; else on
-    /// the path with the lowest id, as noq does. Default: yes.
+    /// The receiver reports on the path that delivers best, and acknowledgements leave with the
+    /// reports; otherwise on the path with the lowest id, as in noq. Default: `true`.
     pub steer_acks: bool,
-    /// Whether the probe after a timeout of QUIC has the oldest reliable bytes of its path once more, if they left more than
-    /// a round trip ago (RFC 9002 §6.2.4); else it is a PING, and they are sent again when that is acknowledged. Default: no.
+    /// The probe after a timeout of QUIC repeats the oldest reliable bytes of its path, if they
+    /// left more than a round trip ago (RFC 9002 §6.2.4); otherwise it is a PING, and the bytes are
+    /// sent again when that is acknowledged. Default: `false`.
     pub probe_with_data: bool,
 }
 
 impl LabConfig {
-    /// Sessions as they are without the feature.
+    /// Values for sessions without the feature.
     const OFF: Self = Self {
         all_reliable: false,
         expire: true,
@@ -296,8 +308,9 @@ impl LabConfig {
         probe_with_data: false,
     };
 
-    /// Loss recovery as RFC 9002 has it, on every path by itself: no [`Self::liveness`], thresholds of 3 packets and 9/8
-    /// of a round trip (§6.1), and [probes with data](Self::probe_with_data). The multipath QUIC that the papers compared with.
+    /// Loss recovery by RFC 9002, on every path by itself: no [`Self::liveness`], thresholds of 3
+    /// packets and 9/8 of a round trip (§6.1), and [probes with data](Self::probe_with_data). This
+    /// is the multipath QUIC that the papers compared with.
     #[cfg(feature = "lab")]
     pub fn standard() -> Self {
         Self { liveness: false, track_reordering: false, probe_with_data: true, ..Self::OFF }
@@ -311,7 +324,7 @@ impl Default for LabConfig {
 }
 
 impl Config {
-    /// The switches for comparisons.
+    /// Returns the switches for comparisons.
     pub(crate) fn switches(&self) -> LabConfig {
         #[cfg(feature = "lab")]
         return self.lab;
@@ -320,11 +333,11 @@ impl Config {
     }
 }
 
-/// The longest duration: sums of times stay far from the end of every clock.
+/// Longest duration: sums of times stay far from the end of every clock.
 pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl Config {
-    /// The same with durations of at most [`FOREVER`], so that `Duration::MAX` can stand for "never".
+    /// Limits durations to [`FOREVER`], so that `Duration::MAX` can stand for "never".
     pub(crate) fn bounded(self) -> Self {
         let bounded = |duration: Duration| duration.min(FOREVER);
         Self {
@@ -350,7 +363,8 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Bounds of what a session, or its peer, can make grow; [`Config`] has a method of the name of each.
+/// Limits of the memory and counts that a session, or its peer, can increase; [`Config`] has a
+/// method of the name of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -373,7 +387,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What is held for a peer that is not trusted: enough to say who it is.
+    /// Returns the limits for a peer that is not trusted: enough to identify itself.
     pub(crate) fn of_a_stranger(self) -> Self {
         Self { reassembly: self.reassembly.min(64 << 10), open_blocks: self.open_blocks.min(64), ..self }
     }

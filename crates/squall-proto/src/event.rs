@@ -12,22 +12,22 @@ use squall_signal::AlertKind;
 
 use crate::{Block, Capacity, Channel, Interface, NetPath, Priority, wire};
 
-/// Why a block was not taken for sending. Only [`Self::Full`] hands it back.
+/// Reason why a block was not accepted for sending. Only [`Self::Full`] returns it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// No room for it now: [`Config::queued_bytes`](crate::Config::queued_bytes) are queued, or
-    /// [`Config::open_blocks`](crate::Config::open_blocks) have not ended. Holds the block. Room is announced
-    /// by [`Event::Writable`].
+    /// [`Config::open_blocks`](crate::Config::open_blocks) have not ended. Contains the block.
+    /// [`Event::Writable`] announces room.
     #[error("send queue is full")]
     Full(Box<Block>),
-    /// No bytes.
+    /// The block has no bytes.
     #[error("a block has at least one byte")]
     Empty,
-    /// More bytes than this side or the peer takes.
+    /// The block exceeds the limit of this side or of the peer.
     #[error("block of {len} bytes exceeds the limit of {limit}")]
     TooLarge {
-        /// Its size.
+        /// Size of the block.
         len: usize,
         /// The limit.
         limit: u32,
@@ -37,12 +37,12 @@ pub enum SendError {
     Closed(#[source] CloseReason),
 }
 
-/// Why a block was not opened.
+/// Reason why a block was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// [`Config::open_blocks`](crate::Config::open_blocks) have not ended. Room is announced by
-    /// [`Event::Writable`].
+    /// [`Config::open_blocks`](crate::Config::open_blocks) have not ended. [`Event::Writable`]
+    /// announces room.
     #[error("too many blocks are open")]
     Full,
     /// The session is over.
@@ -50,36 +50,36 @@ pub enum OpenError {
     Closed(#[source] CloseReason),
 }
 
-/// Why bytes were not added to an open block, or the block was not finished.
+/// Reason why bytes were not added to an open block, or the block was not finished.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// No room for them now: [`Config::queued_bytes`](crate::Config::queued_bytes) are queued. Holds the bytes.
-    /// Room is announced by [`Event::Writable`].
+    /// No room for them now: [`Config::queued_bytes`](crate::Config::queued_bytes) are queued.
+    /// Contains the bytes. [`Event::Writable`] announces room.
     #[error("send queue is full")]
     Full(Bytes),
-    /// With them the block would have more bytes than this side or the peer takes. It stays as it was.
+    /// The block would exceed the limit of this side or of the peer. It is unchanged.
     #[error("block of {len} bytes exceeds the limit of {limit}")]
     TooLarge {
-        /// The size that it would have.
+        /// Size that the block would have.
         len: usize,
         /// The limit.
         limit: u32,
     },
-    /// The block is to be finished and has no bytes. It is cancelled.
+    /// The block was to be finished, but has no bytes. It is cancelled.
     #[error("a block has at least one byte")]
     Empty,
-    /// The block is not open: it was finished, or has ended by its deadline, by a loss, by a refusal or with the
-    /// session. Its outcome says which.
+    /// The block is not open: it was finished, or has ended by its deadline, by a loss, by a
+    /// refusal or with the session. Its outcome has the reason.
     #[error("the block is not open any more")]
     Ended,
 }
 
-/// Why a channel did not get a weight.
+/// Reason why a channel did not get a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightError {
-    /// There is no such weight.
+    /// The weight is out of range.
     #[error("there is no weight {0}: weights are 1 to 256")]
     Weight(u16),
     /// The session is over.
@@ -90,147 +90,153 @@ pub enum WeightError {
 /// A block that arrived, whole or, if it is [partial](crate::BlockOptions::partial), in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The sender's id for it.
+    /// The sender's id of the block.
     pub id: BlockId,
-    /// Its bytes; zeros for those that are missing.
+    /// Bytes of the block; zeros for missing ones.
     pub data: Bytes,
-    /// Ranges of bytes that did not arrive, ascending and apart; empty if the block is whole, as every block is that is not
-    /// [partial](crate::BlockOptions::partial). Of an [opened](crate::Session::open) block whose length never became known
-    /// the data ends with the last byte that arrived, and the last range reaches from there to 16 MiB.
+    /// Ranges of bytes that did not arrive, ascending and apart; empty unless the block is
+    /// [partial](crate::BlockOptions::partial). If the length of an [opened](crate::Session::open)
+    /// block never arrived, the data ends with the last byte that did, and the last range reaches
+    /// from there to 16 MiB.
     pub missing: Vec<Range<u32>>,
-    /// Its channel.
+    /// Channel of the block.
     pub channel: Channel,
-    /// Its priority.
+    /// Priority of the block.
     pub priority: Priority,
-    /// Whether lost bytes of it were sent again.
+    /// Lost bytes were sent again.
     pub reliable: bool,
-    /// When its first byte arrived.
+    /// Time at which its first byte arrived.
     pub first_at: Instant,
-    /// When it was whole, or ended incomplete.
+    /// Time at which it was complete, or ended incomplete.
     pub whole_at: Instant,
-    /// When the sender's deadline passes, if it has one: what was left of it when the first chunk was sent,
-    /// counted from that chunk's arrival, less half a round trip.
+    /// Deadline of the sender; `None` without one. It is computed from the time left when the first
+    /// chunk was sent, counted from that chunk's arrival, less half a round trip.
     pub deadline: Option<Instant>,
-    /// Bytes of it that came over each path, duplicates and parity included.
+    /// Bytes that arrived over each path, duplicates and parity included.
     pub over: Vec<(PathId, u32)>,
 }
 
 /// Bytes of a block on a channel whose blocks are handed over as they grow; see
-/// [`Session::set_in_parts`](crate::Session::set_in_parts). The parts of a block follow one another without a gap. One
-/// of them is the last, or [`Event::Missed`] says that the rest will not come.
+/// [`Session::set_in_parts`](crate::Session::set_in_parts). The parts of a block follow one another
+/// without a gap. One of them is the last, or [`Event::Missed`] reports that the rest will not
+/// arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The sender's id for the block.
+    /// The sender's id of the block.
     pub id: BlockId,
-    /// Its channel.
+    /// Channel of the block.
     pub channel: Channel,
-    /// Its priority.
+    /// Priority of the block.
     pub priority: Priority,
-    /// Whether lost bytes of it were sent again.
+    /// Lost bytes were sent again.
     pub reliable: bool,
-    /// When the sender's deadline passes, as in [`Received::deadline`].
+    /// Deadline of the sender, as in [`Received::deadline`].
     pub deadline: Option<Instant>,
-    /// Where in the block the bytes belong: what was handed over before.
+    /// Offset of the bytes in the block: the number of bytes handed over before.
     pub offset: u32,
-    /// The bytes. A last part can have none, when the end becomes known after the bytes. The last part of a partial block
-    /// that ended incomplete has zeros for those that are missing.
+    /// The bytes. A last part is empty if the end is determined after the bytes. The last part of a
+    /// partial block that ended incomplete has zeros for missing bytes.
     pub data: Bytes,
-    /// Ranges of the block that did not arrive, as [`Received::missing`]; only a last part has any.
+    /// Ranges of the block that did not arrive, as in [`Received::missing`]; empty unless the part
+    /// is the last.
     pub missing: Vec<Range<u32>>,
-    /// Whether the block ends here.
+    /// The block ends here.
     pub is_last: bool,
 }
 
-/// How a block ended at its sender.
+/// The fate of a block at its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// The peer's session has all of it.
     Delivered {
-        /// When the last acknowledgement came.
+        /// Arrival of the last acknowledgement.
         at: Instant,
-        /// From handing over to the first sending of its last byte.
+        /// Time from the hand-over to the first sending of its last byte.
         waited: Duration,
         /// Bytes acknowledged on each path, without parity.
         over: Vec<(PathId, u32)>,
     },
-    /// Its deadline passed first, or could not be met by what the paths carry while other blocks waited.
+    /// Its deadline passed, or could not be met by the rates of the paths while other blocks
+    /// waited.
     Expired {
-        /// Bytes of it the peer has.
+        /// Bytes that the peer has.
         acked: u32,
     },
-    /// It is unreliable, and bytes of it were lost. If it is [partial](crate::BlockOptions::partial), the peer's application
-    /// gets those that it has.
+    /// The block is unreliable, and bytes of it were lost. If it is
+    /// [partial](crate::BlockOptions::partial), the peer's application gets the bytes that arrived.
     Lost {
-        /// Bytes of it the peer has.
+        /// Bytes that the peer has.
         acked: u32,
     },
-    /// The application or the scheduler took it back.
+    /// The application or the scheduler cancelled it.
     Cancelled {
-        /// Why.
+        /// Reason for the cancellation.
         reason: &'static str,
     },
-    /// The peer would not take it.
+    /// The peer refused it.
     Refused(wire::RefuseReason),
-    /// The session ended first.
+    /// The session ended before.
     SessionClosed,
 }
 
-/// How a block ended at its receiver, when it did not arrive whole.
+/// Reason why a block did not arrive whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missed {
-    /// Its deadline passed first.
+    /// Its deadline passed.
     Expired,
     /// The sender cancelled it.
     Cancelled(wire::CancelReason),
-    /// This side would not take it.
+    /// This side refused it.
     Refused(wire::RefuseReason),
-    /// The session ended first.
+    /// The session ended before.
     SessionClosed,
 }
 
-/// What changed about a path.
+/// A change of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathChange<L = Interface> {
-    /// It may carry data.
+    /// The path may carry data.
     Up(NetPath<L>),
-    /// It fell silent with packets in flight, or loses data of one size, and carries no new data.
+    /// The path was silent with packets in flight, or loses data of one size, and carries no new
+    /// data.
     Suspected {
-        /// How long nothing arrived, or hardly anything of that size.
+        /// Time for which nothing arrived, or almost nothing of that size.
         silent: Duration,
     },
-    /// It proved to deliver again.
+    /// The path proved to deliver again.
     Readmitted {
-        /// How long it was suspected.
+        /// Time for which it was suspected.
         after: Duration,
     },
-    /// Small packets pass and full-size ones do not: its MTU is below the 1,200 bytes of UDP payload that QUIC needs
-    /// (RFC 9000 §14). It carries no data until a full-size probe has passed.
+    /// Small packets pass and full-size ones do not: the path's MTU is below the 1,200 bytes of UDP
+    /// payload that QUIC needs (RFC 9000 §14). It carries no data until a full-size probe has
+    /// passed.
     Narrow,
-    /// A radio at one of its ends said something new.
+    /// A radio at one of the ends reported a change.
     Signal {
-        /// What changes.
+        /// Kind of the change.
         kind: AlertKind,
         /// The quality index in thousandths.
         quality: u16,
-        /// Whether it is the peer's radio.
+        /// The radio is the peer's.
         by_peer: bool,
     },
     /// The peer's address changed (NAT rebinding).
     Rebound(NetPath<L>),
-    /// Its packets leave without ECN from now on (RFC 3168).
+    /// Packets on the path leave without ECN from now on (RFC 3168).
     EcnOff {
-        /// Why.
+        /// Reason for disabling it.
         why: &'static str,
     },
-    /// It could not be opened, or is gone.
+    /// The path could not be opened, or is closed.
     Down,
 }
 
 impl<L> PathChange<L> {
-    /// The same change, with something else for the interface, such as its address.
+    /// Replaces the interface, for instance by its address.
     pub fn with_local<M>(self, local: impl FnOnce(L) -> M) -> PathChange<M> {
         let of = |net: NetPath<L>| NetPath { local: local(net.local), remote: net.remote };
         match self {
@@ -251,16 +257,16 @@ impl<L> PathChange<L> {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct TransportError {
-    /// Error code of RFC 9000 §20.1, by either side; 0x100 and the alert for an error of TLS (RFC 9001 §4.8). `None` for
-    /// an end without a code, such as a reset.
+    /// Error code of RFC 9000 §20.1, from either side; 0x100 plus the alert for an error of TLS
+    /// (RFC 9001 §4.8). `None` for an end without a code, such as a reset.
     pub code: Option<u64>,
-    /// Error of TLS, if this side found it.
+    /// Error of TLS, if this side detected it.
     pub tls: Option<Arc<rustls::Error>>,
     /// Description, in one line.
     pub message: String,
 }
 
-/// Not every error of TLS equals itself, and the message describes it.
+/// Ignores `tls`: not every error of TLS equals itself, and the message describes it.
 impl PartialEq for TransportError {
     fn eq(&self, other: &Self) -> bool {
         (self.code, &self.message) == (other.code, &other.message)
@@ -270,13 +276,13 @@ impl PartialEq for TransportError {
 impl Eq for TransportError {}
 
 impl TransportError {
-    /// One without a code.
+    /// Creates an error without a code.
     pub(crate) fn plain(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 }
 
-/// Why a session ended.
+/// Reason for the end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseReason {
@@ -286,18 +292,18 @@ pub enum CloseReason {
     /// The peer closed it.
     #[error("closed by the peer{}", close_words(*code, reason))]
     ByPeer {
-        /// The peer's code; 0 for a normal end.
+        /// Code from the peer; 0 for a normal end.
         code: u64,
-        /// The peer's words.
+        /// Reason text from the peer.
         reason: String,
     },
-    /// Nothing arrived from the peer for too long.
+    /// The idle timeout passed without a packet from the peer.
     #[error("nothing received from the peer for too long")]
     TimedOut,
     /// The byte budget of the last path is used up.
     #[error("the byte budget of the last path is used up")]
     OverBudget,
-    /// The peer broke the Squall protocol.
+    /// The peer violated the Squall protocol.
     #[error("protocol error: {0}")]
     Protocol(String),
     /// QUIC or TLS failed.
@@ -305,7 +311,8 @@ pub enum CloseReason {
     Transport(#[from] TransportError),
 }
 
-/// Code and reason of a close, for messages. A normal end has no code, and neither end has to give a reason.
+/// Formats the code and reason of a close for messages. A normal end has no code, and the reason is
+/// optional.
 fn close_words(code: u64, reason: &str) -> String {
     let code = if code == 0 { String::new() } else { format!(" with code {code}") };
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -313,26 +320,26 @@ fn close_words(code: u64, reason: &str) -> String {
 }
 
 impl CloseReason {
-    /// Whether both sides parted as meant.
+    /// Returns `true` if this side closed the session, or the peer with code 0.
     pub fn is_normal(&self) -> bool {
         matches!(self, Self::Local | Self::ByPeer { code: 0, .. })
     }
 }
 
-/// Why a connection could not be made.
+/// Reason why a connection could not be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// No path was named.
+    /// No path was given.
     #[error("no local interface can reach the peer")]
     NoPath,
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     #[error("{0}")]
     Local(String),
 }
 
 impl Event {
-    /// The channel of an event about a block of the peer's.
+    /// Returns the channel of an event about a block of the peer.
     pub fn channel(&self) -> Option<Channel> {
         match self {
             Self::Received(Received { channel, .. })
@@ -343,7 +350,7 @@ impl Event {
     }
 }
 
-/// What happened in a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
@@ -351,34 +358,35 @@ pub enum Event {
     Connected,
     /// A block arrived.
     Received(Received),
-    /// Bytes of a block arrived that is handed over in parts.
+    /// Bytes arrived of a block that is handed over in parts.
     Part(Part),
     /// A block will not arrive.
     Missed {
-        /// The sender's id for it.
+        /// The sender's id of the block.
         id: BlockId,
-        /// Its channel.
+        /// Channel of the block.
         channel: Channel,
-        /// Its priority.
+        /// Priority of the block.
         priority: Priority,
-        /// Why.
+        /// Reason why it will not arrive.
         why: Missed,
     },
-    /// A block of ours ended, one way or the other: exactly once for each, if outcomes are asked for; see
+    /// A block of this side ended: exactly once for each, if outcomes are requested; see
     /// [`Session::report_outcomes`](crate::Session::report_outcomes).
     Ended {
-        /// Which block.
+        /// The block.
         id: BlockId,
-        /// How.
+        /// Its fate.
         outcome: Outcome,
     },
     /// There is room in the send queue again after [`SendError::Full`].
     Writable,
     /// A path changed.
     Path(PathId, PathChange),
-    /// [`Capacity::safe`] fell by more than 5 %, or rose by more than 10 % and the last event is 50 ms old. A fall is
-    /// reported at once, also one that a radio announces or that a suspected path makes. Only the latest waits to be taken.
+    /// [`Capacity::safe`] fell by more than 5 %, or rose by more than 10 % and the last event is 50
+    /// ms old. A fall is reported at once, including one that is announced by a radio or caused by
+    /// a suspected path. Only the latest event is kept.
     Capacity(Box<Capacity>),
-    /// The session is over; the last event.
+    /// The session is over. This is the last event.
     Closed(CloseReason),
 }

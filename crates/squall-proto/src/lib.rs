@@ -85,7 +85,7 @@ pub use steering::{
 pub use wire::{CancelReason, MAX_CHANNELS, RefuseReason};
 pub use worker::{LONG_ID_AT, MAX_WORKERS, SHORT_ID_AT, destination_id, worker_of};
 
-/// The example of the README.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

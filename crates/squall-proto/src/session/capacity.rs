@@ -1,4 +1,4 @@
-//! What the session can carry, by what its paths do and how the scheduler uses them.
+//! Capacity of the session, by the rates of its paths and their use by the scheduler.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,18 @@ use crate::{
     path::{Control, Path, one_way_delays},
 };
 
-/// How often the rates are looked at. An encoder makes a frame each 8 to 40 ms.
+/// Interval of updates of the rates. An encoder makes a frame each 8 to 40 ms.
 const INTERVAL: Span = Span::from_millis(10);
-/// From this share of its rate on, a path is used up: a pacer leaves gaps, and frames do not fill packets.
+/// Share of its rate above which a path is used up: a pacer leaves gaps, and frames do not fill
+/// packets.
 const USED_UP: f64 = 0.8;
 /// Bytes of packets that make a mean.
 const ENOUGH: f64 = 50_000.0;
 
 impl Session {
-    /// What the session can carry. It is looked at each 10 ms while packets come and go, and whenever a path changes;
-    /// what is asked for in between has the history of then. All 0 before the session is up and when it is over. See
-    /// [`Event::Capacity`].
+    /// Returns the capacity of the session. It is updated each 10 ms while packets come and go, and
+    /// whenever a path changes; calls in between use the history of the last update. All 0 before
+    /// the session is up and when it is over. See [`Event::Capacity`].
     pub fn capacity(&mut self, now: Instant) -> Capacity {
         if !self.is_open() {
             return Capacity::default();
@@ -31,8 +32,8 @@ impl Session {
         self.capacity_at(self.time(now))
     }
 
-    /// Asks the peer for at most this rate of blocks, or for as much as it can send. Its
-    /// [`Capacity`] says no more than that, for its encoder to follow; what it sends all the same arrives as ever.
+    /// Requests from the peer at most this rate of blocks, or no limit. The peer's [`Capacity`] is
+    /// limited to it, for its encoder to follow; blocks beyond it still arrive.
     pub fn request_bitrate(&mut self, bits_per_second: Option<u64>) {
         if self.outlook.requested != bits_per_second {
             self.outlook.requested = bits_per_second;
@@ -40,8 +41,9 @@ impl Session {
         }
     }
 
-    /// Bytes of blocks that can still be handed over to arrive within this time, with this probability (0 to 1), beside
-    /// those that wait. What takes longer than three seconds is as uncertain as what takes three.
+    /// Returns the bytes of blocks that can still be handed over to arrive within this time, with
+    /// this probability (0 to 1), beside those that wait. Times above three seconds are as
+    /// uncertain as three.
     pub fn deliverable(&mut self, now: Instant, within: Duration, probability: f64) -> u64 {
         if !self.is_open() {
             return 0;
@@ -64,7 +66,7 @@ impl Session {
         payload.saturating_sub(self.waiting_bytes())
     }
 
-    /// Takes the rates into the history, when it is time to.
+    /// Adds the rates to the history, when an update is due.
     pub(super) fn update_forecast(&mut self, at: Time) {
         if at < self.outlook.look_at || !self.is_open() {
             return;
@@ -75,7 +77,7 @@ impl Session {
         for id in self.conn.paths.ids() {
             let rate = self.rate_in_use(&self.conn.paths[id]);
             let path = &mut self.conn.paths[id];
-            // A rate that nothing is sent at is not observed, only remembered.
+            // Without packets a rate is not observed, only remembered.
             let is_observed = path.stats.acked_packets != path.forecast_at;
             if is_observed || rate == 0 && path.forecast.latest() > 0 {
                 path.forecast.observe(at, rate);
@@ -94,7 +96,7 @@ impl Session {
         }
     }
 
-    /// The latest change of the capacity, if it was not taken yet.
+    /// Takes the latest change of the capacity.
     pub(super) fn poll_capacity(&mut self) -> Option<Event> {
         self.outlook.news.take_if(|_| self.life.is_live()).map(Event::Capacity)
     }
@@ -107,7 +109,7 @@ impl Session {
         let link = self.add_up(self.carrying().map(|path| self.rate_in_use(path) as f64));
         let ahead = self.add_up(self.carrying().map(|path| self.to_come(at, path)));
         let (now, forecast) = (link * share, &self.outlook.forecast);
-        // Of paths that are not used, those matter that would be if they could.
+        // If no path is in use, consider those that would be used if they could.
         let matters = |path: &&PathCapacity| is_carrier(path.id) || carriers.is_empty();
         let limit = Limit::of_session(paths.iter().filter(matters).map(|path| path.limit));
         let wanted = self.outlook.wanted.unwrap_or(u64::MAX);
@@ -149,19 +151,20 @@ impl Session {
         }
     }
 
-    /// What a path carries of the session's data, in bits per second of UDP payload: over the next second no more than
-    /// its budget leaves.
+    /// Returns the rate at which a path carries the session's data, in bits per second of UDP
+    /// payload; over the next second at most the rest of its budget.
     fn rate_in_use(&self, path: &Path) -> u64 {
         let left = path.allowance.map_or(u64::MAX, |allowance| allowance.data.saturating_mul(8));
         if path.life.is_in_use() { link_rate(&self.config.congestion, path).min(left) } else { 0 }
     }
 
-    /// The part of it that can be relied on: less while a radio warns, and the longer nothing was sent.
+    /// Returns the part of that rate that can be relied on: less while a radio warns, and the
+    /// longer nothing was sent.
     fn to_come(&self, at: Time, path: &Path) -> f64 {
         self.rate_in_use(path) as f64 * path.life.factor() * path.forecast.ageing(at)
     }
 
-    /// The paths that the scheduler would use.
+    /// Returns the paths that the scheduler would use.
     fn carriers(&self) -> PathSet {
         let role = self.role_in_life();
         let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use() && path.role == role);
@@ -180,7 +183,8 @@ impl Session {
         }
     }
 
-    /// The part of packets that is data: that of late, or of a full packet with the longest headers.
+    /// Updates the share of packets that is data: the recent one, or that of a full packet with the
+    /// longest headers.
     fn measure_packets(&mut self) {
         let (data, packets) = self.outlook.departed;
         self.outlook.payload_share = match packets > ENOUGH {
@@ -189,7 +193,8 @@ impl Session {
         };
     }
 
-    /// Bytes that were handed over and have not left, on a path in use; copies count once.
+    /// Returns the bytes that were handed over and have not left, on a path in use; copies count
+    /// once.
     fn waiting_bytes(&self) -> u64 {
         let in_flight = self.carrying().map(|path| path.flight.bytes() as f64 * self.outlook.payload_share);
         let left = self.outbox.queued_bytes().saturating_sub(self.add_up(in_flight) as u64);

@@ -9,7 +9,7 @@ use crate::{
     wire::{Stamp, TICK},
 };
 
-/// For this long after a suspension, reports may be of packets that left before it.
+/// Time after a suspension in which reports may concern packets that left before it.
 const LATE_REPORTS: Span = Span::from_secs(10);
 
 #[derive(Debug)]
@@ -57,22 +57,24 @@ impl SessionClock {
         self.epoch + at.since_epoch().duration()
     }
 
-    /// The process runs again after it had not for a while.
+    /// Records that the process runs again after a suspension.
     pub(super) fn resume(&mut self, now: Instant) {
         self.resumed = Some(self.time(now));
     }
 
-    /// Since when the process runs without a suspension.
+    /// Returns the time since which the process runs without a suspension.
     pub(super) fn runs_since(&self) -> Time {
         self.resumed.unwrap_or(Time::EPOCH)
     }
 
-    /// Whether the process was suspended at or after this time. Intervals that began then say nothing of the network.
+    /// Returns `true` if the process was suspended at or after this time. Intervals that began then
+    /// show nothing about the network.
     pub(super) fn was_suspended_after(&self, at: Time) -> bool {
         at < self.runs_since()
     }
 
-    /// Whether a departure, reported at `at`, was before a suspension that ended just now.
+    /// Returns `true` if a departure, reported at `at`, was before a suspension that ended just
+    /// now.
     pub(super) fn is_from_before(&self, at: Time, departure: Stamp) -> bool {
         self.resumed.is_some_and(|resumed| {
             let since = at - resumed;

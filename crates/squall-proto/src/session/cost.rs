@@ -1,4 +1,4 @@
-//! What each side declares of paths: that they cost money, what they are used for; and what they may carry.
+//! Declarations of both sides about paths: cost, role, rate limit, budget.
 
 use std::time::Instant;
 
@@ -10,29 +10,30 @@ use crate::{
     steering::Used, wire::PathInfo,
 };
 
-/// Code with which a path is closed whose budget is used up, and a session if it was the last.
+/// Close code of a path whose budget is used up, and of a session if it was the last.
 const OVER_BUDGET: u32 = 3;
 
 impl Session {
-    /// Declares the bytes of an interface to cost money, or not, for its paths of now and later. The peer
-    /// is notified, so that schedulers at both ends see it.
+    /// Declares whether bytes of an interface cost money, for its present and future paths. The
+    /// peer is notified, so that schedulers at both ends see it.
     pub fn set_metered(&mut self, now: Instant, local: Interface, metered: bool) {
         if self.metering.declare(local, metered) {
             self.announce_interface(self.time(now), local);
         }
     }
 
-    /// Sets what the paths of an interface are used for, those of now and later. The peer is notified, and uses them
-    /// accordingly for what it sends; a peer that has no roles ignores it.
+    /// Sets the role of the paths of an interface, present and future. The peer is notified, and
+    /// applies it to its own packets; a peer without roles ignores it.
     pub fn set_role(&mut self, now: Instant, local: Interface, role: Role) {
         if self.metering.set_role(local, role) {
             self.announce_interface(self.time(now), local);
         }
     }
 
-    /// Bounds what each side sends on each path of an interface, or lifts the bound; a peer that has no such bounds
-    /// ignores it. All UDP payload counts; data waits, and what is not data (acknowledgements, probes, control) leaves at
-    /// once and is made up for. Forecasts of the capacity respect it.
+    /// Limits the rate of each side on each path of an interface, or removes the limit; a peer
+    /// without such limits ignores it. All UDP payload counts; data waits, while other packets
+    /// (acknowledgements, probes, control) leave at once and delay later data. Forecasts of the
+    /// capacity respect it.
     pub fn set_rate_limit(&mut self, now: Instant, local: Interface, limit: Option<RateLimit>) {
         if !self.metering.set_limit(local, limit) {
             return;
@@ -46,23 +47,27 @@ impl Session {
         self.schedule();
     }
 
-    /// Sets how many bytes of UDP payload this side may send on each path of an interface in this session,
-    /// or lifts that. The smaller of this and of [`Profile::metered_cap`](squall_sched::Profile::metered_cap)
-    /// holds.
+    /// Limits the bytes of UDP payload that this side may send on each path of an interface in this
+    /// session; `None` removes the limit. The smaller of this and of
+    /// [`Profile::metered_cap`](squall_sched::Profile::metered_cap) applies.
     ///
-    /// Of a budget a reserve is kept from data, a quarter but at most 16 kB: for acknowledgements, probes,
-    /// control and the close. Once data has used the rest, nothing takes the path that can take another.
-    /// When the reserve is nearly used as well the path is closed, and not opened again unless the budget
-    /// grows. Without another path the session ends then, with [`CloseReason::OverBudget`]. A budget below
-    /// 20 kB may be exceeded by what it takes to open the path.
+    /// A part of a budget is reserved, a quarter but at most 16 kB: for acknowledgements, probes,
+    /// control and the close. Once data has used the rest, a packet takes the path only if no other
+    /// is available. When the reserve is nearly used up too, the path is closed, and not opened
+    /// again unless the budget grows. If no other path is left, the session ends with
+    /// [`CloseReason::OverBudget`]. A budget below 20 kB may be exceeded by the packets that open
+    /// the path.
     pub fn set_budget(&mut self, local: Interface, budget: Option<u64>) {
         self.metering.set_budget(local, budget);
         self.schedule();
     }
 
-    /// Sets what this session has of the quota of an interface from now on, or lifts the quota. Bytes of IP packets count,
-    /// sent and received, on all paths of the interface. The last 16 kB are kept from data. If the share is the last, the
-    /// paths are closed, as by [`Self::set_budget`], when data has used the rest and was acknowledged, and at the latest with less than 4 kB. What the peer has under way then still arrives, and is in [`Self::usage`].
+    /// Sets this session's share of the quota of an interface from now on, or removes the quota.
+    /// Bytes of IP packets count, sent and received, on all paths of the interface. The last 16 kB
+    /// are reserved from data. If the share is the last, the paths are closed, as by
+    /// [`Self::set_budget`], when data has used the rest and was acknowledged, and at the latest
+    /// with less than 4 kB. Packets of the peer in flight at that time still arrive, and are
+    /// included in [`Self::usage`].
     pub fn set_quota(&mut self, now: Instant, local: Interface, share: Option<QuotaShare>) {
         self.measure_usage(local);
         if self.metering.set_quota(local, share) {
@@ -71,8 +76,8 @@ impl Session {
         self.schedule();
     }
 
-    /// Bytes of IP packets, headers included, that this session has sent and received over an interface: not those that the peer sent and
-    /// that were lost on the way.
+    /// Returns the bytes of IP packets, headers included, that this session has sent and received
+    /// over an interface, without those from the peer that were lost.
     pub fn usage(&mut self, local: Interface) -> u64 {
         self.measure_usage(local);
         self.metering.used(local)
@@ -84,7 +89,7 @@ impl Session {
         self.metering.set_usage(local, bytes);
     }
 
-    /// Computes what budgets leave.
+    /// Computes the remaining allowances of the budgets.
     pub(super) fn refresh_allowances(&mut self) {
         self.metering.set_cap(self.outbox.queue.profile().metered_cap);
         let limited = self.metering.has_budgets();
@@ -106,7 +111,8 @@ impl Session {
         }
     }
 
-    /// Closes what is over budget, before anything more leaves; takes back what the rest cannot pay for.
+    /// Closes paths that are over budget, before anything more leaves; takes back data that the
+    /// rest cannot pay for.
     pub(super) fn enforce_budgets(&mut self, now: Instant) {
         self.refresh_allowances();
         if !self.metering.has_budgets() || !self.is_open() {
@@ -121,7 +127,7 @@ impl Session {
         let mut closed = false;
         for id in self.conn.paths.by_number().rev() {
             let path = &self.conn.paths[id];
-            // The rest of a quota is for what is under way, and useless afterwards.
+            // The rest of a quota is for packets in flight, and useless afterwards.
             let is_done = path.life.is_spent() && path.in_flight() == 0;
             let is_done = is_done && self.metering.is_last(path.quic.net.local);
             if !is_done && !path.allowance.is_some_and(|allowance| allowance.is_over) {
@@ -141,7 +147,8 @@ impl Session {
         }
     }
 
-    /// A path is gone: what it carried counts for the next between the same addresses.
+    /// Settles the budget of a closed path: its bytes count for the next one between the same
+    /// addresses.
     pub(super) fn settle_budget(&mut self, number: u32, net: NetPath, used: Used, by_peer: Option<u64>) {
         self.metering.close(net, number, used.sent);
         self.metering.close_usage(net.local, used.carried);
@@ -150,7 +157,7 @@ impl Session {
         }
     }
 
-    /// Something about an interface is news, for the peer and for its paths.
+    /// Announces a change of an interface to the peer and to its paths.
     fn announce_interface(&mut self, at: Time, local: Interface) {
         for id in self.conn.paths.at_local(local) {
             self.send_cost(id);
@@ -158,13 +165,13 @@ impl Session {
         }
     }
 
-    /// Sends the peer what a path costs at this end.
+    /// Sends the peer the properties of a path at this end.
     fn send_cost(&mut self, id: PathId) {
         self.send_item(Control::PathInfo(id));
         self.flush();
     }
 
-    /// A path was opened, or came up: the peer is informed if there is something about it.
+    /// Announces the properties of a path that was opened, or is up, if there are any.
     pub(super) fn announce_cost(&mut self, at: Time, id: PathId) {
         if self.metering.is_notable(self.conn.paths[id].quic.net.local) {
             self.send_cost(id);
@@ -184,7 +191,7 @@ impl Session {
         });
     }
 
-    /// What to announce of a path now, if it is still there.
+    /// Returns the announcement of a path, if it still exists.
     pub(super) fn path_info(&mut self, id: PathId) -> Option<PathInfo> {
         let quic = &self.conn.paths.get(id)?.quic;
         Some(self.metering.announcement(quic.net.local, quic.number))
@@ -198,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Enters what a path costs and what it is used for; schedulers learn of a change.
+    /// Applies cost and role of a path; schedulers are notified of a change.
     fn refresh_cost(&mut self, at: Time, id: PathId) {
         let path = &mut self.conn.paths[id];
         let (local, number) = (path.quic.net.local, path.quic.number);
@@ -209,7 +216,7 @@ impl Session {
             return;
         }
         if before.1 < role {
-            // What it was given and may not carry any more goes elsewhere.
+            // Data that it may not carry any more takes another path.
             self.take_back_all(at, id);
         }
         self.outlook.look_again();

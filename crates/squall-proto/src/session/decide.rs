@@ -1,4 +1,4 @@
-//! Asking the scheduler, and committing what it answers.
+//! Asking the scheduler, and committing its answers.
 
 use std::ops::Range;
 
@@ -12,37 +12,38 @@ use crate::{
     wire::{MAX_DATA_HEADER, MAX_REPAIR_HEADER, MAX_SYMBOL},
 };
 
-/// Bytes of acknowledgements that may share a packet with a chunk. noq pads packets of a batch by up
-/// to 32 bytes, so a packet without them still fits the batch.
+/// Bytes of acknowledgements that may share a packet with a chunk. noq pads packets of a batch by
+/// up to 32 bytes, so a packet without them still fits the batch.
 pub(super) const ACK_RESERVE: usize = 28;
 
-/// Bytes of a packet beside a symbol of parity: what acknowledgements need, and the header as it usually is. The longest
-/// header fits without acknowledgements.
+/// Bytes of a packet beside a symbol of parity: the acknowledgements, and the header in its usual
+/// size. The longest header fits without acknowledgements.
 const SYMBOL_RESERVE: usize = ACK_RESERVE + 32;
 const _: () = assert!(SYMBOL_RESERVE >= MAX_REPAIR_HEADER);
 
-/// Decisions in a row before packets are sent; the rest follows at once.
+/// Largest number of consecutive decisions before packets are sent; the others follow at once.
 const MAX_DECISIONS: usize = 64;
 
-/// Blocks, by deadline, that are looked at before each decision for whether they can still arrive.
+/// Blocks, by deadline, that are checked before each decision for whether they can still arrive.
 const FRONT: usize = 32;
 
-/// Share of packets from which on the loss of a path is worth symbols: below it `squall` sends no parity.
+/// Share of lost packets on a path from which on data leaves in symbols: below it `squall` sends no
+/// parity.
 const LEAST_LOSS: f64 = 0.001;
 
-/// What became of a decision.
+/// Result of a decision.
 enum Next {
-    /// Data was given to a path.
+    /// Data was assigned to a path.
     Assigned,
-    /// Something else was done.
+    /// Another decision was carried out.
     Decided,
-    /// It cannot be carried out.
+    /// The decision cannot be carried out.
     Broken,
-    /// There is nothing to do before `wake`, and what repair paths could take was `repaired`.
+    /// Nothing to do before `wake`. `repaired` if data was assigned to repair paths.
     Idle { wake: Option<Time>, repaired: bool },
 }
 
-/// What a path took of an assignment.
+/// The part of an assignment that a path accepted.
 pub(super) struct Taken {
     range: Range<u32>,
     /// Bytes of the block, or of parity.
@@ -50,9 +51,9 @@ pub(super) struct Taken {
 }
 
 impl Session {
-    /// Lets the schedulers assign what the windows take. Returns whether anything was assigned.
+    /// Lets the schedulers assign data to the windows. Returns `true` if anything was assigned.
     pub(super) fn decide(&mut self, now: Time) -> bool {
-        // Of a session that only receives, for every packet.
+        // A session that only receives runs this for every packet.
         if self.outbox.open_blocks() == 0 && self.outbox.queue.events() == 0 {
             if self.duties.take_schedule(now) {
                 self.views.skip(now);
@@ -75,7 +76,8 @@ impl Session {
         assigned
     }
 
-    /// Takes decisions until all subqueues rest, or enough of them for now. Returns whether anything was assigned.
+    /// Takes decisions until all subqueues rest, or a limit is reached. Returns `true` if anything
+    /// was assigned.
     fn assign(&mut self, now: Time) -> bool {
         let (mut assigned, mut wake, mut all_rest) = (false, None, false);
         self.outbox.queue.wake_all();
@@ -99,7 +101,7 @@ impl Session {
         // One subqueue may wait for a time, and the others may have ended with a decision.
         self.duties.schedule_at(wake.filter(|at| *at > now));
         if !all_rest {
-            // Not at the end of what can be assigned: go on after the next packets.
+            // More data can be assigned: continue after the next packets.
             self.duties.after_decisions(assigned);
         }
         assigned
@@ -132,22 +134,23 @@ impl Session {
         Next::Decided
     }
 
-    /// Ends blocks that the paths cannot bring to the peer before their deadline, rather than let them delay the others that
-    /// wait.
+    /// Ends blocks that the paths cannot deliver before their deadline, because they would delay
+    /// the others that wait.
     ///
-    /// Of what has not begun to leave, a round trip more is asked, since what paths carry changes before we learn of it. The
-    /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
-    /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
+    /// A block that has not begun to leave must be a round trip earlier, since the rate of a path
+    /// changes before we detect it. The last block stays: a path that is given nothing is never
+    /// measured again. Applies only where controllers estimate the rate: others keep queues of
+    /// their own, which make the momentary delay a poor estimate.
     fn expire_unreachable(&mut self, now: Time) {
         if !self.config.switches().expire || self.outbox.queue.profile().judges_deadlines {
             return;
         }
-        // A backup that carries nothing has no estimate, and need not.
+        // A backup that carries nothing has no estimate, and needs none.
         let role = self.role_in_life();
         let carries = |path: &&Path| path.life.is_up() && path.role <= role;
         let is_estimated = self.conn.paths.iter().filter(carries).all(|path| path.capacity.is_some());
         let usable = || self.views.within(self.views.by_role().all).filter(|_| is_estimated);
-        // What an only path has held, the next packets need not wait.
+        // The next packets need not wait for those that an only path has held.
         let Some(held) = usable().map(|view| view.held).min() else { return };
         let owd = usable().map(|view| view.owd).min().unwrap_or_default() - held;
         let rtt = usable().map(|view| view.srtt).min().unwrap_or_default() - held;
@@ -180,22 +183,25 @@ impl Session {
         }
     }
 
-    /// Payload of a block that fits one packet, whatever its header; or the largest symbol, while blocks leave in symbols.
+    /// Returns the payload of a block that fits one packet, whatever its header; or the largest
+    /// symbol, while blocks leave in symbols.
     pub(super) fn chunk_size(&mut self) -> u32 {
         let chunk = self.conn.max_datagram().saturating_sub(MAX_DATA_HEADER) as u32;
         self.largest_symbol().filter(|_| self.outbox.cuts_symbols).unwrap_or(chunk)
     }
 
-    /// Largest symbol of parity, if the scheduler wants any and the peer takes it.
+    /// Returns the largest symbol of parity, if the scheduler requests parity and the peer accepts
+    /// it.
     fn largest_symbol(&mut self) -> Option<u32> {
         let most = self.conn.max_datagram().saturating_sub(SYMBOL_RESERVE) as u32;
         (self.outbox.queue.profile().wants_parity && self.peer.takes_parity())
             .then_some(most.min(MAX_SYMBOL) & !1)
     }
 
-    /// Decides whether blocks leave in symbols: while a path loses what parity is for. A lost packet then costs one symbol and
-    /// not two; but symbols of about equal size are shorter than packets, and make more of them. Parity itself does not need it
-    /// (`docs/wire.md`): blocks that are under way at the first loss have theirs too.
+    /// Decides whether blocks leave in symbols: while a path has losses that parity can repair. A
+    /// lost packet then costs one symbol and not two; but symbols of about equal size are shorter
+    /// than packets, and make more of them. Parity itself does not need it (`docs/wire.md`): blocks
+    /// in flight at the first loss have parity too.
     fn review_symbols(&mut self, now: Time) {
         let loses = |path: &Path| path.life.is_usable(now) && path.loss.at_present(now) >= LEAST_LOSS;
         self.outbox.cuts_symbols = self.conn.paths.iter().any(loses);
@@ -222,9 +228,10 @@ impl Session {
         self.views.renew(now, views);
     }
 
-    /// The paths to use when every path is silent, or out by its radio's report. Data is sent all the same, for a session that sends
-    /// nothing would never learn that it could: on all paths that only a radio takes out of use, each with its factor as under
-    /// a warning, or else on the one with the latest proof of delivery.
+    /// Returns the paths to use when every path is silent, or deactivated by its radio. Data is
+    /// sent all the same, because a session that sends nothing would never detect a working path:
+    /// on all paths that only a radio deactivates, each with its factor as under a warning, or else
+    /// on the one with the latest proof of delivery.
     fn silent_paths(&self, now: Time) -> PathSet {
         let open = self.conn.paths.iter().filter(|path| path.life.is_up() && path.life.blocked_until <= now);
         let delivers = |life: &Life| !life.is_suspect() && !life.is_narrow();
@@ -235,7 +242,7 @@ impl Session {
         open.filter(|path| latest == Some(path.id) || delivers(&path.life)).map(|path| path.id).collect()
     }
 
-    /// Gives an assignment to its path, clipped to what the window takes. Returns what it got.
+    /// Commits an assignment to its path, clipped to the window. Returns the accepted part.
     pub(super) fn commit(&mut self, now: Time, assignment: &Assignment, allowed: Allowed) -> Option<Taken> {
         let most = self.conn.max_datagram();
         let view = self.views.with_room(assignment.path, allowed.of(assignment.kind))?;
@@ -254,7 +261,7 @@ impl Session {
         } else {
             let len = block.meta().len;
             let Range { start, end } = view.clip(&assignment.range);
-            // Where the window cuts, whole symbols go.
+            // If the window cuts the range, only whole symbols leave.
             let is_cut = end < assignment.range.end.min(len);
             let whole = block
                 .symbol_end(0)
@@ -285,9 +292,9 @@ impl Session {
         Some(Taken { range, bytes: payload })
     }
 
-    /// Copies what was given to a path in doubt to the quickest other one: if the path has failed, nothing could show
-    /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
-    /// are no use to the receiver.
+    /// Copies data assigned to a path in doubt to the quickest other one: a failure of the path
+    /// could not be detected yet, and this data must not depend on it. Large blocks are not copied,
+    /// because their first packets alone are useless to the receiver.
     fn hedge(&mut self, now: Time, assignment: &Assignment, range: Range<u32>, allowed: Allowed) {
         if assignment.kind == WorkKind::Copy
             || assignment.kind.is_parity()
@@ -321,7 +328,7 @@ impl Session {
         }
     }
 
-    /// Reports to the controllers which of them are held back by their window: only those may grow.
+    /// Reports to the controllers which of them are limited by their window: only those may grow.
     fn report_limits(&mut self) {
         let packet = u64::from(self.chunk_size() + PACKET_OVERHEAD);
         for path in self.conn.paths.iter() {

@@ -1,4 +1,4 @@
-//! Sessions at the borders of numbers and of time: ids beyond 2³² and up to 2⁶², durations without end.
+//! Sessions at the limits of numbers and time: ids beyond 2³² and up to 2⁶², infinite durations.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -12,7 +12,7 @@ use crate::{BlockOptions, ClientTls, Endpoint, Interface, NetPath, ServerTls, Se
 
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
 
-/// From one end to the other.
+/// One-way delay between the ends.
 const DELAY: Duration = Duration::from_millis(10);
 
 /// An endpoint at this address.
@@ -59,14 +59,14 @@ impl End for Side {
     }
 }
 
-/// Two ends, 10 ms apart, of whose packets one in 41 is lost.
+/// Two ends, 10 ms apart, where one in 41 packets is lost.
 struct Pair {
     world: World<Side>,
     sent: u64,
 }
 
 impl Pair {
-    /// Two ends that are connected, if they can be, within a second.
+    /// Creates two ends and lets them connect, for a second at most.
     fn new(config: &Config) -> Self {
         let (chain, key) = squall_testkit::certificate("squall.test");
         let server = ServerTls::new(vec![chain.clone()], key).expect("is valid");
@@ -120,14 +120,14 @@ impl Pair {
 }
 
 impl Session {
-    /// As if it had sent and received this many blocks, all of which have ended.
+    /// Sets the session to the state after this many blocks, all of which have ended.
     fn start_at(&mut self, block: u64) {
         self.outbox.start_at(block);
         self.inbox.start_at(block);
     }
 }
 
-/// Sends this many blocks from both ends, of several kinds, from the block of this id on.
+/// Sends this many blocks from both ends, of several kinds, starting with this id.
 fn run(first: u64, blocks: u64) -> Pair {
     let mut pair = Pair::new(&Config::default());
     for end in [0, 1] {

@@ -2,21 +2,21 @@
 
 use squall_sched::{Span, Time};
 
-/// A client that abandons paths before they are up, with an interface that goes, is allowed another one for each, but not more than
-/// one in this time …
+/// Smallest interval between grants. A client that abandons paths before they are up, for instance
+/// with an interface that disappears, is granted another one for each.
 const INTERVAL: Span = Span::from_secs(1);
-/// … and this many in a session: each keeps some connection ids.
+/// Largest number of grants in a session: each keeps some connection ids.
 const MAX_GRANTS: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct PathGrants {
-    /// The usual number of paths.
+    /// Usual number of paths.
     most: usize,
     /// Paths granted beyond the usual number.
     granted: usize,
-    /// When grants were last reviewed.
+    /// Time of the last review.
     reviewed_at: Time,
-    /// Times that the client had been blocked by then.
+    /// Number of times that the client had been blocked by then.
     blocked: u64,
 }
 
@@ -29,8 +29,8 @@ impl PathGrants {
         at >= self.reviewed_at + INTERVAL
     }
 
-    /// Grants a path if the client was blocked since the last review, and has fewer paths than usual. Returns how many it is allowed
-    /// then, those that it abandoned included.
+    /// Grants a path if the client was blocked since the last review, and has fewer paths than
+    /// usual. Returns the new total, including abandoned paths.
     pub(super) fn review(&mut self, at: Time, blocked: u64, paths: usize) -> Option<usize> {
         self.reviewed_at = at;
         let is_blocked = std::mem::replace(&mut self.blocked, blocked) < blocked;

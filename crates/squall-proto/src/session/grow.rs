@@ -1,4 +1,4 @@
-//! Blocks that grow: opened before their bytes are there, written to, finished.
+//! Growing blocks: opened before their bytes exist, written to, finished.
 
 use std::time::Instant;
 
@@ -12,16 +12,15 @@ use crate::{
 };
 
 impl Session {
-    /// Opens a block whose bytes follow with [`Self::append`] and are sent at once. It ends as every block
-    /// does, at the latest by its deadline, which counts from now, or with the session. Until it is finished it cannot
-    /// be delivered, and what was written counts against the limits.
+    /// Opens a block whose bytes follow with [`Self::append`] and are sent at once. It ends like
+    /// every block, at the latest by its deadline, which counts from now, or with the session. It
+    /// cannot be delivered before it is finished, and written bytes count against the limits.
     ///
-    /// A peer of an earlier version takes no such blocks: what is written waits until [`Self::finish`], and is sent as
-    /// a block like any other.
+    /// A peer of an earlier version does not accept such blocks: written bytes wait until
+    /// [`Self::finish`], and are sent as a block like any other.
     ///
     /// # Errors
-    /// [`OpenError::Full`] when too many blocks are open; [`Event::Writable`](crate::Event::Writable) follows. Or the
-    /// session is over.
+    /// [`OpenError::Full`] when too many blocks are open; [`Event::Writable`](crate::Event::Writable) follows. [`OpenError::Closed`] if the session is over.
     pub fn open(&mut self, now: Instant, options: &BlockOptions) -> Result<BlockId, OpenError> {
         if self.is_closed() {
             return Err(OpenError::Closed(self.reason()));
@@ -32,12 +31,12 @@ impl Session {
         Ok(id)
     }
 
-    /// Adds bytes to an open block. They are sent as soon as the paths have room: in packets of their own if they do
-    /// not fill one, so pieces of a packet (1,200 bytes) or more cost the least. No bytes change nothing.
+    /// Adds bytes to an open block. They are sent as soon as the paths have room: in packets of
+    /// their own if they do not fill one, so pieces of a packet (1,200 bytes) or more cost the
+    /// least. No bytes change nothing.
     ///
     /// # Errors
-    /// [`WriteError::Full`] hands them back when there is no room; [`Event::Writable`](crate::Event::Writable) follows.
-    /// [`WriteError::TooLarge`] leaves the block as it was. [`WriteError::Ended`] if it is not open.
+    /// [`WriteError::Full`] returns them when there is no room; [`Event::Writable`](crate::Event::Writable) follows. [`WriteError::TooLarge`] leaves the block unchanged. [`WriteError::Ended`] if it is not open.
     pub fn append(&mut self, id: BlockId, data: Bytes) -> Result<(), WriteError> {
         let len = data.len() as u64;
         self.outbox.append(id, data)?;
@@ -46,7 +45,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says that an open block has all its bytes.
+    /// Finishes an open block, which has all its bytes.
     ///
     /// # Errors
     /// [`WriteError::Empty`] if it has none: it is cancelled. [`WriteError::Ended`] if it is not open.
@@ -64,19 +63,21 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a block may get [`WriteError::Full`] for this many bytes now.
+    /// Returns `false` if a block may get [`WriteError::Full`] for this many bytes now.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         !self.is_closed() && self.outbox.has_bytes_free(bytes as u64)
     }
 
-    /// Whether blocks that arrive on a channel are handed over as they grow, in [`Part`]s, rather than whole. Default:
-    /// whole. It holds for every block of which nothing was handed over yet, whether the sender opened it without its
-    /// length or not. A channel's ordered blocks keep their order.
+    /// Sets whether blocks that arrive on a channel are handed over as they grow, in [`Part`]s,
+    /// rather than whole. Default: whole. It applies to every block of which nothing was handed
+    /// over yet, whether the sender opened it without its length or not. A channel's ordered blocks
+    /// keep their order.
     pub fn set_in_parts(&mut self, channel: Channel, on: bool) {
         self.inbox.set_in_parts(channel.get(), on);
     }
 
-    /// Whether bytes of a block, copies left aside, are assigned to a path and have not left.
+    /// Returns `true` if bytes of a block, apart from copies, are assigned to a path and have not
+    /// left.
     fn waits_for_pacer(&self, id: BlockId) -> bool {
         let mut committed = self.conn.paths.iter().flat_map(|path| &path.committed);
         committed.any(|chunk| chunk.block == id && chunk.kind != WorkKind::Copy)
@@ -95,13 +96,14 @@ impl Session {
         }
     }
 
-    /// The item that announces the length of a block; `None` if it has ended, or the peer has its length.
+    /// Returns the item that announces the length of a block; `None` if it has ended, or the peer
+    /// has its length.
     pub(super) fn end_of(&self, at: Time, id: BlockId) -> Option<Data> {
         let header = self.outbox.header(id, at).filter(|_| !self.outbox.is_end_known(id))?;
         Some(Data { offset: header.total?, ..header })
     }
 
-    /// A part for the application.
+    /// Converts a part for the application.
     pub(super) fn on_part(&mut self, part: inbox::Part) -> Part {
         self.stats.bytes_received += part.data.len() as u64;
         if part.is_last {

@@ -12,7 +12,8 @@ use crate::{
 };
 
 impl Session {
-    /// Sets the names by which [hints](PathHint) of blocks mean the paths of a local interface, those of now and later.
+    /// Sets the names by which [hints](PathHint) of blocks select the paths of a local interface,
+    /// present and future.
     pub fn set_labels(&mut self, local: Interface, labels: impl IntoIterator<Item = impl Into<Arc<str>>>) {
         self.labels.set(local, labels.into_iter().map(Into::into).collect());
         if self.outbox.queue.numbers().len() > 1 {
@@ -20,7 +21,7 @@ impl Session {
         }
     }
 
-    /// The paths that a hint names.
+    /// Returns the paths that a hint names.
     fn named(&self, hint: &PathHint) -> PathSet {
         let by_id = hint.path.strip_prefix('#').and_then(|id| id.parse::<u8>().ok());
         let named = self.conn.paths.iter().filter(|path| match by_id {
@@ -30,10 +31,11 @@ impl Session {
         named.map(|path| path.id).collect()
     }
 
-    /// The paths that the blocks of a subqueue may take now.
+    /// Returns the paths that the blocks of a subqueue may take now.
     ///
-    /// A hint goes before roles: a block that prefers a backup path takes it. Blocks that prefer a path, or avoid one, take
-    /// the others when that cannot bring the first of them before its deadline.
+    /// A hint overrides roles: a block that prefers a backup path takes it. Blocks that prefer or
+    /// avoid a path take the others if the selected ones cannot deliver the first block before its
+    /// deadline.
     pub(super) fn allowed(&self, now: Time, subqueue: SubqueueNumber) -> Allowed {
         let by_role = self.views.by_role();
         let Some(hint) = self.outbox.queue.hint(subqueue) else { return by_role };
@@ -43,7 +45,7 @@ impl Session {
             HintKind::Prefer => named.intersection(usable),
             HintKind::Avoid => usable.difference(named),
         };
-        // Of several, those whose role allows it.
+        // Prefer the selected paths whose role allows it.
         let by_role_too = wanted.intersection(by_role.all);
         let wanted = if by_role_too.is_empty() { wanted } else { by_role_too };
         let first = self.outbox.queue.queue(subqueue).by_deadline().next();
@@ -57,7 +59,7 @@ impl Session {
         Allowed { all, repairs: by_role.repairs.difference(all) }
     }
 
-    /// Ends the blocks that have waited for too long for the only path that they may take.
+    /// Ends blocks that have waited too long for the only path that they may take.
     pub(super) fn watch_hints(&mut self, now: Time) {
         for subqueue in self.outbox.queue.numbers().skip(1) {
             let Some(hint) = self.outbox.queue.hint(subqueue) else { continue };

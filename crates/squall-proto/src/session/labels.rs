@@ -1,4 +1,4 @@
-//! Names of local interfaces, by which hints mean paths.
+//! Names of local interfaces, by which hints select paths.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -5,8 +5,9 @@
 //!       └───────────────────►┘
 //! ```
 //!
-//! The application gets [`Event::Connected`] once, when both sides are up: that may be during the handshake, as the peer's hello can
-//! overtake its confirmation. It gets [`Event::Closed`] once, and whatever had arrived by then until it is taken.
+//! The application gets [`Event::Connected`] once, when both sides are up: that may be during the
+//! handshake, because the peer's hello can overtake its confirmation. It gets [`Event::Closed`]
+//! once, and can still take all events of earlier arrivals.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use squall_sched::{PathId, Time};
 
 use crate::{CloseReason, Event, NetPath, PathStats, tally::SessionPlace};
 
-/// What [`Session::path_stats`](super::Session::path_stats) returns.
+/// Result of [`Session::path_stats`](super::Session::path_stats).
 type Paths = Vec<(PathId, NetPath, PathStats)>;
 
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Lifecycle {
     stage: Stage,
     /// [`Event::Connected`] was reported.
     announced: bool,
-    /// Its place among the sessions of all workers.
+    /// Place of the session in the counts of all workers.
     place: SessionPlace,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Lifecycle {
 enum Stage {
     Handshake,
     Open {
-        /// Since when no path is up.
+        /// Time since which no path is up.
         without_path_since: Option<Time>,
     },
     Closed(Closed),
@@ -42,7 +43,7 @@ struct Closed {
     /// [`Event::Closed`] was not taken yet.
     is_end_due: bool,
     arrivals: VecDeque<Event>,
-    /// Its paths when it ended. They are left one by one, so that each close may take the next.
+    /// Its paths at the end. They are left one by one, so that each close may take the next.
     paths: Paths,
     /// Deadline for dropping the session, if QUIC has not finished draining.
     drop_at: Time,
@@ -66,12 +67,13 @@ impl Lifecycle {
         self.closed().is_some()
     }
 
-    /// Whether the application takes part in the session.
+    /// Returns `true` if the application takes part in the session.
     pub(super) fn is_live(&self) -> bool {
         self.announced && !self.is_closed()
     }
 
-    /// Whether the session was reported to the application, or is to be. Before that one that races is not the session of the attempt.
+    /// Returns `true` if the session was reported to the application, or will be. Before that a
+    /// racing session is not the session of the attempt.
     pub(crate) fn is_announced(&self) -> bool {
         self.announced && !self.in_handshake()
     }
@@ -84,7 +86,7 @@ impl Lifecycle {
         if let Stage::Closed(closed) = &mut self.stage { Some(closed) } else { None }
     }
 
-    /// The handshake is confirmed. Returns whether it was not before.
+    /// Confirms the handshake. Returns `true` if it was not confirmed before.
     pub(super) fn confirm(&mut self) -> bool {
         let is_new = self.in_handshake();
         if is_new {
@@ -93,12 +95,13 @@ impl Lifecycle {
         is_new
     }
 
-    /// Both sides are up. Returns whether that is new.
+    /// Records that both sides are up. Returns `true` the first time.
     pub(super) fn announce(&mut self) -> bool {
         !std::mem::replace(&mut self.announced, true)
     }
 
-    /// The connection is over. `arrivals` are the events of the inbox that the application has not taken.
+    /// Closes the session. `arrivals` are the events of the inbox that the application has not
+    /// taken.
     pub(super) fn close(
         &mut self,
         reason: CloseReason,
@@ -115,12 +118,12 @@ impl Lifecycle {
         arrivals.remove(arrivals.iter().position(is_wanted)?)
     }
 
-    /// The paths of a session that is over.
+    /// Returns the paths of a session that is over.
     pub(super) fn last_paths(&self) -> Option<&Paths> {
         self.closed().map(|closed| &closed.paths)
     }
 
-    /// [`Event::Closed`], once.
+    /// Takes [`Event::Closed`], once.
     pub(super) fn take_end(&mut self) -> Option<Event> {
         let closed = self.closed_mut()?;
         std::mem::take(&mut closed.is_end_due).then(|| Event::Closed(closed.reason.clone()))
@@ -134,7 +137,7 @@ impl Lifecycle {
         self.closed().map(|closed| &closed.reason)
     }
 
-    /// The session raced and lost: the application gets none of its events.
+    /// Discards a session that lost the race: the application gets none of its events.
     pub(super) fn discard(&mut self) {
         self.announced = false;
         if let Some(closed) = self.closed_mut() {
@@ -149,24 +152,24 @@ impl Lifecycle {
         }
     }
 
-    /// The last path that was up is gone.
+    /// Records that the last path that was up is closed.
     pub(super) fn on_last_path_gone(&mut self, at: Time) {
         if let Stage::Open { without_path_since } = &mut self.stage {
             without_path_since.get_or_insert(at);
         }
     }
 
-    /// Since when an open session has no path.
+    /// Returns the time since which an open session has no path.
     pub(super) fn without_path_since(&self) -> Option<Time> {
         if let Stage::Open { without_path_since } = self.stage { without_path_since } else { None }
     }
 
-    /// Deadline for dropping a closed session.
+    /// Returns the deadline for dropping a closed session.
     pub(super) fn drop_at(&self) -> Option<Time> {
         Some(self.closed()?.drop_at)
     }
 
-    /// The endpoint drops the session.
+    /// Drops the session from the endpoint.
     pub(crate) fn let_go(&mut self) {
         if let Some(closed) = self.closed_mut() {
             closed.is_dropped = true;
@@ -177,7 +180,7 @@ impl Lifecycle {
         self.closed().is_some_and(|closed| closed.is_dropped)
     }
 
-    /// Notes how far the session has come in the counts of all workers.
+    /// Updates the place of the session in the counts of all workers.
     pub(crate) fn update_place(&mut self) {
         self.place.update(self.is_live(), self.in_handshake());
     }

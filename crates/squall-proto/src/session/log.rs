@@ -1,4 +1,4 @@
-//! Log of decisions and losses, which explains what became of a block.
+//! Log of decisions and losses, which explains the fate of a block.
 
 use std::{ops::Range, time::Instant};
 
@@ -10,33 +10,34 @@ use super::trace::Trace;
 /// A decision of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionLog {
-    /// When, counted from the endpoint's epoch.
+    /// Time of the decision, counted from the endpoint's epoch.
     pub at: Time,
-    /// What, with its reason.
+    /// The decision, with its reason.
     pub decision: Decision,
-    /// Bytes of the block, or of parity, that the path took: a path takes no more than its window has room for.
+    /// Bytes of the block, or of parity, that the path accepted: at most the room of its window.
     pub taken: u64,
 }
 
 /// Bytes of a block whose packet was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossLog {
-    /// When that was known, counted from the endpoint's epoch.
+    /// Time of the detection, counted from the endpoint's epoch.
     pub at: Time,
-    /// Of which block.
+    /// The block.
     pub block: BlockId,
-    /// Which bytes.
+    /// The lost bytes.
     pub range: Range<u32>,
-    /// On which path.
+    /// The path that lost them.
     pub path: PathId,
     /// [`PacketFate::Lost`] or [`PacketFate::Unknown`].
     pub fate: PacketFate,
 }
 
-/// Why data took its way: see [`Session::take_reasons`](crate::Session::take_reasons).
+/// Explanation of the paths that data took: see
+/// [`Session::take_reasons`](crate::Session::take_reasons).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reasons {
-    /// The epoch from which the times count.
+    /// Epoch of the times.
     pub epoch: Instant,
     /// Decisions, oldest first.
     pub decisions: Vec<DecisionLog>,
@@ -44,23 +45,23 @@ pub struct Reasons {
     pub losses: Vec<LossLog>,
 }
 
-/// What happened to a packet.
+/// An event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFate {
     /// It left.
     Sent,
-    /// The peer has it.
+    /// It was acknowledged.
     Acked,
     /// It was declared lost.
     Lost,
-    /// Its path moved or is gone: it will not be known.
+    /// Its path moved or was closed, so its fate stays unknown.
     Unknown,
 }
 
-/// Reasons kept at most, decisions and losses each: what paths of 1 Gbps need for half a second.
+/// Largest number of reasons kept, decisions and losses each: half a second on paths of 1 Gbps.
 pub(super) const MAX_REASONS: usize = 1 << 16;
 
-/// The logs that were asked for.
+/// The requested logs.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     /// Packets and arrivals.

@@ -1,4 +1,4 @@
-//! What is logged of a session, and taken by the application.
+//! Logs of a session that the application requests.
 
 use squall_sched::{Decision, PathId, Time};
 
@@ -13,8 +13,8 @@ use crate::path::InFlight;
 use crate::path::Payload;
 
 impl Session {
-    /// Starts or stops to log the scheduler's decisions and the losses of data. This costs
-    /// so little that a program can always have it.
+    /// Starts or stops logging the scheduler's decisions and the losses of data. The cost is low
+    /// enough to enable it always.
     pub fn keep_reasons(&mut self, on: bool) {
         self.logs.reasons = on.then(Default::default);
     }
@@ -25,7 +25,7 @@ impl Session {
         Reasons { epoch: self.clock.epoch(), decisions, losses }
     }
 
-    /// A decision of which the path took that many bytes.
+    /// Logs a decision, with the number of bytes that the path accepted.
     pub(super) fn log_decision(&mut self, at: Time, decision: &Decision, taken: u64) {
         if matches!(decision, Decision::Idle { .. }) {
             return;
@@ -63,7 +63,7 @@ impl Session {
 
 #[cfg(feature = "trace")]
 impl Session {
-    /// Starts or stops to log the fates of packets.
+    /// Starts or stops logging the fates of packets.
     pub fn keep_packets(&mut self, on: bool) {
         self.logs.trace.packets = on.then(Vec::new);
     }
@@ -73,7 +73,7 @@ impl Session {
         self.logs.trace.packets.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Starts or stops to log what arrives, packet by packet.
+    /// Starts or stops logging arrivals, packet by packet.
     pub fn keep_arrivals(&mut self, on: bool) {
         self.logs.trace.arrivals = on.then(Vec::new);
     }

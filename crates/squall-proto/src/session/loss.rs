@@ -1,9 +1,11 @@
 //! Packets that are declared lost, and those that arrive after all.
 //!
-//! noq's thresholds are the same for all paths and for good, and it does not report the acknowledgement of a packet that it has
-//! declared lost. So the session declares losses itself, by what each path shows (`path/reordering.rs`), and noq does long
-//! after. A packet leaves the flight when it is declared lost. If it is acknowledged later, its data is no longer repaired,
-//! and if nothing else was lost with it, the controller takes its answer back (`steering/governor.rs`).
+//! noq's thresholds are the same for all paths and fixed, and it does not report the
+//! acknowledgement of a packet that it has declared lost. Therefore the session declares losses
+//! itself, by the reordering that each path shows (`path/reordering.rs`), long before noq does. A
+//! packet leaves the flight when it is declared lost. If it is acknowledged later, its data is no
+//! longer repaired, and if nothing else was lost with it, the controller reverts its response
+//! (`steering/governor.rs`).
 
 use squall_sched::{PathId, Time};
 
@@ -14,20 +16,20 @@ use crate::{
 };
 
 impl Session {
-    /// When the next packet is lost, if it is not acknowledged until then.
+    /// Returns the time at which the next packet is lost, if it is not acknowledged until then.
     pub(super) fn next_loss(&self) -> Option<Time> {
         let paths = self.conn.paths.iter().filter(|_| self.config.switches().track_reordering);
         paths.filter_map(|path| path.lost_at(self.clock.runs_since())).min()
     }
 
-    /// Declares packets lost whose time is up.
+    /// Declares overdue packets of all paths lost.
     pub(super) fn watch_losses(&mut self, at: Time) {
         for id in self.conn.paths.ids() {
             self.detect_losses(at, id);
         }
     }
 
-    /// Declares packets of a path lost whose time is up.
+    /// Declares overdue packets of a path lost.
     pub(super) fn detect_losses(&mut self, at: Time, id: PathId) {
         let resumed = self.clock.runs_since();
         let path = &mut self.conn.paths[id];
@@ -45,7 +47,7 @@ impl Session {
         self.lose(at, id, lost, false);
     }
 
-    /// Packets count as lost, by ascending number; with `is_final` noq has said so.
+    /// Handles lost packets, by ascending number; with `is_final` noq has declared them lost too.
     pub(super) fn lose(&mut self, at: Time, id: PathId, packets: Vec<(u64, InFlight)>, is_final: bool) {
         if packets.is_empty() {
             return;
@@ -71,7 +73,7 @@ impl Session {
         self.refresh_path(at, id);
     }
 
-    /// A packet counts as lost.
+    /// Handles a lost packet.
     fn on_loss(&mut self, at: Time, id: PathId, packet: u64, entry: InFlight) {
         self.log_packet(at, id, packet, PacketFate::Lost, &entry);
         let path = &mut self.conn.paths[id];
@@ -85,8 +87,8 @@ impl Session {
         self.on_packet_lost(at, id, entry);
     }
 
-    /// noq has declared a packet lost, and with it whatever shows it that the path's MTU has shrunk. Only then is the size of
-    /// packets judged here, too.
+    /// Handles a packet that noq has declared lost. noq has then processed every loss from which it
+    /// detects that the path's MTU has shrunk, so the size of packets is judged here only now.
     fn on_certain_loss(&mut self, at: Time, id: PathId, entry: &InFlight) {
         let has_others = self.conn.paths.iter().any(|path| path.id != id && path.life.is_in_use());
         let path = &mut self.conn.paths[id];
@@ -94,7 +96,8 @@ impl Session {
         self.carry_out(at, id, change);
     }
 
-    /// The fate of a packet that is no longer in flight: it was declared lost, and arrives, or it is lost indeed.
+    /// Handles the fate of a packet that is no longer in flight: it was declared lost, and arrives,
+    /// or it is lost indeed.
     pub(super) fn on_late_fate(&mut self, at: Time, id: PathId, fate: Fate) {
         match self.conn.paths[id].flight.take_lost(fate.packet) {
             Some(entry) if fate.acked => self.on_late(at, id, fate.packet, entry),
@@ -103,7 +106,7 @@ impl Session {
         }
     }
 
-    /// A packet that was declared lost has arrived.
+    /// Handles the arrival of a packet that was declared lost.
     fn on_late(&mut self, at: Time, id: PathId, packet: u64, entry: InFlight) {
         let path = &mut self.conn.paths[id];
         if !self.clock.was_suspended_after(entry.sent_at) {
@@ -119,7 +122,7 @@ impl Session {
         let change = path.life.on_proof(at, entry.packet(), path.rtt.steady);
         path.delivery.record(at, entry.bytes.into());
         self.carry_out(at, id, change);
-        // Parity and what is repeated until it arrives were sent again, or replaced.
+        // Parity and items that are repeated until they arrive were sent again, or replaced.
         let payloads = entry.payload.into_iter().chain(entry.more);
         let chunks =
             payloads.filter(|payload| matches!(payload, Payload::Chunk(chunk) if !chunk.is_parity()));

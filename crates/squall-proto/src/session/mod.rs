@@ -1,11 +1,13 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
-//! Each part of its state has a type and a file of its own, which does not refer to the session: `lifecycle`, `clock`, `peer`,
-//! `side`, `views` (the paths as schedulers see them), `labels`, `queues`, `probes`, `duties`, `notices`, `outlook`, `log`, `trace`.
-//! The other files say what the session does: `transmit` sends, `decide` asks the schedulers, `receive` takes in packets and
-//! fates, `watch` handles what falls due, `paths` the lives of paths, `reopen` opens them, `probe` probes them, `loss` losses,
-//! `cost` metered paths, `roles` and `hints` which paths blocks may take, `signal` radio reports, `grow` blocks that grow,
-//! `capacity` and `stats` what the application sees, `logging` what it logs.
+//! Each part of its state has a type and a file of its own, which does not refer to the session:
+//! `lifecycle`, `clock`, `peer`, `side`, `views` (the paths as schedulers see them), `labels`,
+//! `queues`, `probes`, `duties`, `notices`, `outlook`, `log`, `trace`. The other files have the
+//! session's actions: `transmit` sends, `decide` asks the schedulers, `receive` processes packets
+//! and fates, `watch` handles deadlines, `paths` the lives of paths, `reopen` opens them, `probe`
+//! probes them, `loss` losses, `cost` metered paths, `roles` and `hints` the paths that blocks may
+//! take, `signal` radio reports, `grow` growing blocks, `capacity` and `stats` the application's
+//! view, `logging` the logs.
 
 mod capacity;
 mod clock;
@@ -147,16 +149,17 @@ impl Session {
         session
     }
 
-    /// Has the outcome of every block that ends from now on reported by [`Event::Ended`], or not.
-    /// Default: not. Of outcomes that are not fetched, the oldest beyond [`Config::open_blocks`]
-    /// are dropped and counted in [`SessionStats::outcomes_dropped`].
+    /// Sets whether [`Event::Ended`] reports the outcome of every block that ends from now on.
+    /// Default: `false`. Of outcomes that are not fetched, the oldest beyond
+    /// [`Config::open_blocks`] are dropped and counted in [`SessionStats::outcomes_dropped`].
     pub fn report_outcomes(&mut self, on: bool) {
         self.notices.reports_outcomes = on;
     }
 
-    /// Replaces the scheduler of [`Config::scheduler`] for this session, such as by a server that has learnt who its peer is. Returns
-    /// whether it did: only before the first block is handed over, since a scheduler may have plans for blocks. Whether the peer
-    /// [reports stalls](squall_sched::Profile::wants_stalls) is still the wish of the first one.
+    /// Replaces the scheduler of [`Config::scheduler`] for this session, for instance on a server
+    /// that has identified its peer. Returns `true` if it was replaced: only before the first block
+    /// is handed over, since a scheduler may have plans for blocks. Whether the peer [reports
+    /// stalls](squall_sched::Profile::wants_stalls) is still decided by the first scheduler.
     pub fn set_scheduler(&mut self, scheduler: SchedulerFactory) -> bool {
         let is_first = self.stats.blocks_offered == 0;
         if is_first {
@@ -169,8 +172,7 @@ impl Session {
     /// Hands a block over for sending.
     ///
     /// # Errors
-    /// [`SendError::Full`] hands it back when there is no room; [`Event::Writable`] follows when there
-    /// is. The other errors say what is wrong with the block, or that the session is over.
+    /// [`SendError::Full`] returns the block when there is no room; [`Event::Writable`] follows when there is. The other errors report an invalid block, or that the session is over.
     pub fn send(&mut self, now: Instant, block: Block) -> Result<BlockId, SendError> {
         if self.is_closed() {
             return Err(SendError::Closed(self.reason()));
@@ -183,18 +185,19 @@ impl Session {
         Ok(id)
     }
 
-    /// Takes a block back. It ends with [`Outcome::Cancelled`], unless it had ended before.
+    /// Cancels a block. It ends with [`Outcome::Cancelled`], unless it had ended before.
     pub fn cancel(&mut self, now: Instant, id: BlockId) {
         let now = self.time(now);
         self.end_block(now, id, Ending::Cancelled("taken back by the application"));
     }
 
-    /// Sets the weight of a channel among the channels with data to send, 1 to 256; 1 if never set. Of effect only with a
-    /// [stream scheduler](crate::Config::streams) that uses weights, as [`WeightedRoundRobin`](squall_sched::WeightedRoundRobin)
-    /// does. A scheduler that plans by deadline uses them between blocks whose deadline and priority are equal.
+    /// Sets the weight of a channel among the channels with data to send, 1 to 256; 1 if never set.
+    /// It has an effect only with a [stream scheduler](crate::Config::streams) that uses weights,
+    /// such as [`WeightedRoundRobin`](squall_sched::WeightedRoundRobin). A scheduler that plans by
+    /// deadline uses them between blocks whose deadline and priority are equal.
     ///
     /// # Errors
-    /// If there is no such weight.
+    /// If the weight is out of range.
     pub fn set_channel_weight(&mut self, channel: Channel, weight: u16) -> Result<(), WeightError> {
         if !(1..=256).contains(&weight) {
             return Err(WeightError::Weight(weight));
@@ -226,7 +229,7 @@ impl Session {
         })
     }
 
-    /// The reason of a close that has happened.
+    /// Returns the reason of a close that has happened.
     fn reason(&self) -> CloseReason {
         self.life.reason().cloned().unwrap_or(CloseReason::Local)
     }
@@ -235,7 +238,7 @@ impl Session {
         (self.life.is_live() && self.outbox.take_writable()).then_some(Event::Writable)
     }
 
-    /// Whether [`Self::poll_event`] has an event.
+    /// Returns `true` if [`Self::poll_event`] has an event.
     pub(crate) fn has_events(&self) -> bool {
         let waiting = !self.notices.is_empty() || self.life.has_events();
         let changed = self.inbox.has_events() || self.outbox.is_writable() || self.outlook.has_news();
@@ -252,20 +255,20 @@ impl Session {
         self.end(now, CloseReason::Local);
     }
 
-    /// Closes the suspected paths, as long as there is another: noq sends the close on its first path
-    /// alone, and answers on it whatever still arrives.
+    /// Closes the suspected paths while another one is left: noq sends the close on its first path
+    /// alone, and answers on it all packets that still arrive.
     fn leave_suspects(&mut self, now: Instant) {
         for id in self.conn.paths.ids() {
             let life = &self.conn.paths[id].life;
             if life.is_suspect() || life.remote_suspects {
-                // The last one stays.
+                // Fails on the last path, which stays.
                 let _ = self.conn.close_path(id, now, 0);
             }
         }
     }
 
-    /// The peer has shown that it may use all that the bounds of [`Config`] allow, where
-    /// [`Config::distrust`] holds it back.
+    /// Trusts the peer: it may use all that the limits of [`Config`] allow, where
+    /// [`Config::distrust`] restricted it.
     pub fn trust(&mut self, now: Instant) {
         if !self.peer.trust() {
             return;
@@ -277,49 +280,50 @@ impl Session {
         self.conn.paths.ids().for_each(|id| self.apply_peer_alert(at, id));
     }
 
-    /// The process did not run for this time. What was under way says nothing of the network, but of the time.
+    /// Excludes a suspension of the process from all measurements: packets in flight meanwhile show
+    /// nothing about the network.
     pub(crate) fn on_suspension(&mut self, now: Instant, time: Duration) {
         self.conn.clock().stop_for(time);
         self.clock.resume(now);
     }
 
-    /// Whether the session is over.
+    /// Returns `true` if the session is over.
     pub fn is_closed(&self) -> bool {
         self.life.is_closed()
     }
 
-    /// Largest block in bytes that [`Self::send`] takes: what this side allows, or the peer if that is less,
-    /// once the peer has said so.
+    /// Returns the largest block in bytes that [`Self::send`] accepts: the limit of this side, or
+    /// that of the peer if it is lower and has been announced.
     pub fn max_block(&self) -> u32 {
         self.outbox.block_limit()
     }
 
-    /// Whether half of the send queue is free.
+    /// Returns `true` if half of the send queue is free.
     pub fn is_half_empty(&self) -> bool {
         !self.is_closed() && self.outbox.is_half_empty()
     }
 
-    /// Whether every block that was handed over has ended.
+    /// Returns `true` if every block that was handed over has ended.
     pub fn is_idle(&self) -> bool {
         self.outbox.open_blocks() == 0
     }
 
-    /// Whether [`Self::send`] takes a block of this many bytes now.
+    /// Returns `true` if [`Self::send`] accepts a block of this many bytes now.
     pub fn has_room(&self, len: usize) -> bool {
         !self.is_closed() && self.outbox.has_room(len as u64)
     }
 
-    /// Bytes handed over that are not known to have arrived.
+    /// Returns the bytes handed over that are not acknowledged.
     pub fn queued_bytes(&self) -> u64 {
         self.outbox.queued_bytes()
     }
 
-    /// Has the schedulers asked again.
+    /// Requests a run of the schedulers.
     fn schedule(&mut self) {
         self.duties.schedule();
     }
 
-    /// noq has something to send that no datagram of ours takes along.
+    /// Requests a poll of noq for packets that no datagram of ours carries along.
     fn flush(&mut self) {
         self.duties.flush();
     }
@@ -332,7 +336,8 @@ impl Session {
         self.clock.instant(at)
     }
 
-    /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
+    /// Returns the path of that number, and adds it to the session if it is new; `None` when there
+    /// are too many.
     fn admit_path(&mut self, number: u32, now: Time) -> Option<PathId> {
         let (span, liveness) = (self.conn.span().clone(), self.config.switches().liveness);
         self.conn.admit(number, |id, quic| {
@@ -384,13 +389,13 @@ impl Session {
         self.schedule();
     }
 
-    /// The connection is over.
+    /// Ends the session.
     fn end(&mut self, now: Instant, reason: CloseReason) {
         if self.is_closed() {
             return;
         }
         self.flush();
-        // One that was not reported has no application that could ask for them.
+        // The application cannot request the statistics of a session that was not reported.
         let paths = if self.life.is_announced() { self.path_stats() } else { Vec::new() };
         let now = self.time(now);
         for ended in self.outbox.end_all() {
@@ -405,10 +410,10 @@ impl Session {
         self.life.close(reason, now + lasts, arrivals, paths);
     }
 
-    /// Both sides are up: reports it to the application, once.
+    /// Reports to the application, once, that both sides are up.
     fn announce(&mut self) {
         if self.life.announce() {
-            // Whatever happened before comes after.
+            // Earlier events follow it.
             self.notices.push_first(Event::Connected);
         }
     }
@@ -416,7 +421,8 @@ impl Session {
     fn send_hello(&mut self) {
         let hello = Hello {
             block: self.config.limits.max_block,
-            // The whole memory, before anything has arrived: the peer never sends a block that does not fit it.
+            // The whole memory, before any data has arrived: the peer never sends a block that does
+            // not fit it.
             credit: self.config.limits.reassembly,
             takes_growing: true,
             wants_stalled: self.outbox.queue.profile().wants_stalls,
@@ -428,7 +434,7 @@ impl Session {
     }
 
     /// # Errors
-    /// If it is none.
+    /// If it is malformed.
     fn on_hello(&mut self, hello: &[u8]) -> Result<(), &'static str> {
         let hello = Hello::decode(hello)?;
         self.peer.on_hello(hello);
@@ -449,9 +455,9 @@ impl Session {
         self.conn.handle()
     }
 
-    /// Passes on what the connection and its endpoint have to say to each other.
+    /// Exchanges pending events between the connection and its endpoint.
     pub(crate) fn exchange(&mut self, endpoint: &mut noq_proto::Endpoint) {
-        // Its number may be that of another connection by now.
+        // Its number may belong to another connection by now.
         if !self.life.is_let_go() {
             self.conn.exchange(endpoint);
         }
@@ -461,8 +467,9 @@ impl Session {
         self.conn.is_drained() || self.life.is_let_go()
     }
 
-    /// Whether the session has been over for as long as a peer takes to notice by itself. QUIC waits for three probe timeouts,
-    /// which are many minutes once a network has held a packet back for long (RFC 9000 §10.2).
+    /// Returns `true` once the session has been over for the time in which a peer detects that by
+    /// itself. QUIC waits for three probe timeouts, which are many minutes once a network has held
+    /// a packet back for long (RFC 9000 §10.2).
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         !self.is_drained() && self.life.drop_at().is_some_and(|at| self.time(now) >= at)
     }
@@ -475,25 +482,25 @@ impl Session {
         self.life.in_handshake()
     }
 
-    /// Where the peer is, once after it was authorised.
+    /// Returns the peer's address, once, after it was authorised.
     pub(crate) fn take_authorised(&mut self) -> Option<IpAddr> {
         let path = self.conn.paths.iter().next().filter(|_| self.life.is_announced())?;
         self.peer.note().then(|| path.quic.net.remote.ip())
     }
 
-    /// Why the session ended, if it has.
+    /// Returns the reason for the end of the session, once it is over.
     pub fn close_reason(&self) -> Option<&CloseReason> {
         self.life.reason()
     }
 
-    /// This session raced and lost: the application gets none of its events.
+    /// Discards a session that lost the race: the application gets none of its events.
     pub(crate) fn discard(&mut self) {
         self.notices.clear();
         self.life.discard();
     }
 }
 
-/// Bytes per path, for the paths that had any.
+/// Returns the bytes per path, for the paths with any.
 fn per_path(bytes: &[u32; MAX_PATHS]) -> Vec<(PathId, u32)> {
     let with_id = bytes.iter().enumerate().map(|(i, n)| (PathId(i as u8), *n));
     with_id.filter(|(_, n)| *n > 0).collect()

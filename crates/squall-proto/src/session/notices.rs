@@ -1,4 +1,4 @@
-//! Events that wait for the application, except blocks that arrived: those wait in the inbox.
+//! Events that wait for the application, except arrived blocks, which wait in the inbox.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use squall_sched::BlockId;
 
 use crate::{Event, Outcome};
 
-/// Path events that wait at most: paths may change for as long as the application takes nothing.
+/// Limit of path events that wait: paths may change for any time while the application takes none.
 const MAX_PATH_EVENTS: usize = 256;
 
-/// A queue that an application may leave unread: of outcomes and of path events the oldest make way.
+/// A queue that an application may leave unread: outcomes and path events drop their oldest.
 #[derive(Debug)]
 pub(super) struct Notices {
     queue: VecDeque<Event>,
@@ -29,7 +29,8 @@ struct Bounded {
 }
 
 impl Notices {
-    /// `outcomes` bounds the outcomes that wait. As many blocks may end in one instant as may be open.
+    /// Creates the queue. `outcomes` limits the outcomes that wait: all open blocks may end at the
+    /// same time.
     pub(super) fn new(outcomes: usize) -> Self {
         let bounded = |most, is_one| Bounded { most, waiting: 0, dropped: 0, is_one };
         Self {
@@ -56,7 +57,7 @@ impl Notices {
         self.queue.push_back(event);
     }
 
-    /// Puts an event before all that wait.
+    /// Puts an event before all others.
     pub(super) fn push_first(&mut self, event: Event) {
         self.queue.push_front(event);
     }
@@ -77,7 +78,7 @@ impl Notices {
         while self.pop().is_some() {}
     }
 
-    /// Outcomes and path events that made way for later ones.
+    /// Returns the numbers of dropped outcomes and path events.
     pub(super) fn dropped(&self) -> (u64, u64) {
         (self.outcomes.dropped, self.paths.dropped)
     }

@@ -1,4 +1,4 @@
-//! The forecast of a session, and what was reported of it.
+//! The forecast of a session, and its reported part.
 
 use squall_sched::Time;
 
@@ -7,34 +7,34 @@ use crate::{
     capacity::{Changes, Forecast},
 };
 
-/// What counts of the headers of a packet when the next one left: those of the last few hundred make the mean.
+/// Decay of the payload share per departed packet: the last few hundred make the mean.
 const FADE: f64 = 0.995;
 
-/// What is going to be carried, by the history, and what both sides want.
+/// Forecast of the rate, and limits from both sides.
 #[derive(Debug, Default)]
 pub(super) struct Outlook {
-    /// Of the sum of its paths, or what the scheduler makes of them.
+    /// Forecast for the sum of the paths, or for their combination by the scheduler.
     pub(super) forecast: Forecast,
     pub(super) look_at: Time,
-    /// The part of packets that is data of blocks.
+    /// Share of packets that is data of blocks.
     pub(super) payload_share: f64,
-    /// Bytes of data, and of the packets with them, that left lately.
+    /// Recent bytes of data, and of the packets that carried it.
     pub(super) departed: (f64, f64),
     pub(super) changes: Changes,
     pub(super) news: Option<Box<Capacity>>,
-    /// Bits per second that the peer wants at most.
+    /// Largest rate in bits per second that the peer requested.
     pub(super) wanted: Option<u64>,
-    /// Bits per second that the application wants from the peer at most.
+    /// Largest rate in bits per second that the application requested from the peer.
     pub(super) requested: Option<u64>,
 }
 
 impl Outlook {
-    /// A path changed: the rate is looked at before its time.
+    /// Requests an early update, because a path changed.
     pub(super) fn look_again(&mut self) {
         self.look_at = Time::EPOCH;
     }
 
-    /// The peer says what it wants.
+    /// Applies the rate that the peer requests.
     pub(super) fn on_wanted(&mut self, wanted: Option<u64>) {
         if self.wanted != wanted {
             self.wanted = wanted;
@@ -42,7 +42,7 @@ impl Outlook {
         }
     }
 
-    /// A packet left with data of blocks.
+    /// Records the departure of a packet with data of blocks.
     pub(super) fn on_departure(&mut self, data: u32, packet: u16) {
         let (all_data, all_packets) = self.departed;
         self.departed = (FADE * all_data + f64::from(data), FADE * all_packets + f64::from(packet));

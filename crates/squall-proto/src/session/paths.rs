@@ -1,4 +1,4 @@
-//! What the transitions of a path's life bring about (`path/life.rs` has the states and the picture).
+//! Effects of the transitions of a path's life (`path/life.rs` has the states and the diagram).
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -10,22 +10,22 @@ use crate::{
     path::{Change, Chunk, InFlight, Moves, Payload},
 };
 
-/// A path that lets no data through is tried again after a round trip, within these bounds.
+/// Bounds of the round trip after which a path that lets no data through is tried again.
 const MIN_BLOCK: Span = Span::from_millis(5);
 const MAX_BLOCK: Span = Span::from_millis(200);
 
-/// A path is closed that moves more often in this time.
+/// Largest number of moves within [`MOVES_WITHIN`]; a path that moves more often is closed.
 const MAX_MOVES: u32 = 8;
 const MOVES_WITHIN: Span = Span::from_secs(10);
 
-/// Code with which a session is closed whose only path noq will never validate.
+/// Close code of a session whose only path noq will never validate.
 const NO_VALIDATED_PATH: u32 = 4;
 
 impl Session {
-    /// QUIC has validated a path.
+    /// Handles the validation of a path by QUIC.
     pub(super) fn on_path_up(&mut self, at: Time, number: u32) {
         let Some(id) = self.admit_path(number, at) else {
-            // More paths than the limit: the peer may have eight.
+            // The path exceeds the limit of this side: the peer may have eight.
             self.conn.reject(number, self.instant(at));
             return;
         };
@@ -51,7 +51,7 @@ impl Session {
         self.close_leaving(at);
     }
 
-    /// A path is gone, and leaves its slot.
+    /// Handles the end of a path, and frees its slot.
     pub(super) fn on_path_gone(&mut self, at: Time, number: u32) {
         let Some(id) = self.conn.paths.find(number) else { return };
         self.radios.forget(number);
@@ -69,24 +69,26 @@ impl Session {
         }
     }
 
-    /// Whether a packet that arrived at `local` is taken in: at a client, where a path was opened over that interface.
+    /// Returns `true` if a packet that arrived at `local` is processed: at a client, where a path
+    /// was opened over that interface.
     ///
-    /// A client would move a path to where its packet arrives. If somebody gives one of its packets another of its addresses, the server
-    /// sends there, and the two would follow each other from packet to packet for good.
+    /// A client would move a path to the address where its packet arrives. If an attacker rewrote the
+    /// source of one of the client's packets to another of its addresses, the server would send
+    /// there, and the two would follow each other from packet to packet for good.
     pub(super) fn receives_at(&self, at: Time, local: Interface) -> bool {
         self.in_handshake()
             || self.conn.paths.iter().any(|path| path.quic.home == local)
             || self.side.receives_at(at, local)
     }
 
-    /// Notices what has moved since the last packet or timer of noq.
+    /// Handles moves since the last packet or timer of noq.
     pub(super) fn notice_moves(&mut self, at: Time) {
         for moved in self.conn.refresh_addresses() {
             self.on_rebound(at, moved);
         }
     }
 
-    /// Notices what noq has moved back by itself, as the new address did not answer in time.
+    /// Handles moves back that noq made by itself, because the new address did not answer in time.
     pub(super) fn notice_returns(&mut self, at: Time) {
         for moved in self.conn.refresh_addresses() {
             self.on_rebound(at, moved);
@@ -94,10 +96,11 @@ impl Session {
         }
     }
 
-    /// Closes a path that has moved back, once a packet over it shows that the peer is there.
+    /// Closes a path that has moved back, once a packet over it proves that the peer is alive.
     ///
-    /// noq-proto 1.4.0 goes back only to an address that was not validated either, and does not challenge it again: nothing but
-    /// acknowledgements would leave there for good. A client opens another path, or another session if this was its last path.
+    /// noq-proto 1.4.0 moves back only to an address that was not validated either, and does not
+    /// challenge it again: only acknowledgements would ever leave there. A client opens another
+    /// path, or another session if this was its last path.
     pub(super) fn leave_unvalidated(&mut self, at: Time, id: PathId) {
         if self.is_closed() || self.conn.paths.get(id).is_none_or(|path| !path.moves.is_back) {
             return;
@@ -111,10 +114,12 @@ impl Session {
         self.flush();
     }
 
-    /// The peer's address changed: QUIC reports no fate of what was sent to the old one, and validates the new one.
+    /// Handles a change of the peer's address: QUIC reports no fate of packets to the old one, and
+    /// validates the new one.
     ///
-    /// Where packets of one path come from two addresses in turn, and validate both, noq would follow each of them for good: packets
-    /// of a megabit a second, none of which is acknowledged. Such a path is closed, and a client opens another one.
+    /// If packets of one path arrive from two addresses alternately, and both are validated, noq
+    /// would follow each of them for good: packets of a megabit a second, none of which is
+    /// acknowledged. Such a path is closed, and a client opens another one.
     pub(super) fn on_rebound(&mut self, at: Time, id: PathId) {
         self.drop_flight(at, id);
         let path = &mut self.conn.paths[id];
@@ -135,15 +140,16 @@ impl Session {
         }
     }
 
-    /// noq let nothing through on the path: it is being validated again. It gets no data for a while.
+    /// Blocks data on a path for a while, because noq let nothing through: it is being validated
+    /// again.
     pub(super) fn block_path(&mut self, id: PathId, at: Time) {
         let path = &mut self.conn.paths[id];
         path.life.blocked_until = at + path.rtt.smoothed.clamp(MIN_BLOCK, MAX_BLOCK);
         self.take_back_all(at, id);
     }
 
-    /// The system cannot send from `local`, to `remote` or to any address: suspects the paths there. Returns whether
-    /// there were any that were not suspected before.
+    /// Suspects the paths from `local`, to `remote` or to any address, because the system cannot
+    /// send there. Returns `true` if any of them was not suspected before.
     pub(crate) fn on_unreachable(
         &mut self,
         now: Instant,
@@ -165,14 +171,14 @@ impl Session {
         found
     }
 
-    /// Suspects a path that is silent.
+    /// Suspects a silent path.
     pub(super) fn suspect(&mut self, at: Time, id: PathId) {
         let path = &mut self.conn.paths[id];
         let change = path.life.suspect(at, path.flight.waiting_since(), path.window);
         self.carry_out(at, id, Some(change));
     }
 
-    /// Carries out what a transition of a path's life brings about.
+    /// Applies the effects of a transition of a path's life.
     pub(super) fn carry_out(&mut self, at: Time, id: PathId, change: Option<Change>) {
         let Some(change) = change else { return };
         if matches!(change, Change::Suspected(_)) {
@@ -198,18 +204,19 @@ impl Session {
             Change::Readmitted(after) => {
                 self.path_event(id, PathChange::Readmitted { after: after.into() });
             }
-            // The application learns of an alert, and of a narrow path when a second full-size probe is due.
+            // The application is notified of an alert, and of a narrow path when a second full-size
+            // probe is due.
             Change::Out | Change::RadioBack | Change::Narrowed | Change::StillNarrow => {}
         }
     }
 
-    /// Enters whether transport and radios trust a path: what noq may send on it of its own, and whether its losses count
-    /// as congestion.
+    /// Applies the trust of transport and radios in a path: it decides what noq may send there on
+    /// its own, and whether losses count as congestion.
     fn update_trust(&mut self, id: PathId) {
         let path = &self.conn.paths[id];
         let trusted = path.life.is_trusted();
         if path.life.is_watched() {
-            // Loss on a dead path is no congestion: the controller is to find its window as it was.
+            // Loss on a dead path is no congestion: the controller keeps its window.
             path.quic.ledger.lock().forgive_below =
                 if trusted { path.flight.next_packet() } else { u64::MAX };
         }
@@ -217,7 +224,7 @@ impl Session {
         self.flush();
     }
 
-    /// Takes over what the path's controller has worked out.
+    /// Copies the results of the path's controller.
     pub(super) fn refresh_path(&mut self, at: Time, id: PathId) {
         let packet = self.packet_size();
         let path = &mut self.conn.paths[id];
@@ -231,7 +238,7 @@ impl Session {
         path.pacer.update(at, rate, window, path.rtt.steady, path.slow_start, packet);
     }
 
-    /// The fates of the packets in flight on a path will not be known: their data is repaired where that is wanted.
+    /// Gives packets in flight on a path an unknown fate: their data is repaired where needed.
     fn drop_flight(&mut self, at: Time, id: PathId) {
         for (packet, entry) in self.conn.paths[id].flight.drain() {
             self.log_packet(at, id, packet, PacketFate::Unknown, &entry);
@@ -239,8 +246,8 @@ impl Session {
         }
     }
 
-    /// Reliable data in flight on a suspected path is repaired at once. Unreliable data is not sent again in either case,
-    /// so its fate is left to QUIC.
+    /// Repairs reliable data in flight on a suspected path at once. Unreliable data is not sent
+    /// again in either case, so its fate is left to QUIC.
     fn repair_flight(&mut self, at: Time, id: PathId) {
         let mut chunks = Vec::new();
         let mut controls = Vec::new();
@@ -263,7 +270,8 @@ impl Session {
         }
     }
 
-    /// A packet is lost, or its fate will not be known: its data is repaired where that is wanted.
+    /// Handles a packet that is lost, or whose fate stays unknown: its data is repaired where
+    /// needed.
     pub(super) fn on_packet_lost(&mut self, at: Time, id: PathId, entry: InFlight) {
         for payload in entry.payload.into_iter().chain(entry.more) {
             match payload {
@@ -288,11 +296,11 @@ impl Session {
         }
     }
 
-    /// The fate of parity is known.
+    /// Handles the fate of parity.
     pub(super) fn on_parity(&mut self, at: Time, chunk: Chunk, path: PathId, fate: ParityFate) {
         let Chunk { block, range, kind, .. } = chunk;
         if kind == WorkKind::RunParity {
-            // What it was for arrives, or is reported as rebuilt.
+            // Its blocks arrive, or are reported as rebuilt.
             self.outbox.on_run(block, &range, fate);
             return;
         }
@@ -306,7 +314,7 @@ impl Session {
         self.outbox.queue.get(block).is_some_and(|b| b.meta().reliable)
     }
 
-    /// Takes back what was assigned to a path and has not left.
+    /// Takes back data that was assigned to a path and has not left.
     pub(super) fn take_back_all(&mut self, at: Time, id: PathId) {
         let path = &mut self.conn.paths[id];
         path.committed_bytes = 0;
@@ -316,7 +324,7 @@ impl Session {
         self.schedule();
     }
 
-    /// A range assigned to a path did not leave.
+    /// Takes back a range that was assigned to a path and did not leave.
     pub(super) fn take_back(&mut self, at: Time, chunk: Chunk, path: PathId) {
         self.schedule();
         if chunk.is_parity() {
@@ -329,7 +337,7 @@ impl Session {
         }
     }
 
-    /// What noq dropped before it left is sent once more, unless something newer replaces it.
+    /// Repeats payloads that noq dropped before they left, unless newer ones replace them.
     pub(super) fn take_back_dropped(&mut self, at: Time) {
         for payload in std::mem::take(&mut self.conn.dropped) {
             match payload {

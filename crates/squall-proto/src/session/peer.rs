@@ -1,28 +1,28 @@
-//! The peer: its hello, the trust that it has, and its feedback.
+//! The peer: its hello, our trust in it, and its feedback.
 
 use crate::varint;
 
-/// The version of the hello.
+/// Version of the hello.
 const VERSION: u64 = 1;
 
-/// A bit of the hello: blocks whose length is not known from the start are taken.
+/// Bit of the hello: blocks without a length at the start are accepted.
 const TAKES_GROWING: u64 = 1;
 
-/// A bit of the hello: stalls are to be reported.
+/// Bit of the hello: stalls are to be reported.
 const WANTS_STALLED: u64 = 4;
 
-/// A bit of the hello: parity is taken.
+/// Bit of the hello: parity is accepted.
 const TAKES_PARITY: u64 = 8;
 
-/// A bit of the hello: what arrives of a partial block is handed over.
+/// Bit of the hello: the received part of a partial block is handed over.
 const TAKES_PARTIAL: u64 = 16;
 
-/// Limits and abilities that each side states first.
+/// Limits and abilities that each side announces first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
-    /// Largest block in bytes that it takes.
+    /// Largest block in bytes that it accepts.
     pub(super) block: u32,
-    /// Bytes of blocks that it takes at first.
+    /// Initial credit in bytes of blocks.
     pub(super) credit: u64,
     pub(super) takes_growing: bool,
     pub(super) wants_stalled: bool,
@@ -45,14 +45,14 @@ impl Hello {
     }
 
     /// # Errors
-    /// If it is none.
+    /// If it is malformed.
     pub(super) fn decode(mut hello: &[u8]) -> Result<Self, &'static str> {
         let mut field = || varint::read(&mut hello).ok_or("the hello ends within a field");
         if field()? < VERSION {
             return Err("the hello has version 0");
         }
         let (block, credit) = (field()?, field()?.saturating_mul(1024));
-        // Peers from before there were abilities do not write the field.
+        // Peers of versions before the abilities do not write the field.
         let abilities = field().unwrap_or(0);
         Ok(Self {
             block: u32::try_from(block).unwrap_or(u32::MAX),
@@ -68,30 +68,30 @@ impl Hello {
 #[derive(Debug)]
 pub(super) struct Peer {
     trust: Trust,
-    /// Its hello, once it has arrived.
+    /// Hello of the peer, once it has arrived.
     hello: Option<Hello>,
-    /// Highest sequence of its feedback.
+    /// Highest sequence number of its feedback.
     feedback: u64,
 }
 
 /// Trust in a peer, which only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// It has the limits of a stranger.
+    /// It has the limits of an untrusted peer.
     Stranger,
     /// It may use all that the limits allow.
     Trusted,
-    /// So it may, and its endpoint has noted it.
+    /// It is trusted, and its endpoint has recorded that.
     Noted,
 }
 
 impl Peer {
-    /// The server that a client chose.
+    /// Creates the server that a client chose.
     pub(super) fn chosen() -> Self {
         Self { trust: Trust::Noted, hello: None, feedback: 0 }
     }
 
-    /// A client that was accepted.
+    /// Creates a client that was accepted.
     pub(super) fn accepted(is_trusted: bool) -> Self {
         let trust = if is_trusted { Trust::Trusted } else { Trust::Stranger };
         Self { trust, ..Self::chosen() }
@@ -101,7 +101,7 @@ impl Peer {
         self.trust != Trust::Stranger
     }
 
-    /// The peer has shown that it may be trusted. Returns whether that is new.
+    /// Trusts the peer. Returns `true` if it was not trusted before.
     pub(super) fn trust(&mut self) -> bool {
         let is_new = !self.is_trusted();
         if is_new {
@@ -110,7 +110,7 @@ impl Peer {
         is_new
     }
 
-    /// Whether its endpoint is to note that it is trusted; true once.
+    /// Returns `true` once after the peer became trusted, for its endpoint to record.
     pub(super) fn note(&mut self) -> bool {
         let is_new = self.trust == Trust::Trusted;
         if is_new {
@@ -127,12 +127,13 @@ impl Peer {
         self.hello.is_some_and(|hello| hello.takes_parity)
     }
 
-    /// Whether it gets reports of stalls: what a peer can make this side keep and say comes after trust.
+    /// Returns `true` if the peer gets reports of stalls. It must be trusted, because reports use
+    /// memory and packets of this side.
     pub(super) fn gets_stalls(&self) -> bool {
         self.is_trusted() && self.hello.is_some_and(|hello| hello.wants_stalled)
     }
 
-    /// Feedback has arrived. Returns whether it is newer than all before.
+    /// Records feedback. Returns `true` if it is newer than all before.
     pub(super) fn on_feedback(&mut self, sequence: u64) -> bool {
         let is_newer = sequence > self.feedback;
         self.feedback = self.feedback.max(sequence);

@@ -1,4 +1,4 @@
-//! Probes: when a path is asked whether it delivers, and what the answer proves.
+//! Probes: their times, and the proofs in their answers.
 
 use std::time::Instant;
 
@@ -10,12 +10,12 @@ use crate::{
     path::{Packet, Path, Sample, one_way_delays},
 };
 
-/// Interval of probes on a path that gets nothing while data waits for others: with a round trip it is seen within
-/// a second that the path is good. Costs 1 kbit/s.
+/// Interval of probes on a path that gets no data while data waits for others: a path that is good
+/// again is detected within a second and a round trip. Costs 1 kbit/s.
 const WANTED_INTERVAL: Span = Span::from_millis(500);
 
 impl Session {
-    /// Sends a small probe on a path; the answer, which comes back on the same path, updates its
+    /// Sends a small probe on a path; the answer, which returns on the same path, updates its
     /// round-trip time.
     pub fn probe(&mut self, now: Instant, path: PathId) {
         self.queue_probe(self.time(now), path, 0);
@@ -28,8 +28,8 @@ impl Session {
         }
     }
 
-    /// The peer answers a probe, over the path that the probe took unless it suspects that one. An answer to a probe that
-    /// was not sent proves nothing.
+    /// Processes the peer's answer to a probe, which takes the path of the probe unless the peer
+    /// suspects that one. An answer to a probe that was not sent proves nothing.
     pub(super) fn on_probe_reply(&mut self, at: Time, over: Option<PathId>, id: u64) {
         let Some(sent) = self.probes.take(id) else { return };
         let is_stale = self.conn.paths[sent.path].life.is_stale(at, sent.at);
@@ -43,12 +43,14 @@ impl Session {
         self.schedule();
     }
 
-    /// Takes in a round trip that was measured on a path.
+    /// Records a round trip that was measured on a path.
     ///
-    /// One-way delays are measured with data alone, so that of a path which nothing uses would stay. But no packet takes longer one way
-    /// than another one took both. Probes of such a path show nothing else: the smoothed round trip holds the queue that data makes for
-    /// itself on a thin path, and for that schedulers avoid it. It begins again after the interval of keep-alives. Nor does the delay
-    /// change where data once was as quick: ECF gave the empty path of 300 kbps a large part of each block.
+    /// Only data measures one-way delays, so the delay of an unused path would stay unchanged. But
+    /// no packet takes longer one way than another one took both ways, so a probe of such a path
+    /// can shorten the delay, unless data once was as quick. It updates the smoothed round trip
+    /// only after the interval of keep-alives: that includes the queue that data forms on a thin
+    /// path, because of which schedulers avoid it. Otherwise ECF gave the empty path of 300 kbps a
+    /// large part of each block.
     pub(super) fn sample_rtt(&mut self, at: Time, id: PathId, rtt: Span, with: Sample) {
         let path = &self.conn.paths[id];
         let sampled_at = path.rtt.sampled_at.unwrap_or_default();
@@ -65,12 +67,13 @@ impl Session {
         }
     }
 
-    /// Whether data waits that the path may carry: what keeps the schedulers from it must not stay unmeasured.
+    /// Returns `true` if data waits that the path may carry: an avoided path must not stay
+    /// unmeasured.
     fn is_wanted(&self, path: &Path) -> bool {
         self.outbox.queue.has_work() && path.role <= self.role_in_life()
     }
 
-    /// When a path is probed next for lack of samples.
+    /// Returns the time of the next probe of a path for lack of samples.
     pub(super) fn idle_probe_at(&self, path: &Path) -> Option<Time> {
         let wanted = self.is_wanted(path).then_some(WANTED_INTERVAL);
         path.idle_probe_at(self.clock.timeouts.keep_alive, wanted)
@@ -105,7 +108,8 @@ impl Session {
         }
     }
 
-    /// A path that is marked as backup, because of its radio, lets a PING through and no datagram.
+    /// Challenges a path. A path that is marked as backup, because of its radio, lets a PING
+    /// through and no datagram.
     fn challenge(&mut self, at: Time, id: PathId) {
         if self.conn.paths[id].life.is_out() {
             self.conn.ping(id);

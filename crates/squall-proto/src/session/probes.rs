@@ -10,9 +10,9 @@ use crate::wire::{Item, Stamp};
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     latest: u64,
-    /// Ours that were not answered yet, oldest first.
+    /// Our unanswered probes, oldest first.
     unanswered: VecDeque<Sent>,
-    /// Ours, and answers to the peer's, that wait to leave.
+    /// Our probes, and answers to the peer's, that wait to leave.
     waiting: VecDeque<Waiting>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Probes {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     id: u64,
-    /// The path it is meant for.
+    /// The intended path.
     pub(super) path: PathId,
     pub(super) at: Time,
     pub(super) size: u16,
@@ -31,14 +31,15 @@ pub(super) struct Sent {
 pub(super) struct Waiting {
     pub(super) path: PathId,
     pub(super) item: Item<'static>,
-    /// The size to which its packet is padded: that of a full one, or less; 0 for none.
+    /// Padded size of its packet: that of a full one, or less; 0 for no padding.
     pub(super) size: u16,
 }
 
-/// Unanswered probes that are remembered.
+/// Largest number of unanswered probes that are remembered.
 const MAX_UNANSWERED: usize = 64;
 
-/// Probes and answers that wait to leave at most: a peer that probes faster gets no more answers.
+/// Largest number of probes and answers that wait to leave: a peer that probes faster gets no more
+/// answers.
 const MAX_WAITING: usize = 16;
 
 impl Probes {
@@ -54,7 +55,7 @@ impl Probes {
         }
     }
 
-    /// Answers a probe of the peer's, on the path that it took.
+    /// Answers a probe of the peer, on the path that carried it.
     pub(super) fn answer(&mut self, path: PathId, id: u64, stamp: Stamp) {
         if self.waiting.len() < MAX_WAITING {
             let item = Item::ProbeReply(id, stamp);
@@ -70,7 +71,7 @@ impl Probes {
         self.waiting.pop_front()
     }
 
-    /// The next one, if it is an answer on this path too.
+    /// Takes the next waiting packet, if it is an answer on this path too.
     pub(super) fn next_answer(&mut self, path: PathId) -> Option<Item<'static>> {
         let is_answer =
             |probe: &mut Waiting| probe.path == path && matches!(probe.item, Item::ProbeReply(..));
@@ -78,23 +79,23 @@ impl Probes {
         next.then(|| self.waiting.pop_front()).flatten().map(|probe| probe.item)
     }
 
-    /// Drops what waits to leave on a path.
+    /// Drops packets that wait to leave on a path.
     pub(super) fn drop_waiting(&mut self, path: PathId) {
         self.waiting.retain(|probe| probe.path != path);
     }
 
-    /// A path is gone.
+    /// Forgets a closed path.
     pub(super) fn forget(&mut self, path: PathId) {
         self.drop_waiting(path);
         self.unanswered.retain(|sent| sent.path != path);
     }
 
-    /// The probe left on this path. On another than was meant it proves nothing.
+    /// Handles the departure of a probe. On another path than the intended one it proves nothing.
     pub(super) fn on_departure(&mut self, id: u64, path: PathId) {
         self.unanswered.retain(|sent| sent.id != id || sent.path == path);
     }
 
-    /// Ours of this number, which is answered.
+    /// Takes the unanswered probe of this number.
     pub(super) fn take(&mut self, id: u64) -> Option<Sent> {
         let at = self.unanswered.iter().position(|sent| sent.id == id)?;
         self.unanswered.remove(at)

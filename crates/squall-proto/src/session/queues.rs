@@ -1,4 +1,4 @@
-//! Items that are no data and wait to leave, each until noq takes it.
+//! Items that are no data and wait to leave, each until noq accepts it.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use squall_sched::{BlockId, PathId};
 
 use crate::{path::Control, wire::RefuseReason};
 
-/// While this many control items wait, rebuilt blocks are not reported.
+/// Number of waiting control items above which rebuilt blocks are not reported.
 const MAX_WAITING_ANSWERS: usize = 256;
 
 #[derive(Debug, Default)]
@@ -15,12 +15,12 @@ pub(super) struct SendQueues {
     control: VecDeque<Control>,
     /// Alerts, each for a path.
     alerts: VecDeque<(PathId, Control)>,
-    /// Path that the datagrams inside noq are meant for.
+    /// Path of the datagrams inside noq.
     pub(super) batch_path: Option<PathId>,
 }
 
 impl SendQueues {
-    /// Items whose content is computed when they leave need not wait twice.
+    /// Queues an item. Those whose content is computed when they leave are not queued twice.
     pub(super) fn push(&mut self, control: Control) {
         let is_computed = matches!(control, Control::Credit | Control::PathInfo(_));
         if !is_computed || !self.control.contains(&control) {
@@ -28,14 +28,15 @@ impl SendQueues {
         }
     }
 
-    /// Reports a block that was rebuilt, unless much waits: without the report, the sender only takes it for lost.
+    /// Reports a rebuilt block, unless many items wait: without the report, the sender only assumes
+    /// that it is lost.
     pub(super) fn push_rebuilt(&mut self, block: BlockId) {
         if self.control.len() < MAX_WAITING_ANSWERS {
             self.control.push_back(Control::Rebuilt(block));
         }
     }
 
-    /// Puts an item back that noq did not take.
+    /// Returns an item to the queue that noq did not accept.
     pub(super) fn put_back(&mut self, control: Control) {
         self.control.push_front(control);
     }
@@ -48,14 +49,14 @@ impl SendQueues {
         self.control.pop_front()
     }
 
-    /// The next item, if it announces the end of a block.
+    /// Takes the next item, if it announces the end of a block.
     pub(super) fn take_end(&mut self) -> Option<BlockId> {
         let Some(&Control::End(id)) = self.control.front() else { return None };
         self.control.pop_front();
         Some(id)
     }
 
-    /// The first refusal, wherever it is.
+    /// Takes the first refusal, wherever it is.
     pub(super) fn take_refusal(&mut self) -> Option<(BlockId, RefuseReason)> {
         let at = self.control.iter().position(|control| matches!(control, Control::Refused(..)))?;
         match self.control.remove(at) {
@@ -64,7 +65,7 @@ impl SendQueues {
         }
     }
 
-    /// Sends an alert on these paths, in place of earlier ones of the same path.
+    /// Queues an alert on these paths, in place of earlier ones of the same path.
     pub(super) fn alert(&mut self, alert: Control, over: impl Iterator<Item = PathId>) {
         let of =
             |control: &Control| if let Control::Alert { path, .. } = control { Some(*path) } else { None };
@@ -76,12 +77,12 @@ impl SendQueues {
         self.alerts.pop_front()
     }
 
-    /// A path is gone.
+    /// Forgets a closed path.
     pub(super) fn forget(&mut self, path: PathId) {
         self.alerts.retain(|(over, _)| *over != path);
     }
 
-    /// The session has ended.
+    /// Empties the queues at the end of the session.
     pub(super) fn clear(&mut self) {
         self.control.clear();
         self.alerts.clear();

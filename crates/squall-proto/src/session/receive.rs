@@ -1,4 +1,4 @@
-//! Taking in packets, and the fates of those we sent.
+//! Processing of received packets, and of the fates of sent ones.
 
 use std::time::Instant;
 
@@ -14,16 +14,18 @@ use crate::{
     wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, WRAP, WireError},
 };
 
-/// Code with which a session is closed when the peer breaks the protocol.
+/// Close code for a violation of the protocol by the peer.
 const PROTOCOL_ERROR: u32 = 1;
 
-/// A report of an arrival belongs to an acknowledgement that comes this much later at most: noq acknowledges a packet on its own within less.
+/// Largest delay of an acknowledgement after the report of an arrival that belongs to it: noq
+/// acknowledges a packet on its own within less.
 const MAX_REPORT_AGE: Span = Span::from_millis(50);
 
-/// While this many events wait for the scheduler, reports of stalls are dropped: one of them takes a peer few bytes.
+/// Number of waiting events for the scheduler above which reports of stalls are dropped: one of
+/// them costs a peer few bytes.
 const MAX_WAITING_EVENTS: usize = 4096;
 
-/// How the peer broke the protocol.
+/// Violation of the protocol by the peer.
 #[derive(Debug, thiserror::Error)]
 enum BadPeer {
     #[error(transparent)]
@@ -35,7 +37,7 @@ enum BadPeer {
 }
 
 impl Session {
-    /// Takes in a packet that came over `net`.
+    /// Processes a packet that arrived over `net`.
     pub(crate) fn on_packet(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, event: PacketEvent) {
         let at = self.time(now);
         if !self.receives_at(at, net.local) {
@@ -48,7 +50,7 @@ impl Session {
         }
         let path = self.arrival_path(at, net);
         self.flush();
-        // Before the fates: a refusal comes with the acknowledgement, and must count first.
+        // Before the fates: a refusal arrives with the acknowledgement, and must count first.
         let mut media = false;
         self.inbox.on_packet();
         while let Some(datagram) = self.conn.recv() {
@@ -69,7 +71,7 @@ impl Session {
         }
     }
 
-    /// The peer broke the protocol.
+    /// Closes the session, because the peer violated the protocol.
     fn break_off(&mut self, at: Time, error: &BadPeer) {
         if self.is_closed() {
             return;
@@ -79,7 +81,7 @@ impl Session {
         self.end(now, CloseReason::Protocol(error));
     }
 
-    /// The path a packet came over, if it is one of the session; notices when a path has moved.
+    /// Returns the path that carried a packet, if it is one of the session; handles moves of paths.
     fn arrival_path(&mut self, at: Time, net: NetPath) -> Option<PathId> {
         // Also if there is a path of these addresses: another one may have moved there.
         self.notice_moves(at);
@@ -89,7 +91,7 @@ impl Session {
         Some(id)
     }
 
-    /// Runs through everything noq has learnt: what has not left, fates, then events.
+    /// Processes all news from noq: dropped packets, fates, then events.
     pub(super) fn pump(&mut self, at: Time) {
         self.take_back_dropped(at);
         self.collect_fates(at);
@@ -156,7 +158,7 @@ impl Session {
             self.refresh_path(at, id);
             self.report_ecn(id);
             fates.clear();
-            // Hand the memory back: this runs for every packet that arrives.
+            // Return the allocation: this runs for every packet that arrives.
             let mut ledger = ledger.lock();
             if ledger.fates.is_empty() {
                 ledger.fates = fates;
@@ -179,7 +181,8 @@ impl Session {
     fn on_fates(&mut self, at: Time, id: PathId, fates: &[Fate]) {
         self.schedule();
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
-        // What was in flight when the path fell silent, or out, says nothing of the path that is back.
+        // Packets in flight when the path became silent, or deactivated, show nothing about the
+        // path that is back.
         let forgiven = self.conn.paths[id].quic.ledger.lock().forgive_below;
         let clock = *self.conn.clock();
         let (mut newest_data, mut lost) = (None, Vec::new());
@@ -236,9 +239,9 @@ impl Session {
         }
     }
 
-    /// Feedback reports the delay of the newest data that arrived on the path. It is used if that is also the newest that
-    /// is acknowledged: reports and acknowledgements take different paths and overtake each other. A single packet is often
-    /// reported first and acknowledged a little later.
+    /// Uses a report of the delay of the newest data that arrived on the path, if that is also the
+    /// newest acknowledged packet: reports and acknowledgements take different paths and overtake
+    /// each other. A single packet is often reported first and acknowledged shortly after.
     fn report_arrival(&mut self, at: Time, id: PathId, packet: u64, written: Time, expected: Time) {
         let level = Level::of(self.conn.paths.iter());
         let path = &mut self.conn.paths[id];
@@ -250,7 +253,7 @@ impl Session {
         }
         path.reported = None;
         if departed_after == 0 && at - written >= WRAP {
-            // Its stamp was used again meanwhile.
+            // Its stamp has been reused since.
             path.delay = Delay::default();
         } else if departed_after == 0 {
             if let Some(took) = level.and_then(|level| level.of_ticks(reported.delay)) {
@@ -270,8 +273,8 @@ impl Session {
         }
     }
 
-    /// noq does not report a lost MTU probe. It holds nothing of ours, so once a later packet is
-    /// acknowledged and two probe timeouts have passed, it is struck off.
+    /// Removes lost MTU probes, which noq does not report. An MTU probe holds nothing of ours, so
+    /// it is removed once a later packet is acknowledged and two probe timeouts have passed.
     fn forget_mtu_probes(&mut self, at: Time, id: PathId, newest: u64) {
         let limit = self.conn.paths[id].rtt.probe_timeout() * 2;
         loop {
@@ -323,7 +326,7 @@ impl Session {
         }
     }
 
-    /// Takes in a datagram; returns whether it held data.
+    /// Processes a datagram; returns `true` if it held data.
     fn on_datagram(&mut self, at: Time, path: Option<PathId>, datagram: &[u8]) -> Result<bool, BadPeer> {
         let mut data = false;
         for item in Items::of(datagram) {
@@ -362,7 +365,7 @@ impl Session {
         Ok(data)
     }
 
-    /// The peer reports stalls. A gap that this side made itself is none.
+    /// Handles the peer's reports of stalls. A gap that this side made itself is none.
     fn on_stalled(&mut self, stalled: Stalled) {
         if !self.outbox.queue.profile().wants_stalls {
             return;
@@ -375,7 +378,7 @@ impl Session {
         self.schedule();
     }
 
-    /// Takes in a chunk, or a symbol of parity with the fields of its block.
+    /// Processes a chunk, or a symbol of parity with the fields of its block.
     fn on_data(
         &mut self,
         at: Time,
@@ -409,7 +412,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes in a symbol of parity over a run of small blocks.
+    /// Processes a symbol of parity over a run of small blocks.
     fn on_run_parity(
         &mut self,
         at: Time,
@@ -428,7 +431,7 @@ impl Session {
             bytes: 0,
             transit: run.sent.age(at),
         });
-        // The sender counts on it only when it learns that a block was rebuilt.
+        // The sender relies on it only once the rebuilt block is reported.
         if self.peer.is_trusted() {
             self.inbox.on_run_parity(at, path, transit, run, payload)?;
             self.answer_blocks();
@@ -436,9 +439,10 @@ impl Session {
         Ok(())
     }
 
-    /// Notes for feedback that data arrived. Returns the path that it counts for, and the least time that it can have taken.
+    /// Records an arrival of data for feedback. Returns the path that it counts for, and the least
+    /// time that it can have taken.
     fn note_arrival(&mut self, at: Time, id: Option<PathId>, sent: Stamp, bytes: usize) -> (PathId, Span) {
-        // A path that is just closing: its bytes count all the same, for they are acknowledged.
+        // A path that is just closing: its bytes still count, because they are acknowledged.
         let Some(id) = id else { return (PathId(0), Span::ZERO) };
         let round_trip = self.conn.paths.iter().map(|path| path.rtt.min).min().unwrap_or_default();
         let path = &mut self.conn.paths[id];
@@ -447,13 +451,13 @@ impl Session {
         self.reporter.on_data(at, path.quic.number, sent, bytes, overtaken_by, round_trip);
         let took = Stamp::at(at).since(sent);
         path.quickest.on_arrival(took);
-        // The round trips of one who only answers may be those of an outage long ago.
+        // The round trips of a side that only answers may date from a past outage.
         let half = path.rtt.min / 2;
         let by_stamps = self.conn.paths.iter().filter_map(|path| path.quickest.transit(took, path.rtt.min));
         (id, by_stamps.fold(half, Span::min))
     }
 
-    /// The peer has a block that was lost on the way.
+    /// Handles the peer's report that it rebuilt a lost block.
     fn on_rebuilt(&mut self, at: Time, block: BlockId) {
         if let Some(ended) = self.outbox.on_rebuilt(block) {
             self.on_ended(at, &ended);
@@ -461,7 +465,7 @@ impl Session {
         self.schedule();
     }
 
-    /// Has the sender informed of blocks that are refused, or were rebuilt.
+    /// Reports refused and rebuilt blocks to the sender.
     fn answer_blocks(&mut self) {
         while let Some(block) = self.inbox.take_rebuilt() {
             self.queues.push_rebuilt(block);
@@ -490,19 +494,19 @@ impl Session {
         }
     }
 
-    /// Announces to the peer that the application has made room.
+    /// Announces to the peer that the application has freed memory.
     pub(super) fn offer_credit(&mut self) {
         if self.inbox.has_more_credit() {
             self.queues.push(Control::Credit);
         }
     }
 
-    /// Has an item sent, and sent again until it arrives.
+    /// Queues an item, which is repeated until it arrives.
     pub(super) fn send_item(&mut self, item: Control) {
         self.queues.push(item);
     }
 
-    /// An item is lost, and sent again if it is still news.
+    /// Repeats a lost item if it is still current.
     pub(super) fn repeat_control(&mut self, at: Time, control: Control) {
         match control {
             Control::Alert { path, sequence } => self.radios.on_lost(at, path, sequence),
@@ -512,7 +516,7 @@ impl Session {
         }
     }
 
-    /// Turns what happened in the inbox into an event for the application.
+    /// Converts the next event of the inbox for the application.
     pub(super) fn poll_inbox(&mut self, wanted: impl Fn(u16) -> bool) -> Option<Event> {
         let (label, why) = match self.inbox.poll_on(wanted)? {
             InboxEvent::Arrived(arrived) => {

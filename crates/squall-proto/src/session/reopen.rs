@@ -1,4 +1,5 @@
-//! Opening paths: a client opens those that it wants as soon as the server allows, and again whenever they go down.
+//! Opening of paths: a client opens those that the application wants as soon as the server allows
+//! it, and again whenever they are down.
 
 use std::time::Instant;
 
@@ -11,8 +12,8 @@ use super::{
 use crate::{Interface, NetPath};
 
 impl Session {
-    /// Opens a further path, as soon as the peer allows, and again whenever it goes down. Only a client
-    /// can; on a server this does nothing.
+    /// Opens a further path, as soon as the peer allows it, and again whenever it is down. Only a
+    /// client can; on a server this has no effect.
     pub fn add_path(&mut self, now: Instant, net: NetPath) {
         let there = self.conn.paths.iter_mut().filter(|path| path.quic.net == net);
         there.for_each(|path| path.is_leaving = false);
@@ -30,7 +31,7 @@ impl Session {
         self.leave(now, |net| net.local == local);
     }
 
-    /// Closes one path of a local interface, where others stay.
+    /// Closes one path of a local interface that has others.
     pub fn remove_path(&mut self, now: Instant, net: NetPath) {
         self.leave(now, |other| other == net);
     }
@@ -44,8 +45,9 @@ impl Session {
         self.close_leaving(self.time(now));
     }
 
-    /// Closes the paths that are not to stay. The last one that is up has to wait for another one: that may need connection ids which
-    /// are in flight on this path, and noq repeats them on no path that is not up.
+    /// Closes the paths that the application has removed. The last one that is up must wait for
+    /// another one: that may need connection ids which are in flight on this path, and noq repeats
+    /// them on no path that is not up.
     pub(super) fn close_leaving(&mut self, at: Time) {
         if !self.conn.paths.iter().any(|path| path.is_leaving) {
             return;
@@ -57,7 +59,7 @@ impl Session {
             if !path.is_leaving || is_up && up == 1 {
                 continue;
             }
-            // Fails on the last path, which goes with the session.
+            // Fails on the last path, which ends with the session.
             if self.conn.close_path(id, self.instant(at), 0).is_ok() {
                 up -= usize::from(is_up);
             }
@@ -66,13 +68,13 @@ impl Session {
         self.flush();
     }
 
-    /// When a path is to be opened next.
+    /// Returns the time at which the next path is to be opened.
     pub(super) fn open_at(&self) -> Option<Time> {
         let wanted = self.side.all_wanted().iter().filter(|_| self.conn.is_multipath());
         wanted.filter_map(|wanted| wanted.open_at).min()
     }
 
-    /// Opens the paths for which it is time.
+    /// Opens the paths whose time has come.
     pub(super) fn open_paths(&mut self, at: Time) {
         if !self.is_open() || !self.conn.is_multipath() {
             return;
@@ -82,7 +84,7 @@ impl Session {
         let mut opened = Vec::new();
         for wanted in client.wanted.iter_mut().filter(|wanted| wanted.open_at.is_some_and(|due| due <= at)) {
             if self.metering.is_barred(wanted.net) {
-                // Until its budget grows, which is nothing to hurry for.
+                // The path is barred until its budget grows, which is not urgent.
                 wanted.tried(Some(at + REOPEN));
                 continue;
             }
@@ -107,7 +109,8 @@ impl Session {
         }
     }
 
-    /// A server allows the client another path if it wants one, may open none, and has fewer than it may have.
+    /// Allows the client of a server another path if it wants one, may open none, and has fewer
+    /// than its limit.
     pub(super) fn grant_paths(&mut self, at: Time) {
         let Side::Server(grants) = &mut self.side else { return };
         if !grants.is_due(at) || !self.life.is_open() {

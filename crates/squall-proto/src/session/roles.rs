@@ -1,5 +1,5 @@
-//! Use of paths by their role: the schedulers see no backup and repair paths while there are others, and the session moves
-//! repairs, parity and copies to repair paths.
+//! Use of paths by their role: backup and repair paths are invisible to the schedulers while others
+//! exist, and the session moves repairs, parity and copies to repair paths.
 
 use std::ops::Range;
 
@@ -8,20 +8,22 @@ use squall_sched::{Assignment, Block, BlockId, Decision, PathId, PathSet, PathVi
 use super::{Session, decide::Taken, views::Allowed};
 use crate::{Role, outbox::SubqueueNumber};
 
-/// Lost ranges that are moved to repair paths at a time.
+/// Largest number of lost ranges that are moved to repair paths at a time.
 const MAX_MOVED: usize = 64;
 
 /// Reason of an assignment to a repair path.
 const IN_TIME: &str = "a path for repairs brings it in time";
 
 impl Session {
-    /// The role of the paths that carry first transmissions now, by the life of paths: primary, as long as one of them is in use.
+    /// Returns the role of the paths that carry first transmissions now, by the life of paths:
+    /// primary, as long as one of them is in use.
     pub(super) fn role_in_life(&self) -> Role {
         let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use());
         in_use.map(|path| path.role).min().unwrap_or_default()
     }
 
-    /// The repair path on which this would arrive first, if that is before its block expires.
+    /// Returns the repair path on which this range would arrive first, if that is before its block
+    /// expires.
     fn repair_path(
         &self,
         now: Time,
@@ -51,7 +53,8 @@ impl Session {
         open.filter(is_in_time).min_by_key(|view| (view.arrives_in(0), view.id)).map(|view| view.id)
     }
 
-    /// Gives an assignment to its path; a repair, parity or a copy to a repair path, if one brings it in time.
+    /// Commits an assignment to its path; a repair, parity or a copy to a repair path, if one
+    /// delivers it in time.
     pub(super) fn commit_by_role(
         &mut self,
         now: Time,
@@ -65,7 +68,8 @@ impl Session {
         self.commit(now, assignment, allowed)
     }
 
-    /// Repairs what the scheduler could not, for lack of room on the paths that it sees. Returns whether there was any.
+    /// Repairs ranges for which the paths that the scheduler sees have no room. Returns `true` if
+    /// there were any.
     pub(super) fn repair_on_repair_paths(
         &mut self,
         now: Time,

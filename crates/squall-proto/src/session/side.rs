@@ -1,11 +1,11 @@
-//! The two sides of a session: a client wants paths, a server grants them.
+//! The two sides of a session: a client requests paths, a server grants them.
 
 use squall_sched::{Span, Time};
 
 use super::grants::PathGrants;
 use crate::{Interface, NetPath};
 
-/// The side of a session, with what it needs to open paths.
+/// The side of a session, with its state for opening paths.
 #[derive(Debug)]
 pub(super) enum Side {
     Client(ClientPaths),
@@ -15,38 +15,38 @@ pub(super) enum Side {
 /// Paths of a client.
 #[derive(Debug)]
 pub(super) struct ClientPaths {
-    /// Paths that the server may allow.
+    /// Largest number of paths that the server may allow.
     pub(super) most: usize,
     pub(super) wanted: Vec<Wanted>,
-    /// Interfaces of closed paths, and until when packets are taken in there.
+    /// Interfaces of closed paths, and the time until which packets are accepted there.
     closed: Vec<(Interface, Time)>,
 }
 
-/// A path that the application wants to have.
+/// A path that the application wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) net: NetPath,
-    /// Times in a row that it went down without having been up.
+    /// Consecutive failures without having been up.
     failures: u32,
-    /// Times in a row that the peer did not allow it.
+    /// Consecutive refusals by the peer.
     refusals: u32,
-    /// When it is to be opened; `None` while it is there.
+    /// Time to open it; `None` while it exists.
     pub(super) open_at: Option<Time>,
 }
 
-/// A path the peer does not allow yet is tried again after this, and ever later.
+/// First pause before a path that the peer does not allow is tried again; it doubles each time.
 const RETRY: Span = Span::from_millis(50);
-/// Doublings of that at most: 1.6 s.
+/// Largest number of doublings of [`RETRY`]: 1.6 s.
 const MAX_RETRY_DOUBLINGS: u32 = 5;
-/// A path that went down is opened again after this, and ever later if it does not come up.
+/// First pause before a path that is down is opened again; it doubles while the path is not up.
 pub(super) const REOPEN: Span = Span::from_secs(1);
-/// Doublings of that at most: about a minute.
+/// Largest number of doublings of [`REOPEN`]: about a minute.
 const MAX_DOUBLINGS: u32 = 6;
-/// Packets that were under way to a closed path are taken in for this long.
+/// Time for which packets in flight to a closed path are still accepted.
 const CLOSED_RECEIVES: Span = Span::from_secs(3);
 
 impl Side {
-    /// `most` is the usual number of paths.
+    /// Creates a side. `most` is the usual number of paths.
     pub(super) fn new(is_client: bool, most: usize) -> Self {
         if is_client {
             Self::Client(ClientPaths { most, wanted: Vec::new(), closed: Vec::new() })
@@ -63,13 +63,13 @@ impl Side {
         if let Self::Client(client) = self { &client.wanted } else { &[] }
     }
 
-    /// The path between these addresses, if a client wants it.
+    /// Returns the path between these addresses, if a client wants it.
     pub(super) fn wanted(&mut self, net: NetPath) -> Option<&mut Wanted> {
         let Self::Client(client) = self else { return None };
         client.wanted.iter_mut().find(|wanted| wanted.net == net)
     }
 
-    /// A path of this interface has left its slot.
+    /// Records that a path of this interface has left its slot.
     pub(super) fn on_gone(&mut self, at: Time, home: Interface) {
         if let Self::Client(client) = self {
             client.closed.retain(|(_, until)| *until > at);
@@ -77,7 +77,8 @@ impl Side {
         }
     }
 
-    /// Whether packets are taken in at an interface: a client does where a path was just now, a server anywhere.
+    /// Returns `true` if packets at an interface are accepted: at a client only where a path
+    /// existed shortly before, at a server anywhere.
     pub(super) fn receives_at(&self, at: Time, local: Interface) -> bool {
         let Self::Client(client) = self else { return true };
         client.closed.iter().any(|(home, until)| *home == local && at < *until)
@@ -98,7 +99,7 @@ impl Wanted {
         self.failures += 1;
     }
 
-    /// The path is there, or is not to be opened before `again_at`.
+    /// Sets the next attempt: the path exists, or is not to be opened before `again_at`.
     pub(super) fn tried(&mut self, again_at: Option<Time>) {
         (self.open_at, self.refusals) = (again_at, 0);
     }

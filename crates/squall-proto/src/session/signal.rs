@@ -1,4 +1,4 @@
-//! Radio reports, of this side and of the peer: what they change about paths.
+//! Effects of radio reports, of this side and of the peer, on paths.
 
 use std::time::Instant;
 
@@ -13,12 +13,13 @@ use crate::{
 };
 
 impl Session {
-    /// Takes in a reading of the radio behind a local interface. What changes for its paths takes effect
-    /// here at once, and the peer is notified by PATH_ALERT. Without [`Config::signal`](crate::Config::signal)
-    /// nothing happens.
+    /// Processes a reading of the radio behind a local interface. Changes of its paths take effect
+    /// here at once, and the peer is notified by PATH_ALERT. Without
+    /// [`Config::signal`](crate::Config::signal) nothing happens.
     ///
-    /// The loss in the quality index (STORM Eq. 2) is that of all packets on the interface's paths: of those that this side
-    /// sent, feedback included, and of the peer's, which it reports by PATH_LOSS on paths with a radio.
+    /// The loss in the quality index (STORM Eq. 2) is that of all packets on the interface's paths:
+    /// of those that this side sent, feedback included, and of the peer's, which it reports by
+    /// PATH_LOSS on paths with a radio.
     pub fn on_signal(&mut self, now: Instant, local: Interface, reading: &Reading) {
         let Some(config) = self.config.signal else { return };
         let at = self.time(now);
@@ -32,12 +33,12 @@ impl Session {
         self.send_alerts(at);
     }
 
-    /// The quality index of the radio behind a local interface, by its last reading.
+    /// Returns the quality index of the radio behind a local interface, by its last reading.
     pub fn signal_quality(&self, local: Interface) -> Option<f64> {
         self.radios.quality(local)
     }
 
-    /// A radio of this side reports something new.
+    /// Applies a change that a radio of this side reports.
     fn on_alert(&mut self, at: Time, local: Interface, alert: &Alert) {
         for id in self.conn.paths.at_local(local) {
             self.radios.announce(at, self.conn.paths[id].quic.number, alert);
@@ -45,9 +46,9 @@ impl Session {
         }
     }
 
-    /// The peer's radio reports something.
+    /// Applies a report of the peer's radio.
     pub(super) fn on_path_alert(&mut self, at: Time, alert: &PathAlert) {
-        // The report of a peer that is not trusted is kept until it is: it is not repeated.
+        // The report of an untrusted peer is kept until it is trusted, because it is not repeated.
         if self.config.signal.is_some()
             && self.radios.receive(alert)
             && self.peer.is_trusted()
@@ -57,7 +58,7 @@ impl Session {
         }
     }
 
-    /// A path came up: what the radios at its ends reported holds for it too.
+    /// Applies the reports of the radios at both ends to a path that came up.
     pub(super) fn announce_signal(&mut self, at: Time, id: PathId) {
         let quic = &self.conn.paths[id].quic;
         if let Some(alert) = self.radios.alert_of(quic.net.local) {
@@ -68,7 +69,7 @@ impl Session {
         self.send_alerts(at);
     }
 
-    /// Applies what the peer's radio reported last of a path, if the peer is trusted.
+    /// Applies the latest report of the peer's radio about a path, if the peer is trusted.
     pub(super) fn apply_peer_alert(&mut self, at: Time, id: PathId) {
         let number = self.conn.paths[id].quic.number;
         if let Some(alert) = self.radios.received(number).filter(|_| self.peer.is_trusted()) {
@@ -76,7 +77,7 @@ impl Session {
         }
     }
 
-    /// Lets a path's use follow from an alert.
+    /// Adapts the use of a path to an alert.
     fn apply_alert(&mut self, at: Time, id: PathId, alert: &Alert, by_peer: bool) {
         let path = &mut self.conn.paths[id];
         // A path that is not up yet gets the alert when it is.
@@ -90,13 +91,14 @@ impl Session {
         let change = path.life.on_radio(at, by_peer, radio, path.window);
         let quality = PathAlert::new(path.quic.number, alert, 0).quality;
         self.carry_out(at, id, change);
-        // That a radio is there and well is no news.
+        // The first report of a healthy radio is no change.
         if !was_well || alert.kind != AlertKind::Recovery {
             self.path_event(id, PathChange::Signal { kind: alert.kind, quality, by_peer });
         }
     }
 
-    /// The peer reports what became of its packets. Of one that is not trusted nothing is kept: its counts come again.
+    /// Processes the peer's report on the fates of its packets. Reports of an untrusted peer are
+    /// dropped: later ones repeat the counts.
     pub(super) fn on_path_loss(&mut self, loss: &PathLoss) {
         if self.peer.is_trusted()
             && let Some(id) = self.conn.paths.find(loss.path)
@@ -105,12 +107,13 @@ impl Session {
         }
     }
 
-    /// When the peer is to learn what became of packets on a path where it has a radio.
+    /// Returns the time at which the peer's next report on the fates of its packets is due, on
+    /// paths where it has a radio.
     pub(super) fn losses_due(&self) -> Option<Time> {
         self.conn.paths.iter().filter_map(|path| path.losses.due_at()).min()
     }
 
-    /// Appends what became of packets on the paths of which the peer is to learn it now.
+    /// Appends the due reports on the fates of the peer's packets.
     pub(super) fn write_losses(&mut self, at: Time, datagram: &mut Vec<u8>) {
         let due = |path: &&mut Path| path.losses.due_at().is_some_and(|due| due <= at);
         for path in self.conn.paths.iter_mut().filter(due) {
@@ -119,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Ends the alerts of silent radios, and has alerts sent that are due, on every path that is alive.
+    /// Ends the alerts of silent radios, and sends due alerts on every path that is alive.
     pub(super) fn send_alerts(&mut self, at: Time) {
         while let Some((local, alert)) = self.radios.silent(at) {
             self.on_alert(at, local, &alert);
@@ -130,8 +133,8 @@ impl Session {
         let paths = &self.conn.paths;
         let alive = |path: &&Path| path.life.is_up() && !path.life.is_suspect();
         let rtt = paths.iter().filter(alive).map(|path| path.rtt.smoothed).min().unwrap_or_default();
-        // A path that recovers is not in use before it has delivered, and may well be the quickest. And when all are silent
-        // one of them may yet come back.
+        // A path that recovers is not in use before it has delivered, and may be the quickest. If
+        // all are silent, any of them may return.
         let none = !paths.iter().any(|path| alive(&path));
         while let Some(alert) = self.radios.due(at, rtt) {
             let over = paths
@@ -143,7 +146,7 @@ impl Session {
         }
     }
 
-    /// The next alert to leave, with the path it is to leave on.
+    /// Returns the next alert to leave, with its path.
     pub(super) fn next_urgent(&mut self) -> Option<(PathId, Control, Item<'static>)> {
         while let Some((id, control)) = self.queues.pop_alert() {
             if let Control::Alert { path, sequence } = control

@@ -6,7 +6,7 @@ use super::Session;
 use crate::{NetPath, PathStats, SessionStats, path::one_way_delays};
 
 impl Session {
-    /// Counters of the session.
+    /// Returns the counters of the session.
     pub fn stats(&self) -> SessionStats {
         let (outcomes_dropped, path_events_dropped) = self.notices.dropped();
         SessionStats {
@@ -21,7 +21,8 @@ impl Session {
         }
     }
 
-    /// Addresses and counters of every open path; of a session that is over, those at its end.
+    /// Returns addresses and counters of every open path; for a session that is over, those at its
+    /// end.
     pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
         if let Some(paths) = self.life.last_paths() {
             return paths.clone();

@@ -7,12 +7,12 @@ use squall_sched::{BlockId, PathId, Span, Time, WorkKind};
 use super::log::PacketFate;
 use crate::path::Chunk;
 
-/// Something that happened to a packet of ours that asks for an acknowledgement.
+/// An event of a packet of ours that elicits an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketLog {
-    /// When, counted from the endpoint's epoch.
+    /// Time of the event, counted from the endpoint's epoch.
     pub at: Time,
-    /// The path.
+    /// Id of the path.
     pub id: PathId,
     /// Number of the path on the wire.
     pub path: u32,
@@ -20,28 +20,28 @@ pub struct PacketLog {
     pub packet: u64,
     /// Size of the packet in bytes; 0 for a further chunk of a packet that has an entry.
     pub bytes: u16,
-    /// What happened.
+    /// The event.
     pub fate: PacketFate,
     /// The chunk that it carried, if any.
     pub chunk: Option<ChunkLog>,
 }
 
-/// The chunk of a block that left.
+/// A chunk of a block in a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkLog {
-    /// The block; of parity over a run of blocks, the first of them.
+    /// The block; for parity over a run of blocks, the first of them.
     pub block: BlockId,
-    /// Bytes of the block; of parity, symbols.
+    /// Bytes of the block; for parity, symbols.
     pub range: Range<u32>,
     /// Bytes of its payload.
     pub bytes: u32,
     /// New data, a repair, a copy, or parity.
     pub kind: WorkKind,
-    /// The path it was meant for.
+    /// The intended path.
     pub meant: PathId,
-    /// Time when the scheduler gave it to its path, counted from the endpoint's epoch.
+    /// Time when the scheduler assigned it to its path, counted from the endpoint's epoch.
     pub assigned_at: Time,
-    /// Time when it was written, which its header states.
+    /// Time when it was written, which its header contains.
     pub written_at: Time,
 }
 
@@ -52,29 +52,29 @@ impl ChunkLog {
     }
 }
 
-/// A chunk of the peer's that arrived.
+/// A chunk that arrived from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalLog {
-    /// When, counted from the endpoint's epoch.
+    /// Time of the arrival, counted from the endpoint's epoch.
     pub at: Time,
-    /// The peer's id of the block; of parity over a run of blocks, of the first of them.
+    /// The peer's id of the block; for parity over a run of blocks, of the first of them.
     pub block: BlockId,
-    /// Over which path.
+    /// Path that carried it.
     pub path: PathId,
-    /// First byte of the block; of parity, the symbol.
+    /// Offset of the first byte in the block; for parity, the symbol.
     pub offset: u32,
-    /// Whether it is parity.
+    /// The chunk is parity.
     pub is_parity: bool,
-    /// Bytes that were not here before; of parity, all that came before its block was complete.
+    /// Bytes that were missing before; for parity, all that arrive before the block is complete.
     pub bytes: u32,
     /// Time since it was written, by the clocks of both ends, in steps of 4 µs, modulo 67 s.
     pub transit: Span,
 }
 
-/// Entries kept at most; later ones are dropped until they are taken.
+/// Largest number of entries kept; later ones are dropped until they are taken.
 pub(super) const MAX_LOG: usize = 1 << 20;
 
-/// The logs that were asked for.
+/// The requested logs.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) packets: Option<Vec<PacketLog>>,

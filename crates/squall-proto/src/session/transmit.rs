@@ -1,7 +1,8 @@
-//! The next packets: [`Session::poll_transmit`] has their order.
+//! The next packets, in the order of [`Session::poll_transmit`].
 //!
-//! It matters, because whatever noq sends first takes the pending acknowledgements along, and those belong on the path that feedback
-//! chooses. So noq's timers, which may produce packets, run after feedback, and data takes the end of a block along.
+//! The order matters, because the first packet from noq carries the pending acknowledgements along,
+//! and those belong on the path that feedback chooses. Therefore noq's timers, which may produce
+//! packets, run after feedback, and data carries the end of a block along.
 
 use std::time::Instant;
 
@@ -18,19 +19,20 @@ use crate::{
     wire::{self, Data, Item, Repair},
 };
 
-/// Packets of one batch at most; the driver may allow fewer.
+/// Largest number of packets in a batch; the driver may allow fewer.
 const MAX_BATCH: usize = 32;
 
-/// Bytes that a DATAGRAM frame has beside its content at most, in a packet that has room for more (RFC 9221 §4).
+/// Largest overhead of a DATAGRAM frame in bytes, in a packet that has room for more (RFC 9221 §4).
 const FRAME_OVERHEAD: usize = 3;
 
-/// Bytes of a packet beside the datagram of a probe: header, connection id, packet number, frame and tag.
+/// Bytes of a packet beside the datagram of a probe: header, connection id, packet number, frame
+/// and tag.
 const HEADERS: u16 = 32;
 
-/// Paths whose latest packets arrived within this time of one another count as equally alive.
+/// Difference of arrival times within which paths count as equally alive.
 const EQUALLY_ALIVE: Span = Span::from_millis(10);
 
-/// Where packets go: the time, how many may leave at once, and the buffer that takes them.
+/// Parameters of a poll: the time, the largest number of packets, and the buffer for them.
 struct Out<'a> {
     now: Instant,
     at: Time,
@@ -38,11 +40,11 @@ struct Out<'a> {
     buf: &'a mut Vec<u8>,
 }
 
-/// Bytes of a REFUSED or a REBUILT with its frame, at most.
+/// Largest size in bytes of a REFUSED or a REBUILT with its frame.
 const MAX_ANSWER: usize = 40;
 
 impl Session {
-    /// The next packets to send, written to `buf`, which must be empty.
+    /// Writes the next packets to `buf`, which must be empty.
     pub(crate) fn poll_transmit(&mut self, now: Instant, max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let _span = self.conn.span().clone().entered();
         let out = &mut Out { now, at: self.time(now), max, buf };
@@ -52,7 +54,7 @@ impl Session {
             return self.transmit_unsteered(out);
         }
         if self.conn.has_queued() {
-            // What noq kept comes first, and nothing of ours is put behind it.
+            // Packets that noq kept are first, and nothing of ours is put behind them.
             let transmit = self
                 .transmit_queued(out)
                 .or_else(|| self.transmit_probes(out))
@@ -66,27 +68,28 @@ impl Session {
             .or_else(|| self.transmit_probes(out))
             .or_else(|| self.transmit_control(out))
             .or_else(|| self.transmit_data(out))
-            // An end for which there was no data after all.
+            // An end for which there was no data.
             .or_else(|| self.transmit_control(out))
             .or_else(|| self.transmit_rest(out))
     }
 
-    /// Polls noq, and enters what has left.
+    /// Polls noq, and records the packets that left.
     fn poll_quic(&mut self, gate: Gate, max: usize, out: &mut Out<'_>) -> Option<Transmit> {
         let transmit = self.conn.poll_transmit(gate, out.now, max, out.buf);
         self.enter_departures(out.at);
         transmit
     }
 
-    /// Handshake and close, which noq steers.
+    /// Sends handshake and close, which noq steers.
     fn transmit_unsteered(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
-        // A close leaves before timers act, however late they are: noq forgets it three probe timeouts after it was asked for.
+        // A close leaves before timers run, however late they are: noq forgets it three probe
+        // timeouts after the request.
         let owes_close = self.is_closed() && self.duties.has_flush();
         if !owes_close && self.duties.take_quic_timer() {
             self.conn.on_timeout(out.now);
         }
-        // A close is a packet for each kind of key, once, and once more for each packet that still arrives: before the handshake
-        // is over noq writes it again at every call.
+        // A close is a packet for each kind of key, once, and once more for each packet that still
+        // arrives: before the handshake is over noq writes it again at every call.
         let max = match self.is_closed() {
             true if self.duties.take_flush() => out.max,
             true => 0,
@@ -102,14 +105,15 @@ impl Session {
             && let Some(number) = transmit.as_ref().and_then(|sent| self.conn.number_of(sent.path))
             && let Some(id) = self.conn.paths.find(number)
         {
-            // Should another close be needed, this path may have lost the first one. The last path stays.
+            // If another close is needed, this path may have lost the first one. The last path
+            // stays.
             let _ = self.conn.close_path(id, out.now, 0);
         }
         self.pump(out.at);
         transmit
     }
 
-    /// Datagrams that noq kept, because the poll for them brought something else.
+    /// Sends datagrams that noq kept, because the poll for them returned another packet.
     fn transmit_queued(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         let gate = self.queues.batch_path.map_or(Gate::Open, Gate::Only);
         let transmit = self.poll_quic(gate, MAX_BATCH, out);
@@ -118,7 +122,7 @@ impl Session {
 
     fn transmit_feedback(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         let due = self.reporter.due_at()?;
-        // Whatever else is about to leave would take the acknowledgements along.
+        // Any other packet that leaves now would carry the acknowledgements along.
         let probing = self.is_probe_due(out.at) || self.probes.any_waiting();
         if due > out.at && !self.duties.precede_feedback() && !probing {
             return None;
@@ -126,7 +130,7 @@ impl Session {
         let id = self.report_path()?;
         let mut datagram = Vec::with_capacity(64);
         let mut payload = Payload::Ephemeral;
-        // The acknowledgement of a block that is refused must not come without the refusal.
+        // The acknowledgement of a refused block must not arrive without the refusal.
         if let Some((block, reason)) = self.queues.take_refusal() {
             Item::Refused(block.0, reason).encode(&mut datagram);
             payload = Payload::Control(Control::Refused(block, reason));
@@ -157,13 +161,13 @@ impl Session {
         Item::Feedback(feedback).encode(datagram);
     }
 
-    /// The path for feedback: of those that packets arrived on just now the quickest, and trusted by both sides if there
-    /// is one.
+    /// Selects the path for feedback: the quickest of those on which packets arrived just now,
+    /// preferably one that both sides trust.
     ///
-    /// A path that delivers and yet is suspected, while the only trusted one is silent, is a contradiction:
-    /// either may be the dead one, since what is missing may be an acknowledgement that the other took along.
-    /// Then they take turns, so that half of the reports get through. A path whose budget is spent is used
-    /// only if no other is alive.
+    /// If a path delivers and yet is suspected, while the only trusted one is silent, either may be
+    /// the dead one, since the missing packet may be an acknowledgement that the other carried
+    /// along. Then they alternate, so that half of the reports arrive. A path whose budget is spent
+    /// is used only if no other is alive.
     fn report_path(&self) -> Option<PathId> {
         let up = || self.conn.paths.iter().filter(|path| path.life.is_up());
         if !self.config.switches().steer_acks {
@@ -183,7 +187,8 @@ impl Session {
         Some(trusted.filter(|_| takes_turn).unwrap_or(best).id)
     }
 
-    /// noq's timers, the probes they bring, and our own probes of suspected paths.
+    /// Runs noq's timers, and sends the probes that they produce and our own probes of suspected
+    /// paths.
     fn transmit_probes(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if self.duties.take_quic_timer() {
             self.conn.on_timeout(out.now);
@@ -209,14 +214,15 @@ impl Session {
         self.enter_departures(out.at);
         let probed = ping.and_then(|number| self.conn.paths.find(number));
         self.duties.after_tail_probe(transmit.is_some(), probed);
-        // It was no tail-loss probe, and noq has no further one.
+        // It was no tail-loss probe, and noq has no other one.
         transmit.or_else(|| if has_data { self.transmit_queued(out) } else { None })
     }
 
-    /// Queues the oldest reliable bytes in flight on a path inside noq once more, if they left more than a round trip ago. Returns
-    /// whether noq has taken them.
+    /// Queues the oldest reliable bytes in flight on a path inside noq once more, if they left more
+    /// than a round trip ago. Returns `true` if noq accepted them.
     ///
-    /// A copy on the same path needs no entry in the block: it shares the fate of the first (`BlockQueue::mark_sent`).
+    /// A copy on the same path needs no entry in the block: it shares the fate of the first
+    /// (`BlockQueue::mark_sent`).
     fn queue_oldest(&mut self, id: PathId, at: Time) -> bool {
         let path = &self.conn.paths[id];
         let is_old = |entry: &&InFlight| entry.sent_at + path.rtt.smoothed <= at;
@@ -238,7 +244,7 @@ impl Session {
         self.conn.paths.iter().any(|path| path.life.probe_at().is_some_and(|due| due <= at))
     }
 
-    /// Items that are no data: probes and answers on their path, the rest on the best.
+    /// Sends items that are no data: probes and answers on their path, the others on the best one.
     fn transmit_control(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if let Some((id, control, item)) = self.next_urgent() {
             let mut datagram = Vec::with_capacity(16);
@@ -265,7 +271,7 @@ impl Session {
             {
                 let mut datagram = Vec::with_capacity(16);
                 other.encode(&mut datagram);
-                // What is not taken is asked for again.
+                // An answer that noq does not accept is requested again by the peer's next probe.
                 let _ = self.conn.queue(datagram.into(), Payload::Ephemeral);
             }
             if let Some(transmit) = self.send_one(path, datagram, payload, out) {
@@ -297,7 +303,8 @@ impl Session {
         if !self.queue_item(control, datagram) {
             return None;
         }
-        // What a peer brings about takes a frame each, and a packet together: it can be a hundred for one of its own.
+        // Items that a peer causes share a packet, with a frame each: one of its packets can cause
+        // a hundred.
         while let Some(Control::Refused(..) | Control::Rebuilt(_)) = self.queues.front()
             && room >= MAX_ANSWER
         {
@@ -311,7 +318,8 @@ impl Session {
         self.poll_quic(Gate::Only(id), 1, out)
     }
 
-    /// Queues a control item inside noq. Returns whether noq has taken it; if not, the item waits again.
+    /// Queues a control item inside noq. Returns `true` if noq accepted it; otherwise the item
+    /// waits again.
     fn queue_item(&mut self, control: Control, datagram: Vec<u8>) -> bool {
         let is_taken = self.conn.queue(datagram.into(), Payload::Control(control)).is_ok();
         if !is_taken {
@@ -320,7 +328,7 @@ impl Session {
         is_taken
     }
 
-    /// The next control item that is still to be sent.
+    /// Returns the next control item that is still needed.
     fn next_control(&mut self, at: Time) -> Option<(Control, Vec<u8>)> {
         let mut datagram = Vec::with_capacity(32);
         loop {
@@ -333,14 +341,14 @@ impl Session {
                 Control::Credit => self.report(at, &mut datagram),
                 Control::End(block) => match self.end_of(at, block) {
                     Some(end) => Item::Data(end, &[]).encode(&mut datagram),
-                    // It has ended, or the peer has the end by now.
+                    // The block has ended, or the peer has the end by now.
                     None => continue,
                 },
-                // Has a queue of its own.
+                // Alerts have a queue of their own.
                 Control::Alert { .. } => continue,
                 Control::PathInfo(id) => match self.path_info(id) {
                     Some(info) => Item::PathInfo(info).encode(&mut datagram),
-                    // The path is gone.
+                    // The path is closed.
                     None => continue,
                 },
             }
@@ -348,12 +356,12 @@ impl Session {
         }
     }
 
-    /// Whether data leaves next.
+    /// Returns `true` if data leaves next.
     fn has_data_to_send(&mut self, at: Time) -> bool {
         self.ready_path(at).is_some() || self.decide(at) && self.ready_path(at).is_some()
     }
 
-    /// The announcement of an end that leaves next.
+    /// Returns the announcement of an end that leaves next.
     fn next_end(&mut self, at: Time) -> Option<(BlockId, Vec<u8>)> {
         let id = self.queues.take_end()?;
         let mut datagram = Vec::with_capacity(32);
@@ -377,14 +385,14 @@ impl Session {
                 None
             }
             Err(Payload::Ephemeral | Payload::Losses | Payload::Probe(_) | Payload::Chunk(_)) => {
-                // A later report or probe takes its place; what must arrive is a control item.
+                // A later report or probe replaces it; items that must arrive are control items.
                 tracing::warn!(path = id.0, "a datagram was not taken by QUIC, and is dropped");
                 None
             }
         }
     }
 
-    /// A batch of chunks on one path.
+    /// Sends a batch of chunks on one path.
     fn transmit_data(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         let max = out.max.min(MAX_BATCH);
         loop {
@@ -407,8 +415,8 @@ impl Session {
         }
     }
 
-    /// Reports to the controllers of paths whose pacer or window keeps data waiting. Returns whether that has opened a window:
-    /// the only path may hold what is in flight.
+    /// Reports paths whose pacer or window keeps data waiting to their controllers. Returns `true`
+    /// if this has opened a window: the only path may hold the packets in flight.
     fn report_waiting(&mut self, now: Instant) -> bool {
         let packet = self.packet_size();
         let queued = self.outbox.queue.has_work();
@@ -424,13 +432,13 @@ impl Session {
         !self.conn.paths[only].is_full(packet)
     }
 
-    /// The only path that is up.
+    /// Returns the only path that is up, if there is exactly one.
     fn only_path(&self) -> Option<PathId> {
         let mut up = self.conn.paths.iter().filter(|path| path.life.is_up()).map(|path| path.id);
         up.next().filter(|_| up.next().is_none())
     }
 
-    /// A path with assigned data that its pacer lets go, and how many packets.
+    /// Returns a path with assigned data that its pacer releases, and the number of packets.
     fn ready_path(&mut self, at: Time) -> Option<(PathId, usize)> {
         self.charge_limiters(at);
         let packet = self.packet_size();
@@ -444,7 +452,7 @@ impl Session {
         })
     }
 
-    /// Takes in what left on paths with a rate limit.
+    /// Charges the limiters for packets that left on paths with a rate limit.
     fn charge_limiters(&mut self, at: Time) {
         for id in self.conn.paths.ids() {
             if self.conn.paths[id].limiter.is_none() {
@@ -461,8 +469,8 @@ impl Session {
         self.conn.max_datagram() as u64 + u64::from(PACKET_OVERHEAD)
     }
 
-    /// Queues up to `packets` chunks inside noq; returns how many. A chunk that does not fill its
-    /// packet ends the batch. The first packet takes the announcement of an end along.
+    /// Queues up to `packets` chunks inside noq; returns their number. A chunk that does not fill
+    /// its packet ends the batch. The first packet carries the announcement of an end along.
     fn queue_batch(&mut self, id: PathId, at: Time, packets: usize) -> usize {
         let size = self.conn.max_datagram();
         let mut fills = self.conn.lacks_full(id, self.instant(at));
@@ -475,7 +483,7 @@ impl Session {
             let len = datagram.len();
             let full = len + reserve >= size || self.is_followed(id, &chunk);
             if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
-                // Larger than fits now: the path's MTU has just shrunk. Cut again.
+                // Larger than fits now, because the path's MTU has just shrunk. Cut again.
                 let path = chunk.path;
                 self.take_back(at, chunk, path);
                 break;
@@ -497,7 +505,8 @@ impl Session {
         queued
     }
 
-    /// Whether a chunk is a symbol of a block, and one as long as it follows on the path.
+    /// Returns `true` if a chunk is a symbol of a block, and an equally long one follows on the
+    /// path.
     fn is_followed(&self, id: PathId, chunk: &Chunk) -> bool {
         let Some(next) = self.conn.paths[id].committed.front() else { return false };
         let block = self.outbox.queue.get(chunk.block);
@@ -510,7 +519,8 @@ impl Session {
         next.block == chunk.block && is_same && is_symbol && is_even
     }
 
-    /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
+    /// Cuts the next chunk off the data assigned to a path, as a datagram of at most `size` bytes;
+    /// parity may need more.
     fn next_chunk(&mut self, id: PathId, at: Time, size: usize) -> Option<(Vec<u8>, Chunk)> {
         let most = self.conn.max_datagram();
         loop {
@@ -547,14 +557,15 @@ impl Session {
             }
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
             if path.committed.is_empty() {
-                // What was assigned was computed with the longest headers there can be.
+                // The cost of assigned data was computed with the longest possible headers.
                 path.committed_bytes = 0;
             }
             return Some((datagram, chunk));
         }
     }
 
-    /// Control frames, path validation, acknowledgements that nothing else took along.
+    /// Sends control frames, path validation, and acknowledgements that no other packet carried
+    /// along.
     fn transmit_rest(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if !self.duties.has_flush() {
             return None;
@@ -564,7 +575,7 @@ impl Session {
         transmit
     }
 
-    /// Enters what has just left at the paths it left on.
+    /// Records departed packets at the paths on which they left.
     fn enter_departures(&mut self, at: Time) {
         let usual = self.packet_size();
         let mut departures = std::mem::take(&mut self.conn.departures);
@@ -599,7 +610,7 @@ impl Session {
             let path = &mut self.conn.paths[id];
             path.pacer.on_sent(bytes.into());
             if !certain {
-                // No acknowledgement will ever say that it has arrived.
+                // No acknowledgement will ever report its arrival.
                 self.on_packet_lost(at, id, InFlight::of(at, bytes, payload));
             } else if bytes == 0 {
                 path.flight.add(packet, payload);
@@ -616,7 +627,7 @@ impl Session {
         self.conn.departures = departures;
     }
 
-    /// A chunk left with a tail-loss probe of another path: the ledger is right, the intention was not.
+    /// Corrects the path of a chunk that left with a tail-loss probe of another path than intended.
     fn correct_path(&mut self, chunk: Chunk, meant: PathId, actual: PathId, at: Time) {
         if chunk.is_parity() {
             return;
@@ -626,18 +637,19 @@ impl Session {
     }
 }
 
-/// A packet's worth of a chunk.
+/// Part of a chunk that fits one packet.
 struct Written {
-    /// Up to where in the range it reaches.
+    /// End of the part in the range.
     end: u32,
     /// Bytes of its payload.
     bytes: u32,
-    /// Whether its header has the length of the block.
+    /// The header contains the length of the block.
     has_end: bool,
     datagram: Vec<u8>,
 }
 
-/// Writes as much of the start of a chunk as a datagram of `most` bytes takes; `None` if a symbol of parity is too long for one.
+/// Writes the largest start of a chunk that fits a datagram of `most` bytes; `None` if a symbol of
+/// parity is too long for one.
 fn write(outbox: &mut Outbox, chunk: &Chunk, at: Time, most: usize, even: bool) -> Option<Written> {
     let (block, start) = (chunk.block, chunk.range.start);
     if chunk.kind == WorkKind::RunParity {

@@ -1,4 +1,4 @@
-//! The paths as schedulers see them, and which of them may carry what.
+//! The paths in the view of schedulers, and the blocks that each may carry.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use squall_sched::{PathId, PathSet, PathView, Time, WorkKind};
 
 use crate::Role;
 
-/// Views of the paths that are up. They change only by what is committed to the paths, until they are renewed.
+/// Views of the paths that are up. Between renewals only commits to the paths change them.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    /// When they were made.
+    /// Time of the renewal.
     at: Time,
     views: Vec<PathView>,
-    /// Paths that are usable, whatever their role.
+    /// Usable paths, whatever their role.
     usable: PathSet,
     by_role: Allowed,
 }
@@ -20,9 +20,9 @@ pub(super) struct Views {
 /// Paths that blocks may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Allowed {
-    /// For everything. These are usable to the scheduler.
+    /// Paths for any data. The scheduler sees them as usable.
     pub(super) all: PathSet,
-    /// For repairs, parity and copies besides. Schedulers do not see them as usable.
+    /// Additional paths for repairs, parity and copies. Schedulers do not see them as usable.
     pub(super) repairs: PathSet,
 }
 
@@ -45,7 +45,7 @@ impl Views {
         let set = |is_meant: &dyn Fn(Role) -> bool| {
             usable().filter(|(_, role)| is_meant(**role)).map(|(view, _)| view.id).collect()
         };
-        // Data that was never sent takes the first of the roles that a path has on which data can go.
+        // New data takes the first role that has an open path.
         let open = usable().filter(|(view, _)| view.is_open());
         let in_use = open.map(|(_, role)| *role).min().unwrap_or_default();
         let by_role = Allowed {
@@ -55,7 +55,7 @@ impl Views {
         (self.usable, self.by_role) = (set(&|_| true), by_role);
     }
 
-    /// Nothing was decided, and nothing has to be: the views are as good as renewed.
+    /// Keeps the views as renewed: nothing was decided, and nothing has to be.
     pub(super) fn skip(&mut self, at: Time) {
         self.at = at;
     }
@@ -68,7 +68,7 @@ impl Views {
         self.usable
     }
 
-    /// Paths that may carry blocks without a hint.
+    /// Returns the paths that may carry blocks without a hint.
     pub(super) fn by_role(&self) -> Allowed {
         self.by_role
     }
@@ -77,7 +77,7 @@ impl Views {
         self.views.iter().filter(move |view| set.contains(view.id))
     }
 
-    /// All views, with the paths of this set as the usable ones.
+    /// Returns all views, with the paths of this set as the usable ones.
     pub(super) fn seen(&self, set: PathSet) -> Cow<'_, [PathView]> {
         if set == self.usable {
             return Cow::Borrowed(&self.views);
@@ -86,12 +86,12 @@ impl Views {
         Cow::Owned(self.views.iter().map(seen).collect())
     }
 
-    /// The view of a path that is in the set and has room.
+    /// Returns the view of a path that is in the set and has room.
     pub(super) fn with_room(&self, path: PathId, set: PathSet) -> Option<&PathView> {
         self.within(set).find(|view| view.id == path && view.has_room())
     }
 
-    /// Bytes were committed to a path.
+    /// Records bytes that were committed to a path.
     pub(super) fn commit(&mut self, path: PathId, bytes: u64) {
         if let Some(view) = self.views.iter_mut().find(|view| view.id == path) {
             view.in_flight += bytes;
@@ -109,7 +109,7 @@ mod tests {
 
     const ROLES: [Role; 4] = [Role::Primary, Role::Backup, Role::Repair, Role::Repair];
 
-    /// Views of the four paths, of which these are usable.
+    /// Creates views of four paths, of which these are usable.
     fn views(usable: [bool; 4]) -> Views {
         let mut views = Views::default();
         let view = |id: usize| PathView { usable: usable[id], ..PathView::example(id as u8, ms(10), 5_000) };

@@ -1,4 +1,4 @@
-//! What falls due: deadlines, silent paths, probes.
+//! Deadlines, silent paths and probes, by time.
 
 use std::time::Instant;
 
@@ -8,15 +8,15 @@ use squall_sched::{Span, Time};
 use super::Session;
 use crate::{CloseReason, outbox::Ending, path::Path};
 
-/// How often a path that ought to be closed, and cannot be, is looked at.
+/// Interval of checks of a path that should be closed, and cannot be.
 const IDLE_STEP: Span = Span::from_secs(1);
 
 impl Session {
-    /// Does what the time has come for. Packets that follow are taken by `poll_transmit`.
+    /// Handles everything that is due. `poll_transmit` takes packets that follow.
     pub(crate) fn on_time(&mut self, now: Instant) {
         let _span = self.conn.span().clone().entered();
         let at = self.time(now);
-        // Run only when acknowledgements are out of the way, which is up to `poll_transmit`.
+        // Runs only after acknowledgements have left, which `poll_transmit` decides.
         if self.conn.timeout().is_some_and(|due| due <= now) {
             self.duties.on_quic_timer();
         }
@@ -37,17 +37,17 @@ impl Session {
         self.watch_paths(at);
         self.send_alerts(at);
         self.open_paths(at);
-        // A path may have come free, a scheduler's wake-up be due.
+        // A path may be free again, or a scheduler's wake-up due.
         self.schedule();
     }
 
-    /// When a session ends that has no path any more. The peer may go on sending over one that this side has closed, which would keep
-    /// both sides from timing out.
+    /// Returns the time at which a session without paths ends. The peer may continue to send over a
+    /// path that this side has closed, which would keep both sides from timing out.
     fn lasts_without_path_until(&self) -> Option<Time> {
         self.life.without_path_since().map(|since| since + self.clock.timeouts.idle)
     }
 
-    /// When [`Self::on_time`] or `poll_transmit` has something to do next.
+    /// Returns the time at which [`Self::on_time`] or `poll_transmit` has work next.
     pub(crate) fn timeout(&mut self, now: Instant) -> Option<Instant> {
         let now = self.time(now);
         let quic = self.conn.timeout();
@@ -56,9 +56,10 @@ impl Session {
             return quic.into_iter().chain(last).min();
         }
         let packet = self.packet_size();
-        // What noq could not send goes before anything else of ours, and noq decides when to try again.
+        // Packets that noq could not send precede all others, and noq decides when to try again.
         let held_up = self.conn.has_queued() || !self.conn.paths.iter().any(|path| path.life.is_up());
-        // No time is so late: this runs for every packet, and a plain minimum is quickest.
+        // `Time::MAX` is later than any due time: this runs for every packet, and a plain minimum
+        // is quickest.
         let mut next = Time::MAX;
         let mut consider = |at: Option<Time>| next = next.min(at.unwrap_or(Time::MAX));
         consider(self.outbox.next_deadline());
@@ -105,11 +106,12 @@ impl Session {
         }
     }
 
-    /// Since when a path delivers nothing and may be closed. One that a client opens is tried until it comes up: whenever it was
-    /// abandoned and opened again, it would take another number, of which the peer allows few, and the peer would not learn that the one
-    /// before is free.
+    /// Returns the time since which a path delivers nothing and may be closed. A path that a client
+    /// opens is tried until it is up: each time it was abandoned and opened again, it would use
+    /// another number, of which the peer allows few, and the peer would not detect that the
+    /// previous one is free.
     fn idle_since(&self, path: &Path) -> Option<Time> {
-        // Without liveness no silence is noticed but that of a packet that has no answer.
+        // Without liveness only a packet without an answer shows silence.
         let unanswered = || path.flight.waiting_since().filter(|_| !path.life.is_watched());
         path.life.idle_since().or_else(unanswered).filter(|_| !self.side.is_client() || path.life.is_up())
     }
