@@ -1,4 +1,4 @@
-//! Sorts packets to sessions, runs their timers, and connects.
+//! Dispatches packets to sessions, runs their timers, and connects.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -27,7 +27,7 @@ pub struct SessionId(pub u64);
 pub struct Endpoint {
     config: Config,
     epoch: Instant,
-    /// When the driver last called.
+    /// Time of the driver's last call.
     called: Instant,
     listener: Listener,
     /// Sessions, racers included, by key.
@@ -41,20 +41,21 @@ pub struct Endpoint {
     dirty: BTreeSet<u64>,
     /// Sessions that may have events.
     ready: BTreeSet<u64>,
-    /// Packets that the endpoint itself answers with.
+    /// Packets with which the endpoint itself answers.
     replies: VecDeque<(Transmit, Vec<u8>)>,
     max_replies: usize,
     /// Connections that have not announced themselves.
     newcomers: Newcomers,
-    /// What all workers have.
+    /// Counts over all workers.
     tally: Arc<Tally>,
     /// See [`Self::unknown_packets`].
     unknown: u64,
-    /// What became of attempts that failed.
+    /// Reasons of failed attempts.
     failed: VecDeque<(u64, CloseReason)>,
 }
 
-/// The session of each handle. Handles are small numbers that are used again, so a list is found in faster than a map.
+/// The session of each handle. Handles are small numbers that are reused, so a lookup in a list is
+/// faster than in a map.
 #[derive(Default)]
 struct Handles(Vec<Option<u64>>);
 
@@ -70,8 +71,8 @@ impl Handles {
         self.0[handle.0] = Some(key);
     }
 
-    /// Removes the handle of a session, unless it is that of another one by now: QUIC uses it again as soon as the connection
-    /// is over, but the session stays until its events are read.
+    /// Removes the handle of a session, unless it belongs to another one by now: QUIC reuses it as
+    /// soon as the connection is over, but the session stays until its events are read.
     fn remove(&mut self, handle: Handle, key: u64) {
         if let Some(of) = self.0.get_mut(handle.0) {
             of.take_if(|of| *of == key);
@@ -79,34 +80,35 @@ impl Handles {
     }
 }
 
-/// Replies of all workers that wait at most; a flood of garbage gets no more answers.
+/// Largest number of waiting replies of all workers; a flood of garbage gets no more answers.
 const MAX_REPLIES: usize = 256;
 
-/// Code with which a session is closed whose peer did not announce itself in time.
+/// Close code of a session whose peer did not announce itself in time.
 const UNANNOUNCED: u32 = 3;
 
-/// Code with which a session is closed that announced itself when there were as many as allowed.
+/// Close code of a session that announced itself when the limit of sessions was reached.
 const NO_ROOM: u32 = 5;
 
-/// A driver that calls this much after it was to call did not run meanwhile: its process was stopped, or its machine.
+/// Delay of a driver's call that indicates a suspension of its process or machine.
 const SUSPENSION: Duration = Duration::from_millis(500);
 
-/// Whether a connection lingers for late packets alone.
+/// Returns `true` if a connection is kept only for late packets.
 fn is_over(sessions: &BTreeMap<u64, Session>, key: u64) -> bool {
     !sessions.get(&key).is_some_and(|session| session.in_handshake() || session.is_open())
 }
 
 impl Endpoint {
-    /// An endpoint. With `tls` it accepts sessions. `seed` makes everything but the cryptography
-    /// reproducible. `epoch` is what session time counts from.
+    /// Creates an endpoint. With `tls` it accepts sessions. `seed` makes everything but the
+    /// cryptography reproducible. `epoch` is the origin of session time.
     pub fn new(config: Config, tls: Option<&ServerTls>, seed: Option<[u8; 32]>, epoch: Instant) -> Self {
         let server = tls.map(|tls| Server::new(&config, tls, seed));
         Self::worker(config, server, seed, epoch, Worker::ALONE, Arc::default())
     }
 
-    /// Several endpoints behind the same addresses, each for a task of its own; [`worker_of`](crate::worker_of) says which
-    /// of them a datagram is for. They have the same keys, and the bounds of the [`Config`] hold for all of them together. There are
-    /// `count` of them, at least 1 and at most [`MAX_WORKERS`]; the rest is as for [`Self::new`].
+    /// Creates several endpoints behind the same addresses, each for a task of its own;
+    /// [`worker_of`](crate::worker_of) selects the one for a datagram. They have the same keys, and
+    /// share the limits of the [`Config`]. `count` is at least 1 and at most [`MAX_WORKERS`]; the
+    /// rest is as for [`Self::new`].
     pub fn workers(
         config: &Config,
         tls: Option<&ServerTls>,
@@ -158,14 +160,15 @@ impl Endpoint {
         }
     }
 
-    /// Has all offsets of a block take as many bytes as the longest, so that its packets have one size and the system can
-    /// cut a batch of them (GSO): a byte or three more in each packet. For a driver that sends batches. Default: no.
+    /// Gives all offsets of a block the length of the longest, so that its packets have one size
+    /// and the system can segment a batch of them (GSO): a byte or three more in each packet. For a
+    /// driver that sends batches. Default: `false`.
     pub fn set_even_offsets(&mut self, on: bool) {
         self.config.even_offsets = on;
     }
 
     /// Starts to connect. The session of the returned id reports [`Event::Connected`], or
-    /// [`Event::Closed`] if nothing came of it.
+    /// [`Event::Closed`] if the attempt failed.
     ///
     /// # Errors
     /// If there is no path, or the address or the name cannot be used.
@@ -186,13 +189,14 @@ impl Endpoint {
         Ok(SessionId(id))
     }
 
-    /// Accepts with another certificate from now on. Open sessions, and handshakes in progress, continue with the one that
-    /// they began with. No effect on an endpoint without a certificate, which accepts nothing.
+    /// Replaces the certificate for new connections. Open sessions, and handshakes in progress,
+    /// continue with the one that they began with. No effect on an endpoint without a certificate,
+    /// which accepts nothing.
     pub fn set_tls(&mut self, tls: &ServerTls) {
         self.listener.set_tls(tls);
     }
 
-    /// Takes in a UDP datagram.
+    /// Processes a UDP datagram.
     pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
         self.notice_suspension(now);
         let newcomers = &mut self.newcomers;
@@ -240,8 +244,9 @@ impl Endpoint {
         }
     }
 
-    /// The system reports that packets over `local`, or from there to `remote` alone, cannot leave now: every session
-    /// suspects its paths there at once, and probes them until they deliver again.
+    /// Handles the system's report that packets over `local`, or from there to `remote` alone,
+    /// cannot leave now: every session suspects its paths there at once, and probes them until they
+    /// deliver again.
     pub fn handle_unreachable(&mut self, now: Instant, local: Interface, remote: Option<SocketAddr>) {
         let keys: Vec<u64> = self.sessions.keys().copied().collect();
         for key in keys {
@@ -253,7 +258,7 @@ impl Endpoint {
         }
     }
 
-    /// Notices that the process did not run for a while.
+    /// Detects a suspension of the process.
     fn notice_suspension(&mut self, now: Instant) {
         let called = std::mem::replace(&mut self.called, now);
         if now.saturating_duration_since(called) < SUSPENSION {
@@ -269,7 +274,7 @@ impl Endpoint {
         self.sessions.values_mut().for_each(|session| session.on_suspension(now, late));
     }
 
-    /// Does what the time has come for.
+    /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.notice_suspension(now);
         while let Some(&(at, key)) = self.timers.first() {
@@ -288,21 +293,22 @@ impl Endpoint {
         }
         let ids: Vec<u64> = self.attempts.keys().copied().collect();
         for id in ids {
-            // The target was good when the first path was tried.
+            // The target was valid when the first path was tried.
             let _ = self.race(now, id);
         }
     }
 
-    /// When [`Self::handle_timeout`] is to be called next. The time by which the next call of any kind is later than that, if it
-    /// is half a second or more, does not count for QUIC: see [`Config::idle_timeout`].
+    /// Returns when [`Self::handle_timeout`] is to be called next. If the next call of any kind is
+    /// later by half a second or more, the delay does not count for QUIC: see
+    /// [`Config::idle_timeout`].
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let session = self.timers.first().map(|(at, _)| *at);
         let others = self.attempts.values().map(Attempt::timeout).chain(self.newcomers.timeout());
         session.into_iter().chain(others).min()
     }
 
-    /// The next packets to send, written to `buf`, which must be empty: up to `max_packets` of one size
-    /// (the last may be shorter) to one peer, when the driver can send them in one go.
+    /// Writes the next packets to `buf`, which must be empty: up to `max_packets` of one size (the
+    /// last may be shorter) to one peer, for drivers that send them in one call.
     pub fn poll_transmit(&mut self, now: Instant, max_packets: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.notice_suspension(now);
         if let Some((transmit, data)) = self.replies.pop_front() {
@@ -322,7 +328,7 @@ impl Endpoint {
         None
     }
 
-    /// A session that may have events.
+    /// Returns a session that may have events.
     pub fn poll_ready(&mut self) -> Option<SessionId> {
         while let Some(key) = self.ready.pop_first() {
             let failed = self.failed.iter().any(|(id, _)| *id == key);
@@ -336,7 +342,7 @@ impl Endpoint {
         None
     }
 
-    /// The next event of any session, for drivers that take all of them at once.
+    /// Returns the next event of any session, for drivers that take all of them at once.
     pub fn poll(&mut self) -> Option<(SessionId, Event)> {
         loop {
             let id = self.poll_ready()?;
@@ -348,18 +354,21 @@ impl Endpoint {
         }
     }
 
-    /// The next event of a session, whether it is still there or failed to come about; [`Event::Closed`] is the last.
+    /// Returns the next event of a session, also if it failed to connect; [`Event::Closed`] is the
+    /// last.
     pub fn poll_event(&mut self, id: SessionId) -> Option<Event> {
         self.poll_with(id, Session::poll_event)
     }
 
-    /// As [`Self::poll_event`], without [`Event::Received`], [`Event::Part`] and [`Event::Missed`]. Those wait for
-    /// [`Self::poll_arrival`], even after [`Event::Closed`], and hold the peer back meanwhile.
+    /// Like [`Self::poll_event`], without [`Event::Received`], [`Event::Part`] and
+    /// [`Event::Missed`]. Those wait for [`Self::poll_arrival`], even after [`Event::Closed`], and
+    /// reduce the peer's credit meanwhile.
     pub fn poll_notice(&mut self, id: SessionId) -> Option<Event> {
         self.poll_with(id, Session::poll_notice)
     }
 
-    /// The next of the peer's blocks on wanted channels: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
+    /// Returns the next of the peer's blocks on wanted channels: [`Event::Received`],
+    /// [`Event::Part`] or [`Event::Missed`].
     pub fn poll_arrival(&mut self, id: SessionId, wanted: impl Fn(Channel) -> bool) -> Option<Event> {
         self.poll_with(id, |session| session.poll_arrival(&wanted))
     }
@@ -371,13 +380,13 @@ impl Endpoint {
         let session = self.sessions.get_mut(&id.0).filter(|s| s.life.is_announced() || s.is_closed())?;
         let announced = session.life.is_announced();
         let event = poll(session);
-        // Room in the inbox may be announced to the peer.
+        // Freed memory of the inbox may be announced to the peer.
         self.dirty.insert(id.0);
-        // A racer that lost, or a peer that left before it said hello, has no application.
+        // A racer that lost, or a peer that left before its hello, has no application.
         event.filter(|_| announced)
     }
 
-    /// A session, to act on. [`Self::poll_transmit`] is to follow.
+    /// Returns a session for calls. [`Self::poll_transmit`] must follow.
     pub fn session(&mut self, id: SessionId) -> Option<&mut Session> {
         let session = self.sessions.get_mut(&id.0)?;
         self.dirty.insert(id.0);
@@ -385,12 +394,12 @@ impl Endpoint {
         Some(session)
     }
 
-    /// Whether a session is there: connecting, open, or taking its leave.
+    /// Returns `true` if a session exists: connecting, open, or closing.
     pub fn has(&self, id: SessionId) -> bool {
         self.sessions.contains_key(&id.0) || self.attempts.contains_key(&id.0)
     }
 
-    /// The sessions that are open.
+    /// Iterates over the open sessions.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.sessions
             .iter()
@@ -398,18 +407,19 @@ impl Endpoint {
             .map(|(key, _)| SessionId(*key))
     }
 
-    /// What became of those that wanted to connect.
+    /// Returns the outcomes of connection attempts by peers.
     pub fn admission(&self) -> AdmissionStats {
         self.newcomers.stats()
     }
 
-    /// Datagrams that belonged to no connection and began none: garbage, late packets of a session that is over, and packets
-    /// that a load balancer sent to the wrong server.
+    /// Returns the number of datagrams that belonged to no connection and began none: garbage, late
+    /// packets of a session that is over, and packets that a load balancer sent to the wrong
+    /// server.
     pub fn unknown_packets(&self) -> u64 {
         self.unknown
     }
 
-    /// Whether nothing is left: no session, no attempt, no close under way.
+    /// Returns `true` if nothing is left: no session, no attempt, no close in progress.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.attempts.is_empty()
     }
@@ -419,7 +429,7 @@ impl Endpoint {
         self.next_key
     }
 
-    /// After a session was touched.
+    /// Called after a session was touched.
     fn after(&mut self, now: Instant, key: u64) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.exchange(&mut self.listener.inner);
@@ -438,7 +448,7 @@ impl Endpoint {
         self.dirty.insert(key);
     }
 
-    /// After a session has nothing more to send.
+    /// Called after a session has nothing more to send.
     fn settle(&mut self, now: Instant, key: u64) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.exchange(&mut self.listener.inner);
@@ -463,7 +473,7 @@ impl Endpoint {
             }
             return;
         }
-        // Never in the past, so that a driver whose clock stops does not spin.
+        // Never in the past, so that a driver with a stopped clock does not spin.
         let due = session.timeout(now).map(|at| at.max(now));
         let old = match due {
             Some(at) => self.timer_of.insert(key, at),
@@ -479,19 +489,19 @@ impl Endpoint {
         self.ready.insert(key);
     }
 
-    /// A connection did not announce itself in time.
+    /// Drops a connection that did not announce itself in time.
     fn dismiss(&mut self, now: Instant, key: u64) {
         match self.sessions.get_mut(&key) {
             Some(session) if session.is_open() => {
                 session.close(now, UNANNOUNCED, "no hello in time: is this Squall?");
                 self.after(now, key);
             }
-            // Its address may not be its own, and it may have no key to read a reason.
+            // Its address may be forged, and it may have no key to read a reason.
             _ => self.forget(key),
         }
     }
 
-    /// Lets go of a connection at once; packets that still come are answered with a stateless reset.
+    /// Drops a connection at once; later packets are answered with a stateless reset.
     fn forget(&mut self, key: u64) {
         let Some(session) = self.sessions.remove(&key) else { return };
         self.by_handle.remove(session.handle(), key);
@@ -527,7 +537,7 @@ impl Endpoint {
         }
     }
 
-    /// Sees whether a racer has won or failed.
+    /// Checks whether a racer has won or failed.
     fn check_racer(&mut self, now: Instant, key: u64) {
         let found = self.attempts.iter().find_map(|(id, attempt)| {
             attempt.racers.iter().find(|(racer, _)| *racer == key).map(|(_, net)| (*id, *net))
@@ -542,12 +552,12 @@ impl Endpoint {
             if let Some(attempt) = self.attempts.get_mut(&id) {
                 attempt.on_failure(key, net.remote, reason);
             }
-            // The next interface makes a try at once, or the attempt is over.
+            // Tries the next interface at once, or ends the attempt.
             let _ = self.race(now, id);
         }
     }
 
-    /// The racer `key` has won: it becomes the session of the attempt.
+    /// Makes the racer `key`, which has won, the session of the attempt.
     fn promote(&mut self, now: Instant, id: u64, key: u64, net: NetPath) {
         let (Some(attempt), Some(mut session)) = (self.attempts.remove(&id), self.sessions.remove(&key))
         else {

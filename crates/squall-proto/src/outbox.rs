@@ -1,4 +1,4 @@
-//! Blocks on their way out: payloads, deadlines, admission, and each block's one outcome.
+//! Blocks to be sent: payloads, deadlines, admission, and each block's one outcome.
 
 mod runs;
 mod subqueues;
@@ -22,14 +22,14 @@ use crate::{
     wire::{CancelReason, RefuseReason},
 };
 
-/// Blocks from the oldest unfinished one to the newest at most: what the peer's record of finished
-/// blocks spans.
+/// Largest distance from the oldest unfinished block to the newest: the span of the peer's record
+/// of finished blocks.
 pub(crate) const ID_SPAN: u64 = 1 << 20;
 
-/// Bytes of blocks that may be under way before the peer has said how many it takes.
+/// Bytes of blocks that may be in flight before the peer has announced its limit.
 const FIRST_CREDIT: u64 = 64 << 10;
 
-/// How a block ended.
+/// The fate of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Delivered,
@@ -40,7 +40,7 @@ pub(crate) enum Ending {
     SessionClosed,
 }
 
-/// A block that ended, with the evidence.
+/// A block that ended, with its measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) meta: BlockMeta,
@@ -58,9 +58,9 @@ struct Payload {
     /// See [`Data::previous`](crate::wire::Data::previous).
     previous: Option<u64>,
     over: [u32; MAX_PATHS],
-    /// Whether the peer has its length, or learns it with any of its bytes.
+    /// The peer has its length, or will receive it with any of its bytes.
     end_known: bool,
-    /// Whether the end is announced by an item of its own.
+    /// The end is announced by a separate item.
     end_announced: bool,
     /// All symbols of its parity, once one is to be sent.
     parity: Vec<u8>,
@@ -68,9 +68,9 @@ struct Payload {
 
 #[derive(Debug)]
 enum Content {
-    /// All there will be.
+    /// The complete block.
     Whole(Bytes),
-    /// What there is, what the whole is likely to be, and whether that is all.
+    /// The part written so far, with the expected total length, and `finished` if it is complete.
     Written { data: Vec<u8>, expected_len: Option<u32>, finished: bool },
 }
 
@@ -87,22 +87,22 @@ impl Content {
     }
 }
 
-/// Blocks on their way out.
+/// Blocks to be sent.
 pub(crate) struct Outbox {
     limits: Limits,
     lab: LabConfig,
-    /// What schedulers see: the blocks the peer has room for.
+    /// Blocks in the view of schedulers: those that the peer has room for.
     pub(crate) queue: Subqueues,
-    /// Blocks that wait for the peer to have room, in order.
+    /// Blocks that wait for room at the peer, in order.
     waiting: VecDeque<BlockMeta>,
     payloads: BTreeMap<BlockId, Payload>,
     /// Parity over runs of small blocks, by the first of each.
     runs: BTreeMap<BlockId, Run>,
     /// Blocks with bytes, or an end, that the queue does not have yet.
     written: BTreeSet<BlockId>,
-    /// Whether the peer takes blocks whose length is not known from the start.
+    /// The peer accepts blocks without a length at the start.
     peer_takes_growing: bool,
-    /// Whether the peer hands over what arrives of a partial block.
+    /// The peer hands over the received part of a partial block.
     peer_takes_partial: bool,
     deadlines: BTreeSet<(Time, BlockId)>,
     next_id: u64,
@@ -111,16 +111,17 @@ pub(crate) struct Outbox {
     admitted: u64,
     /// Bytes of parity that is kept, sent or not.
     parity_kept: u64,
-    /// Bytes of blocks the peer takes now.
+    /// Bytes of blocks that the peer accepts now.
     credit: u64,
-    /// Bytes of blocks the peer takes when it holds none.
+    /// Bytes of blocks that the peer accepts when it holds none.
     capacity: u64,
     last_ordered: HashMap<u16, u64>,
-    /// By channel, the block that the next [`Depends::Reference`] on it needs.
+    /// The block that the next [`Depends::Reference`] needs, by channel.
     last_reference: HashMap<u16, BlockId>,
     /// `send` was refused for lack of room since room was last announced.
     refused: bool,
-    /// Blocks that this side handed over late, which the peer takes for stalls; if the scheduler wants reports of those.
+    /// Blocks that this side handed over late, which the peer takes for stalls; `None` unless the
+    /// scheduler requests reports of stalls.
     pauses: Option<Stalls>,
     /// Blocks leave in symbols of parity, since paths lose packets.
     pub(crate) cuts_symbols: bool,
@@ -145,7 +146,7 @@ impl Outbox {
             queued_bytes: 0,
             admitted: 0,
             parity_kept: 0,
-            // Until the peer's hello: little enough for every receiver.
+            // Until the peer's hello: small enough for every receiver.
             credit: FIRST_CREDIT,
             capacity: FIRST_CREDIT,
             last_ordered: HashMap::new(),
@@ -162,18 +163,18 @@ impl Outbox {
         self.pauses = self.queue.profile().wants_stalls.then(Stalls::default);
     }
 
-    /// Whether a block was handed over late itself.
+    /// Returns `true` if this side handed the block over late.
     pub(crate) fn was_pause(&self, id: BlockId) -> bool {
         self.pauses.as_ref().is_some_and(|pauses| pauses.contains(id))
     }
 
-    /// The next block has this id.
+    /// Sets the id of the next block.
     #[cfg(test)]
     pub(crate) fn start_at(&mut self, id: u64) {
         self.next_id = id;
     }
 
-    /// Takes a block for sending.
+    /// Accepts a block for sending.
     pub(crate) fn send(&mut self, now: Time, block: Block) -> Result<BlockId, SendError> {
         if block.data.is_empty() {
             return Err(SendError::Empty);
@@ -188,7 +189,7 @@ impl Outbox {
         Ok(self.accept(now, &block.options, Content::Whole(block.data)))
     }
 
-    /// Opens a block that grows.
+    /// Opens a growing block.
     pub(crate) fn open(&mut self, now: Time, options: &BlockOptions) -> Result<BlockId, OpenError> {
         if !self.has_room(0) {
             self.refused = true;
@@ -199,10 +200,10 @@ impl Outbox {
         Ok(self.accept(now, options, content))
     }
 
-    /// Adds bytes to a block that grows.
+    /// Appends bytes to a growing block.
     pub(crate) fn append(&mut self, id: BlockId, more: Bytes) -> Result<(), WriteError> {
         let has_bytes_free = self.has_bytes_free(more.len() as u64);
-        // What fills the queue on its own would wait for room that it takes itself.
+        // A block that fills the queue alone would wait for room that it occupies itself.
         let limit = self.limits.max_block.min(u32::try_from(self.limits.queued_bytes).unwrap_or(u32::MAX));
         let Some(Content::Written { data, finished: false, .. }) =
             self.payloads.get_mut(&id).map(|payload| &mut payload.data)
@@ -223,7 +224,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// A block that grows has all its bytes.
+    /// Finishes a growing block, which has all its bytes.
     pub(crate) fn finish(&mut self, id: BlockId) -> Result<(), WriteError> {
         match self.payloads.get_mut(&id).map(|payload| &mut payload.data) {
             Some(Content::Written { data, finished: false, .. }) if data.is_empty() => Err(WriteError::Empty),
@@ -236,12 +237,12 @@ impl Outbox {
         }
     }
 
-    /// Whether [`Self::append`] takes this many bytes now.
+    /// Returns `true` if [`Self::append`] accepts this many bytes now.
     pub(crate) fn has_bytes_free(&self, bytes: u64) -> bool {
         self.queued_bytes + bytes <= self.limits.queued_bytes
     }
 
-    /// Whether [`Self::send`] takes a block of this size now.
+    /// Returns `true` if [`Self::send`] accepts a block of this size now.
     pub(crate) fn has_room(&self, len: u64) -> bool {
         let oldest = self.payloads.first_key_value().map_or(self.next_id, |(id, _)| id.0);
         self.has_bytes_free(len)
@@ -255,7 +256,7 @@ impl Outbox {
         self.next_id += 1;
         self.queue.enter(id, options.hint.as_ref());
         let len = data.bytes().len() as u32;
-        // One beyond the end of the clock is none.
+        // A deadline beyond the end of the clock is none.
         let deadline = options.deadline.map(|left| now + left.into()).filter(|at| *at < Time::MAX);
         let previous = options.ordered.then(|| {
             let last = self.last_ordered.insert(options.channel.get(), id.0);
@@ -294,7 +295,7 @@ impl Outbox {
         id
     }
 
-    /// The blocks that this one needs. Those of its channel that follow may need it.
+    /// Returns the blocks that this one needs. Later blocks of its channel may need it.
     fn needs(&mut self, id: BlockId, options: &BlockOptions) -> [Option<BlockId>; 2] {
         let channel = options.channel.get();
         match options.depends {
@@ -316,20 +317,21 @@ impl Outbox {
         self.queue.set_parity_limit(if kept { self.credit.saturating_sub(self.admitted) } else { 0 });
     }
 
-    /// Bytes of the peer's credit that are taken: parity counts as the bytes of blocks.
+    /// Returns the used bytes of the peer's credit: parity counts like bytes of blocks.
     fn under_way(&self) -> u64 {
         self.admitted + self.queue.parity_bytes()
     }
 
     fn admit_blocks(&mut self) {
         let written: Vec<_> = self.written.iter().copied().collect();
-        // Without credit, too: a block that was finished needs none.
+        // Without credit, too: a finished block needs none.
         for id in written {
             self.grow(id);
         }
         while let Some(meta) = self.waiting.front() {
             let len = u64::from(meta.len);
-            // What the peer can never take goes all the same, to be refused by name.
+            // Blocks that the peer can never accept are sent all the same, for it to refuse them by
+            // name.
             let hopeless = self.admitted == 0 && len > self.capacity;
             if self.under_way() + len > self.credit && !hopeless {
                 break;
@@ -338,7 +340,7 @@ impl Outbox {
             let meta = BlockMeta { partial: meta.partial && self.peer_takes_partial, ..*meta };
             self.waiting.pop_front();
             match self.payloads.get(&meta.id).map(|payload| &payload.data) {
-                // What was written by now counts when it is shown.
+                // Bytes that were written by now count when the block is shown.
                 Some(Content::Written { expected_len, .. }) => {
                     self.queue.of_mut(meta.id).open(meta, *expected_len);
                 }
@@ -349,8 +351,9 @@ impl Outbox {
         }
     }
 
-    /// Moves the bytes written to a block into the queue, within the peer's credit. The oldest block may grow
-    /// whatever the credit, so that blocks that hold the credit together do not hold each other up for good.
+    /// Moves the bytes written to a block into the queue, within the peer's credit. The oldest
+    /// block may grow whatever the credit, so that blocks that use up the credit together do not
+    /// block each other for good.
     fn grow(&mut self, id: BlockId) {
         let Some(data) = self.payloads.get(&id).map(|payload| &payload.data) else { return };
         let Some(block) = self.queue.get(id).filter(|block| block.is_growing()) else { return };
@@ -400,7 +403,7 @@ impl Outbox {
         self.limits.max_block
     }
 
-    /// Bytes handed over that are not known to have arrived.
+    /// Returns the bytes handed over that are not acknowledged.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
@@ -409,29 +412,30 @@ impl Outbox {
         self.payloads.len()
     }
 
-    /// Whether `send` was refused before and would have a chance now.
+    /// Returns `true` if `send` was refused before and there is room now.
     pub(crate) fn is_writable(&self) -> bool {
         self.refused && self.is_half_empty()
     }
 
-    /// Whether half of the queue is free.
+    /// Returns `true` if half of the queue is free.
     pub(crate) fn is_half_empty(&self) -> bool {
         self.queued_bytes <= self.limits.queued_bytes / 2 && self.has_room(1)
     }
 
-    /// The same as [`Self::is_writable`], but true once per refusal only.
+    /// Like [`Self::is_writable`], but `true` only once per refusal.
     pub(crate) fn take_writable(&mut self) -> bool {
         let writable = self.is_writable();
         self.refused &= !writable;
         writable
     }
 
-    /// The bytes of a chunk.
+    /// Returns the bytes of a chunk.
     pub(crate) fn bytes(&self, id: BlockId, range: &Range<u32>) -> Option<&[u8]> {
         self.payloads.get(&id)?.data.bytes().get(range.start as usize..range.end as usize)
     }
 
-    /// A symbol of the parity of a block, all of which is computed when the first one is asked for and kept until the block ends.
+    /// Returns a symbol of the parity of a block. All symbols are computed at the first request and
+    /// kept until the block ends.
     pub(crate) fn parity(&mut self, id: BlockId, index: u32) -> Option<&[u8]> {
         let size = self.queue.get(id)?.parity()?.symbol_size();
         let payload = self.payloads.get_mut(&id).filter(|payload| payload.data.is_final())?;
@@ -442,60 +446,60 @@ impl Outbox {
         payload.parity.chunks(size as usize).nth(index as usize)
     }
 
-    /// Whether a block is reliable, and the peer may lack bytes of this range.
+    /// Returns `true` if a block is reliable, and the peer may lack bytes of this range.
     pub(crate) fn needs_again(&self, id: BlockId, range: &Range<u32>) -> bool {
         let Some(block) = self.queue.get(id).filter(|block| block.meta().reliable) else { return false };
         let mut segments = block.segments_from(range.start).iter().take_while(|s| s.start < range.end);
         segments.any(|segment| segment.state != SegmentState::Acked)
     }
 
-    /// The length of a block, once it is final.
+    /// Returns the length of a block, once it is final.
     pub(crate) fn total(&self, id: BlockId) -> Option<u32> {
         let data = &self.payloads.get(&id)?.data;
         data.is_final().then(|| data.bytes().len() as u32)
     }
 
-    /// Whether every byte of a block was given to a path.
+    /// Returns `true` if every byte of a block was assigned to a path.
     pub(crate) fn is_sent(&self, id: BlockId) -> bool {
         let written = self.payloads.get(&id).map_or(0, |payload| payload.data.bytes().len());
         self.queue.get(id).is_some_and(|b| b.fresh_bytes() == 0 && b.meta().len as usize == written)
     }
 
-    /// Whether the peer has the length of a block that has not ended.
+    /// Returns `true` if the peer has the length of a block that has not ended.
     pub(crate) fn is_end_known(&self, id: BlockId) -> bool {
         self.payloads.get(&id).is_some_and(|payload| payload.end_known)
     }
 
-    /// Whether the peer has all of a block but the knowledge that it is all.
+    /// Returns `true` if the peer has all bytes of a block but not its length.
     pub(crate) fn lacks_end(&self, id: BlockId) -> bool {
         let complete = self.queue.get(id).is_some_and(squall_sched::Block::is_complete);
         complete && !self.is_end_known(id)
     }
 
-    /// Whether the end of a block is to be announced; true once.
+    /// Returns `true` once if the end of a block is to be announced.
     pub(crate) fn take_end(&mut self, id: BlockId) -> bool {
         let payload = self.payloads.get_mut(&id).filter(|payload| !payload.end_known);
         payload.is_some_and(|payload| !std::mem::replace(&mut payload.end_announced, true))
     }
 
-    /// The peer has received the length of a block.
+    /// Records that the peer has received the length of a block.
     pub(crate) fn on_end_known(&mut self, id: BlockId) -> Option<Ended> {
         self.payloads.get_mut(&id)?.end_known = true;
         let complete = self.queue.get(id)?.is_complete();
         if complete { self.end(id, Ending::Delivered) } else { None }
     }
 
-    /// What is left at `at` until a block expires, for the peer; `None` if it does not.
+    /// Returns the time left at `at` until a block expires, for the peer; `None` if it does not.
     pub(crate) fn time_left(&self, meta: &BlockMeta, at: Time) -> Option<Span> {
         meta.deadline.filter(|_| self.lab.expire).map(|deadline| deadline - at)
     }
 
-    /// When the next block expires.
+    /// Returns when the next block expires.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// A block whose deadline has passed.
+    /// Returns a block whose deadline has passed.
     pub(crate) fn overdue(&self, now: Time) -> Option<BlockId> {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
     }
@@ -515,7 +519,7 @@ impl Outbox {
         self.end_if_complete(id).or_else(|| self.end_if_pointless(id))
     }
 
-    /// The fate of parity. What has it arrive has the length of its block arrive.
+    /// Handles the fate of parity. Its arrival includes that of the block's length.
     pub(crate) fn on_parity(&mut self, id: BlockId, symbols: Range<u32>, fate: ParityFate) -> Option<Ended> {
         self.queue.of_mut(id).mark_parity(id, symbols, fate);
         match fate {
@@ -542,14 +546,16 @@ impl Outbox {
         self.end_if_pointless(id)
     }
 
-    /// Ends a block of which nothing is left to do, and an unreliable one that has lost bytes before all of it
-    /// was sent: unless it is partial only the whole block counts, so the rest would be sent for nothing. What is
-    /// sent to its end waits for its fate, for a packet that was thought lost may have arrived.
+    /// Ends a block with nothing left to do, and an unreliable one that has lost bytes before all
+    /// of it was sent: unless it is partial only the whole block counts, so the rest would be sent
+    /// for nothing. A completely sent block waits for its fate, because a packet that was declared
+    /// lost may have arrived.
     fn end_if_pointless(&mut self, id: BlockId) -> Option<Ended> {
         let block = self.queue.get(id)?;
         let more = block.fresh_bytes() > 0 || block.is_growing();
         let damaged = !block.meta().reliable && !block.meta().partial && !block.is_covered() && more;
-        // What parity of a run may have replaced is waited for, as long as there is a time at which it ends anyway.
+        // Wait for bytes that parity of a run may have replaced, if the block has a time at which
+        // it ends anyway.
         let ends = block.meta().deadline.is_some() && self.lab.expire;
         let may_be_rebuilt = block.is_in_run() && ends;
         let pointless = !block.is_complete() && (damaged || block.is_spent()) && !may_be_rebuilt;
@@ -572,7 +578,7 @@ impl Outbox {
                 (self.waiting.remove(at)?, 0, None, false)
             }
         };
-        // What is in flight may arrive in time, unless the peer does not want it.
+        // Bytes in flight may arrive in time, unless the peer refuses the block.
         let may_arrive = in_flight && !matches!(ending, Ending::Refused(_));
         let is_there = ending == Ending::Delivered || (meta.partial && acked > 0);
         if !is_there && !may_arrive {
@@ -585,7 +591,7 @@ impl Outbox {
         Some(Ended { meta, ending, acked, previous: payload.previous, fully_sent, over: payload.over })
     }
 
-    /// Ends every block with the session.
+    /// Ends all blocks with the session.
     pub(crate) fn end_all(&mut self) -> Vec<Ended> {
         let ids: Vec<_> = self.payloads.keys().copied().collect();
         ids.into_iter().filter_map(|id| self.end(id, Ending::SessionClosed)).collect()
@@ -593,7 +599,7 @@ impl Outbox {
 }
 
 impl Ending {
-    /// The reason in the CANCEL for the peer; `None` if it needs none.
+    /// Returns the reason in the CANCEL for the peer; `None` if it needs none.
     pub(crate) fn cancel_reason(self) -> Option<CancelReason> {
         match self {
             Self::Expired => Some(CancelReason::Expired),

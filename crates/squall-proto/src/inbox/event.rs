@@ -13,52 +13,54 @@ use crate::{
 /// A block that arrived, whole or, if it is partial, in part; in session time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// The sender's id for it.
+    /// The sender's id of the block.
     pub id: BlockId,
-    /// Its bytes; zeros for those that are missing.
+    /// Bytes of the block; zeros for missing ones.
     pub data: Bytes,
-    /// Ranges that did not arrive, ascending and apart; none of a whole block. If the length of the block never became known
-    /// the last one ends at [`MAX_BLOCK`](squall_sched::MAX_BLOCK), beyond the data.
+    /// Ranges that did not arrive, ascending and apart; empty for a whole block. If the length of
+    /// the block never arrived, the last one ends at [`MAX_BLOCK`](squall_sched::MAX_BLOCK), beyond
+    /// the data.
     pub missing: Vec<Range<u32>>,
-    /// Its channel.
+    /// Channel of the block.
     pub channel: u16,
-    /// Its priority.
+    /// Priority of the block.
     pub priority: u8,
-    /// Whether it is reliable.
+    /// The block is reliable.
     pub reliable: bool,
-    /// When its first byte arrived.
+    /// Arrival of its first byte.
     pub first_at: Time,
-    /// When it was whole, or ended incomplete.
+    /// Time at which it was complete, or ended incomplete.
     pub whole_at: Time,
-    /// When its deadline passes, if it has one.
+    /// Deadline, if it has one.
     pub deadline: Option<Time>,
-    /// Bytes that came over each path, duplicates included.
+    /// Bytes that arrived over each path, duplicates included.
     pub over: [u32; MAX_PATHS],
-    /// Bytes of it that were handed over before, as [parts](Part).
+    /// Bytes that were handed over before, as [parts](Part).
     pub handed_over: u32,
 }
 
-/// Bytes of a block that is handed over as it grows: those that follow the part before.
+/// Bytes of a block that is handed over as it grows: those that follow the previous part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Of which block.
+    /// The block.
     pub label: Label,
-    /// Whether the block is reliable.
+    /// The block is reliable.
     pub reliable: bool,
-    /// When its deadline passes, if it has one.
+    /// Deadline of the block, if it has one.
     pub deadline: Option<Time>,
-    /// Where in the block the bytes belong.
+    /// Offset of the bytes in the block.
     pub offset: u32,
-    /// The bytes; only the last part can have none. Of a partial block it has zeros for those that are missing.
+    /// The bytes; only the last part can be empty. For a partial block, missing bytes are zeros.
     pub data: Bytes,
-    /// Ranges of the block that did not arrive, as [`Arrived::missing`]; only the last part has any.
+    /// Ranges of the block that did not arrive, as in [`Arrived::missing`]; empty unless the part
+    /// is the last.
     pub missing: Vec<Range<u32>>,
-    /// Whether the block ends with them.
+    /// The block ends with these bytes.
     pub is_last: bool,
 }
 
 impl Arrived {
-    /// The rest of it, of which parts were handed over before.
+    /// Converts the rest of a block of which parts were handed over before.
     pub(super) fn into_last_part(self) -> Part {
         Part {
             label: Label { id: self.id, channel: self.channel, priority: self.priority },
@@ -72,8 +74,9 @@ impl Arrived {
     }
 }
 
-/// An event of the inbox. Each block that it took notice of ends in exactly one of these, a part that is not the last
-/// left aside; see [`Inbox::unreported`](super::Inbox::unreported) for the one exception.
+/// An event of the inbox. Each block that was begun ends in exactly one of these, not counting
+/// parts that are not the last; see [`Inbox::unreported`](super::Inbox::unreported) for the one
+/// exception.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxEvent {
     /// A block is whole, or partial and incomplete at its end, and its turn has come.
@@ -84,12 +87,12 @@ pub enum InboxEvent {
     Expired(Label),
     /// The sender cancelled an incomplete block.
     Cancelled(Label, CancelReason),
-    /// A block that this side will not take; the sender is to be informed.
+    /// This side refuses a block; the sender is to be informed.
     Refused(Label, RefuseReason),
 }
 
 impl InboxEvent {
-    /// The channel of its block.
+    /// Returns the channel of its block.
     pub fn channel(&self) -> u16 {
         match self {
             Self::Arrived(arrived) => arrived.channel,
@@ -99,32 +102,33 @@ impl InboxEvent {
     }
 }
 
-/// What is known of a block without its bytes.
+/// Attributes of a block without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The sender's id for it.
+    /// The sender's id of the block.
     pub id: BlockId,
-    /// Its channel.
+    /// Channel of the block.
     pub channel: u16,
-    /// Its priority.
+    /// Priority of the block.
     pub priority: u8,
 }
 
-/// What a peer may not do.
+/// Violation of the protocol by a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InboxError {
-    /// A block so far ahead of the oldest open one that no honest sender would have begun it.
+    /// A block further ahead of the oldest open one than an honest sender would begin.
     #[error("block {id} is {ID_SPAN} or more ahead of block {oldest}, which has not ended")]
     TooFarAhead {
-        /// Its id.
+        /// Id of the block.
         id: u64,
         /// The oldest block that has not ended.
         oldest: u64,
     },
-    /// More blocks beyond the limits, or more gaps in ordered channels, than an honest sender makes.
+    /// More blocks beyond the limits, or more gaps in ordered channels, than an honest sender
+    /// makes.
     #[error("flood of blocks beyond the limits")]
     Flood,
-    /// Chunks of one block that do not agree about it, or two blocks that claim the same place.
+    /// Chunks of one block that contradict each other, or two blocks that claim the same place.
     #[error("what is said of block {0} contradicts what was said before")]
     Contradiction(u64),
 }

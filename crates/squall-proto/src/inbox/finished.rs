@@ -5,19 +5,19 @@ use std::collections::VecDeque;
 /// Ids of ended blocks: all below a floor, and a bitmap above it.
 #[derive(Debug, Default)]
 pub(super) struct Finished {
-    /// In words of 64 ids.
+    /// Start of the bitmap, in words of 64 ids.
     base: u64,
     words: VecDeque<u64>,
 }
 
 impl Finished {
-    /// All below this id have ended, and no other.
+    /// Sets all ids below this one as ended, and no other.
     #[cfg(test)]
     pub(super) fn start_at(&mut self, id: u64) {
         *self = Self { base: id / 64, words: [(1 << (id % 64)) - 1].into() };
     }
 
-    /// The lowest id that has not ended.
+    /// Returns the lowest id that has not ended.
     pub(super) fn floor(&self) -> u64 {
         self.base * 64 + u64::from(self.words.front().map_or(0, |word| word.trailing_ones()))
     }
@@ -29,7 +29,8 @@ impl Finished {
         }
     }
 
-    /// Takes memory for a bit of every id from the floor to `id`: the caller bounds the distance.
+    /// Records an ended block. Memory grows by a bit for every id from the floor to `id`: the
+    /// caller limits the distance.
     pub(super) fn insert(&mut self, id: u64) {
         let Some(word) = (id / 64).checked_sub(self.base) else { return };
         let word = word as usize;

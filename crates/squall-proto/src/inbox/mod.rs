@@ -1,18 +1,20 @@
-//! Blocks on their way in: reassembly in bounded memory, ordering, expiry.
+//! Received blocks: reassembly in bounded memory, ordering, expiry.
 //!
-//! What a peer can make this side hold is bounded by [`Limits`], whatever it sends:
+//! The memory that a peer can occupy is bounded by [`Limits`], whatever it sends:
 //!
-//! - bytes of blocks, begun or whole and not yet taken: [`Limits::reassembly`], charged with a block's
-//!   full length before its buffer is taken, or with its bytes as it grows;
-//! - the buffers of blocks that grow: a quarter more, so that their bytes are seldom moved;
-//! - which of these bytes are there, or are not of a block that is handed over in part: a sixty-fourth of that, as one span in
-//!   1,024 bytes is kept;
-//! - parity of incomplete blocks is charged like their bytes; its buffers take a quarter more, and a sixteenth for its numbers;
-//! - to rebuild a block: 5 MiB for the moment;
-//! - small blocks that are kept for the parity of runs, and that parity of 64 runs at most, with what either takes beside its bytes:
-//!   an eighth of [`Limits::reassembly`] each, at most 256 KiB;
-//! - records of blocks, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
-//! - with stalls to be reported, the cadence of each channel of which a block arrived: 192 KiB;
+//! - bytes of blocks, begun or whole and not yet taken: [`Limits::reassembly`], charged with a
+//!   block's full length before its buffer is allocated, or with its bytes as it grows;
+//! - the buffers of growing blocks: a quarter more, so that their bytes are seldom moved;
+//! - the ranges of received bytes, or of missing bytes of a block that is handed over in part: a
+//!   sixty-fourth of that, as one span in 1,024 bytes is kept;
+//! - parity of incomplete blocks is charged like their bytes; its buffers use a quarter more, and a
+//!   sixteenth for its numbers;
+//! - temporarily, to rebuild a block: 5 MiB;
+//! - small blocks that are kept for the parity of runs, and that parity of at most 64 runs, each
+//!   with its overhead: an eighth of [`Limits::reassembly`] each, at most 256 KiB;
+//! - records of blocks, places in ordered channels, events: 1 KiB for each of
+//!   [`Limits::open_blocks`];
+//! - if stalls are to be reported, the cadence of each channel with an arrived block: 192 KiB;
 //! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.
 //!
 //! `tests/flood.rs` measures it.
@@ -56,26 +58,26 @@ use crate::{
 struct Partial {
     label: Label,
     reliable: bool,
-    /// Whether what is there of it counts when it ends incomplete.
+    /// Its received part is handed over when it ends incomplete.
     is_partial: bool,
     previous: Option<u64>,
     deadline: Option<Time>,
     first_at: Time,
-    /// Its length, once it is final.
+    /// Length, once it is final.
     total: Option<u32>,
     /// Bytes that were handed over, as parts.
     handed_over: u32,
-    /// Its length, or the part that is known, which is charged.
+    /// Length so far, which is charged.
     len: u32,
     /// Its bytes, up to the last one that has arrived or further.
     buffer: Vec<u8>,
     have: Spans,
-    /// Parity of it, if any has come.
+    /// Its parity, if any has arrived.
     parity: Option<Box<Held>>,
     over: [u32; MAX_PATHS],
 }
 
-/// Blocks on their way in.
+/// Blocks that are being received.
 #[derive(Debug)]
 pub struct Inbox {
     limits: Limits,
@@ -85,28 +87,28 @@ pub struct Inbox {
     order: Order,
     parts: Parts,
     runs: Runs,
-    /// Bytes taken by partial blocks, by whole ones that wait for their turn, and by those that the
+    /// Bytes of partial blocks, of whole ones that wait for their turn, and of those that the
     /// application has not taken yet.
     held: u64,
-    /// Of those, bytes that wait for the application or for their turn.
+    /// The part of `held` that waits for the application or for its turn.
     ready: u64,
-    /// The credit that the peer learned last; at first all that it may ever have.
+    /// The latest credit announced to the peer; at first all that it may ever have.
     announced_credit: u64,
     events: VecDeque<InboxEvent>,
-    /// Refusals to send to the sender.
+    /// Refusals for the sender.
     refusals: VecDeque<(BlockId, RefuseReason)>,
     duplicates: u64,
     rebuilt: u64,
     expired: u64,
     unreported: u64,
-    /// If the sender asks for reports of them.
+    /// Set if the sender requests reports of stalls.
     stalls: Option<Stalls>,
-    /// The first events, which were searched for stalls.
+    /// Number of events at the front that were searched for stalls.
     watched: usize,
 }
 
 impl Inbox {
-    /// An empty inbox.
+    /// Creates an empty inbox.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -130,22 +132,22 @@ impl Inbox {
         }
     }
 
-    /// All blocks below this id have ended.
+    /// Sets all blocks below this id as ended.
     #[cfg(test)]
     pub(crate) fn start_at(&mut self, id: u64) {
         self.finished.start_at(id);
     }
 
-    /// What it may hold from now on.
+    /// Sets the limits from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Takes in a chunk, as [`Items`](crate::wire::Items) decodes it. `transit` is an estimate of its
-    /// one-way delay: the deadline is given as the time left when the chunk was sent.
+    /// Processes a chunk, as [`Items`](crate::wire::Items) decodes it. `transit` is an estimate of
+    /// its one-way delay: the deadline is given as the time left when the chunk was sent.
     ///
     /// # Errors
-    /// If the peer breaks the protocol; the session must be closed.
+    /// If the peer violates the protocol; the session must be closed.
     pub fn on_data(
         &mut self,
         now: Time,
@@ -177,7 +179,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// Begins a block of which this many bytes are known, unless it was begun before. Returns whether it is open.
+    /// Begins a block whose length so far is `bytes`, unless it was begun before. Returns `true` if
+    /// it is open.
     fn open_for(&mut self, now: Time, transit: Span, header: &Data, bytes: u32) -> Result<bool, InboxError> {
         let id = header.block;
         self.check_window(id)?;
@@ -197,7 +200,7 @@ impl Inbox {
         if id >= oldest + ID_SPAN { Err(InboxError::TooFarAhead { id, oldest }) } else { Ok(()) }
     }
 
-    /// Why a block of which this many bytes are known is not begun.
+    /// Returns the reason for not beginning a block of this length so far.
     fn why_not(&self, bytes: u32) -> Option<RefuseReason> {
         if self.open.len() + self.events.len() + self.order.whole() >= self.limits.open_blocks {
             return Some(RefuseReason::TooManyBlocks);
@@ -205,7 +208,7 @@ impl Inbox {
         self.why_not_longer(0, bytes, 0)
     }
 
-    /// Why a block does not get longer, by bytes and by bytes of parity.
+    /// Returns the reason for not extending a block, by bytes and by bytes of parity.
     fn why_not_longer(&self, from: u32, to: u32, parity: u32) -> Option<RefuseReason> {
         let more = u64::from(to.saturating_sub(from)) + u64::from(parity);
         if to > self.limits.max_block {
@@ -230,7 +233,8 @@ impl Inbox {
         self.skip_unseen(label.id.0, previous, Some(InboxEvent::Refused(label, reason)))
     }
 
-    /// As many as there can be refusals unheard by the application; a session takes each at once.
+    /// Queues a refusal. The limit is the number that the application may leave unread; a session
+    /// takes each at once.
     fn note_refusal(&mut self, id: BlockId, reason: RefuseReason) {
         if self.refusals.len() < 2 * self.limits.open_blocks {
             self.refusals.push_back((id, reason));
@@ -265,7 +269,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// The block before `id`, unless that one is out of the way.
+    /// Returns the block before `id`, unless that one is settled.
     fn waits_for(&self, id: u64, previous: Option<u64>) -> Option<u64> {
         before(id, previous).filter(|b| !self.finished.contains(*b) || self.order.is_waiting(*b))
     }
@@ -319,7 +323,8 @@ impl Inbox {
         self.hand_over(now, id, *partial, Vec::new());
     }
 
-    /// A block ends incomplete. What is there of it is handed over if it is partial, else it is missed.
+    /// Ends a block incomplete. Its received part is handed over if it is partial, else it is
+    /// missed.
     fn end_incomplete(&mut self, now: Time, id: u64, event: impl FnOnce(Label) -> InboxEvent) {
         let has_use = |partial: &Partial| partial.is_partial && partial.have.len() > 0;
         if !self.open.get(&id).is_some_and(|partial| has_use(partial)) {
@@ -353,10 +358,11 @@ impl Inbox {
         self.on_turn(next);
     }
 
-    /// The sender cancelled a block. What is there of a partial one is handed over.
+    /// Handles the sender's cancellation of a block. The received part of a partial one is handed
+    /// over.
     ///
     /// # Errors
-    /// If the peer breaks the protocol; the session must be closed.
+    /// If the peer violates the protocol; the session must be closed.
     pub fn on_cancel(&mut self, now: Time, cancel: &Cancel) -> Result<(), InboxError> {
         let id = cancel.block;
         if self.finished.contains(id) {
@@ -374,7 +380,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// A block of which nothing is here will not come; it must not hold up those behind it.
+    /// Skips a block without any received bytes that will not arrive; it must not delay those
+    /// behind it.
     fn skip_unseen(
         &mut self,
         id: u64,
@@ -395,7 +402,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Ends what has expired.
+    /// Ends blocks that have expired.
     pub fn on_time(&mut self, now: Time) {
         while let Some(&(at, id)) = self.deadlines.first() {
             if at > now {
@@ -406,7 +413,7 @@ impl Inbox {
         }
     }
 
-    /// When [`Self::on_time`] has something to do next.
+    /// Returns when [`Self::on_time`] has work next.
     pub fn timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
@@ -429,14 +436,15 @@ impl Inbox {
         Some(partial)
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll(&mut self) -> Option<InboxEvent> {
         self.poll_on(|_| true)
     }
 
-    /// The next event on wanted channels.
+    /// Returns the next event on wanted channels.
     pub fn poll_on(&mut self, wanted: impl Fn(u16) -> bool) -> Option<InboxEvent> {
-        // A block that is whole leaves no part behind, and none is reported before its turn: ends go first.
+        // A block that is whole leaves no part behind, and none is reported before its turn: ends
+        // precede parts.
         let Some(index) = self.events.iter().position(|event| wanted(event.channel())) else {
             return self.poll_part(wanted);
         };
@@ -451,13 +459,14 @@ impl Inbox {
         Some(if in_parts { InboxEvent::Part(Box::new(arrived.into_last_part())) } else { whole(arrived) })
     }
 
-    /// A block refused since last time, to be sent to the sender at once: the application may be slow to
-    /// fetch the event.
+    /// Takes a block refused since the last call, to be reported to the sender at once: the
+    /// application may be slow to fetch the event.
     pub fn take_refusal(&mut self) -> Option<(BlockId, RefuseReason)> {
         self.refusals.pop_front()
     }
 
-    /// Whether blocks that stall are to be reported, with [`Self::watch`] and [`Self::take_stalled`]. Default: not.
+    /// Sets whether stalled blocks are reported, with [`Self::watch`] and [`Self::take_stalled`].
+    /// Default: `false`.
     pub fn set_reports_stalls(&mut self, on: bool) {
         if on != self.stalls.is_some() {
             self.stalls = on.then(Stalls::default);
@@ -465,7 +474,8 @@ impl Inbox {
         }
     }
 
-    /// Looks whether blocks that arrived since the last call stalled. To be called whenever something may have.
+    /// Checks whether blocks that arrived since the last call stalled. To be called after each
+    /// possible arrival.
     pub fn watch(&mut self, now: Time) {
         let Some(stalls) = &mut self.stalls else { return };
         for event in self.events.range(self.watched..) {
@@ -476,25 +486,25 @@ impl Inbox {
         self.watched = self.events.len();
     }
 
-    /// Blocks that stalled, of which the sender is to be informed.
+    /// Takes a report of stalled blocks for the sender.
     pub fn take_stalled(&mut self) -> Option<Stalled> {
         self.stalls.as_mut()?.take()
     }
 
-    /// A report of stalls was lost, and is to be taken again.
+    /// Returns a lost report of stalls, to be taken again.
     pub fn repeat_stalled(&mut self, report: Stalled) {
         if let Some(stalls) = &mut self.stalls {
             stalls.repeat(report);
         }
     }
 
-    /// Whether an event waits.
+    /// Returns `true` if an event waits.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty() || self.parts.any()
     }
 
-    /// Labels of all blocks that were begun and not reported, which end with the session: incomplete
-    /// ones, and whole ones that wait for another. Events that wait for [`Self::poll`] stay.
+    /// Ends all blocks that were begun and not reported, and returns their labels: incomplete ones,
+    /// and whole ones that wait for another. Events that wait for [`Self::poll`] stay.
     pub fn end_all(&mut self) -> Vec<Label> {
         let ids: Vec<_> = self.open.keys().copied().collect();
         let mut labels: Vec<_> = ids.into_iter().filter_map(|id| Some(self.close(id)?.label)).collect();
@@ -509,56 +519,57 @@ impl Inbox {
         labels
     }
 
-    /// Bytes of blocks that may be under way at a time.
+    /// Returns the bytes of blocks that may be in flight at a time.
     pub fn credit(&self) -> u64 {
         self.limits.reassembly.saturating_sub(self.ready)
     }
 
-    /// The credit, which the peer learns now.
+    /// Returns the credit, and records it as announced to the peer.
     pub(crate) fn announce_credit(&mut self) -> u64 {
         self.announced_credit = self.credit();
         self.announced_credit
     }
 
-    /// Whether the peer should learn of the credit: it is a quarter more than was announced last, or enough for the
-    /// largest block, which with less would wait for good.
+    /// Returns `true` if the credit should be announced to the peer: it is a quarter more than the
+    /// last announcement, or enough for the largest block, which with less would wait for good.
     pub(crate) fn has_more_credit(&self) -> bool {
         let is_more = self.credit() >= self.announced_credit.saturating_add(self.limits.reassembly / 4);
-        // As it is announced.
+        // In the units of the announcement.
         let largest = (self.limits.reassembly >> 10).min(u64::from(self.limits.max_block).div_ceil(1 << 10));
         let fits_again = self.announced_credit >> 10 < largest && largest <= self.credit() >> 10;
         is_more || fits_again
     }
 
-    /// Bytes of memory that blocks take now; never more than [`Limits::reassembly`].
+    /// Returns the bytes of memory that blocks use now; never more than [`Limits::reassembly`].
     pub fn held_bytes(&self) -> u64 {
         self.held
     }
 
-    /// Bytes that arrived in vain: they were there already, or their block had ended.
+    /// Returns the bytes that arrived in vain: duplicates, and bytes of ended blocks.
     pub fn duplicate_bytes(&self) -> u64 {
         self.duplicates
     }
 
-    /// Blocks that were completed with parity, their own or that of a run.
+    /// Returns the number of blocks that were completed with parity, their own or that of a run.
     pub fn rebuilt_blocks(&self) -> u64 {
         self.rebuilt
     }
 
-    /// Blocks whose deadline passed while incomplete.
+    /// Returns the number of blocks whose deadline passed while incomplete.
     pub fn expired_blocks(&self) -> u64 {
         self.expired
     }
 
-    /// Blocks cancelled by the sender before any of their bytes came, and not reported because
-    /// [`Limits::open_blocks`] other events waited for the application.
+    /// Returns the number of blocks that the sender cancelled before any of their bytes arrived,
+    /// and that were not reported because [`Limits::open_blocks`] other events waited for the
+    /// application.
     pub fn unreported(&self) -> u64 {
         self.unreported
     }
 }
 
 impl Partial {
-    /// What is known of it, without times.
+    /// Returns its attributes as a header, without times.
     fn header(&self) -> Data {
         Data {
             block: self.label.id.0,
@@ -574,7 +585,7 @@ impl Partial {
         }
     }
 
-    /// Whether what a chunk says of the block is what others said.
+    /// Returns `true` if a chunk agrees with earlier ones about the block.
     fn agrees(&self, header: &Data, payload: &[u8]) -> bool {
         let fits = match (self.total, header.total) {
             (Some(before), Some(now)) => before == now,
@@ -585,7 +596,7 @@ impl Partial {
         fits && self.label.channel == header.channel && self.previous == header.previous
     }
 
-    /// Makes room for `len` bytes; returns how many more that are.
+    /// Makes room for `len` bytes; returns the number of additional bytes.
     fn stretch(&mut self, len: u32, total: Option<u32>) -> u64 {
         self.total = self.total.or(total);
         let more = len - std::mem::replace(&mut self.len, len);
@@ -598,11 +609,11 @@ impl Partial {
         u64::from(more)
     }
 
-    /// Enters bytes. Most arrive in order, and need no memory that is zeroed before.
+    /// Writes bytes. Most arrive in order, and need no zeroed memory.
     fn write(&mut self, start: usize, payload: &[u8]) {
         let gap = start.saturating_sub(self.buffer.len());
         if gap > MAX_ZEROED {
-            // From the system, zeroed memory that nothing is written to need not be there.
+            // Zeroed memory from the system is not backed by pages until it is written.
             let mut buffer = vec![0; self.len as usize];
             buffer[..self.buffer.len()].copy_from_slice(&self.buffer);
             self.buffer = buffer;
@@ -617,15 +628,15 @@ impl Partial {
     }
 }
 
-/// Bytes that a chunk which came early has zeroed at most.
+/// Largest number of bytes that are zeroed for a chunk that arrived early.
 const MAX_ZEROED: usize = 64 << 10;
 
-/// Bytes of the block that a chunk speaks of: all, or up to its end.
+/// Returns the bytes of the block that a chunk implies: all, or up to its end.
 fn need(header: &Data, payload: &[u8]) -> u32 {
     header.total.unwrap_or(header.offset + payload.len() as u32)
 }
 
-/// The block before `id` on its ordered channel.
+/// Returns the block before `id` on its ordered channel.
 fn before(id: u64, previous: Option<u64>) -> Option<u64> {
     previous.filter(|back| *back > 0).and_then(|back| id.checked_sub(back))
 }

@@ -1,32 +1,32 @@
-//! The order of ordered channels: what waits for what.
+//! The order of ordered channels: dependencies between their blocks.
 //!
 //! Each block of an ordered channel names the one before it. It is reported when that one has been,
-//! or will never be and everything before it is out of the way. Ids belong to the session, so one map
+//! or will never be and everything before it is settled. Ids belong to the session, so one map
 //! serves all channels.
 
 use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
 use super::event::{Arrived, InboxEvent};
 
-/// What follows a block that is not out of the way.
+/// The block after one that is not settled.
 #[derive(Debug)]
 enum Follower {
     /// Begun, not whole.
     Open(u64),
     Whole(Box<Arrived>),
-    /// Will never come, but its place is known.
+    /// A block that will never arrive, but has a place.
     Hole(u64),
 }
 
-/// What waits, by what it waits for.
+/// Waiting blocks, by the block that each waits for.
 ///
-/// A run of holes takes one entry, however long: nothing else can follow a hole that has a follower.
-/// So there are no more holes than blocks that have not ended, and one.
+/// A run of holes uses one entry, however long: nothing else can follow a hole that has a follower.
+/// Thus the number of holes is at most the number of blocks that have not ended, plus one.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// By the block that the follower waits for.
+    /// Followers by the block that they wait for.
     after: HashMap<u64, Follower>,
-    /// For whole blocks and ends of runs of holes: their key in `after`.
+    /// Keys in `after` of whole blocks and of ends of runs of holes.
     behind: HashMap<u64, u64>,
     whole: usize,
 }
@@ -36,22 +36,22 @@ pub(super) struct Order {
 pub(super) struct Taken;
 
 impl Order {
-    /// Whether the block is whole or a hole, but not out of the way.
+    /// Returns `true` if the block is whole or a hole, but not settled.
     pub(super) fn is_waiting(&self, id: u64) -> bool {
         self.behind.contains_key(&id)
     }
 
-    /// Whole blocks that wait.
+    /// Returns the number of whole blocks that wait.
     pub(super) fn whole(&self) -> usize {
         self.whole
     }
 
-    /// Places that are taken.
+    /// Returns the number of places that are taken.
     pub(super) fn len(&self) -> usize {
         self.after.len()
     }
 
-    /// A block begins that follows `before`, which is not out of the way.
+    /// Begins a block that follows `before`, which is not settled.
     pub(super) fn open(&mut self, before: u64, id: u64) -> Result<(), Taken> {
         match self.after.entry(before) {
             Entry::Occupied(_) => Err(Taken),
@@ -62,13 +62,13 @@ impl Order {
         }
     }
 
-    /// Whether a block that was begun waits for the one before it.
+    /// Returns `true` if a block that was begun waits for the one before it.
     pub(super) fn holds(&self, before: Option<u64>, id: u64) -> bool {
         before.is_some_and(|before| self.has_place(before, id))
     }
 
-    /// A block is whole. It and what waited for it is reported, now or later. Returns the incomplete block whose turn
-    /// has come by it, if there is one.
+    /// Handles a whole block. It and those that waited for it are reported, now or later. Returns
+    /// the incomplete block whose turn has come, if there is one.
     pub(super) fn arrive(
         &mut self,
         before: Option<u64>,
@@ -89,7 +89,7 @@ impl Order {
         }
     }
 
-    /// A block that was begun will never be whole. Returns as [`Self::arrive`] does.
+    /// Handles a begun block that will never be whole. Returns as [`Self::arrive`] does.
     pub(super) fn skip(
         &mut self,
         before: Option<u64>,
@@ -109,13 +109,13 @@ impl Order {
         matches!(self.after.get(&before), Some(Follower::Open(open)) if *open == id)
     }
 
-    /// The block with a place after `before` stays there, until its turn comes.
+    /// Keeps the block with a place after `before` there, until its turn comes.
     fn wait(&mut self, before: u64, id: u64, follower: Follower) {
         let is_hole = matches!(follower, Follower::Hole(_));
         let start = self.leap(before);
         self.after.insert(start, follower);
         self.behind.insert(id, start);
-        // Who waits for a hole waits for what is before it.
+        // A block that waits for a hole waits for the block before the hole.
         if is_hole && matches!(self.after.get(&id), Some(Follower::Whole(_) | Follower::Hole(_))) {
             self.behind.remove(&id);
             let Some(next) = self.after.remove(&id) else { return };
@@ -126,8 +126,8 @@ impl Order {
         }
     }
 
-    /// Takes away a run of holes that ends with `before`, and its only follower's place; returns what
-    /// comes before the run.
+    /// Removes a run of holes that ends with `before`, and its only follower's place; returns the
+    /// block before the run.
     fn leap(&mut self, before: u64) -> u64 {
         let Some(start) = self.behind.get(&before).copied() else { return before };
         if !matches!(self.after.get(&start), Some(Follower::Hole(_))) {
@@ -138,8 +138,8 @@ impl Order {
         start
     }
 
-    /// The block `id`, and all before it, is out of the way: those that waited for it follow. Returns the incomplete
-    /// one that is next, if there is one.
+    /// Settles the block `id`, and all before it: those that waited for it follow. Returns the
+    /// incomplete one that is next, if there is one.
     fn settle(&mut self, mut id: u64, events: &mut VecDeque<InboxEvent>) -> Option<u64> {
         while let Some(follower) = self.after.remove(&id) {
             let next = match follower.waiting() {
@@ -156,7 +156,7 @@ impl Order {
         None
     }
 
-    /// Takes out every whole block.
+    /// Removes all whole blocks.
     pub(super) fn end_all(&mut self) -> Vec<Arrived> {
         self.behind.clear();
         self.whole = 0;
@@ -170,7 +170,7 @@ impl Order {
 }
 
 impl Follower {
-    /// Its id; as an error if it is open.
+    /// Returns its id; as an error if it is open.
     fn waiting(&self) -> Result<u64, u64> {
         match self {
             Self::Open(id) => Err(*id),

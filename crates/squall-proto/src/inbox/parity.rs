@@ -8,15 +8,15 @@ use crate::{
     wire::{Data, MAX_SYMBOL, Member, Repair, RunParity},
 };
 
-/// Bytes of small blocks that are kept for runs, and bytes of parity that waits, at most; less if an eighth of the reassembly
-/// memory is.
+/// Largest number of bytes of small blocks that are kept for runs, and of parity that waits; less
+/// if an eighth of the reassembly memory is.
 const MOST_FOR_RUNS: u64 = 256 << 10;
 
 impl Inbox {
-    /// Takes in a symbol of parity, as [`Self::on_data`] a chunk.
+    /// Processes a symbol of parity, like a chunk in [`Self::on_data`].
     ///
     /// # Errors
-    /// If the peer breaks the protocol; the session must be closed.
+    /// If the peer violates the protocol; the session must be closed.
     pub fn on_repair(
         &mut self,
         now: Time,
@@ -53,19 +53,19 @@ impl Inbox {
         partial.parity.get_or_insert_with(|| Box::new(Held::new(size))).push(number, payload);
         let over = &mut partial.over[usize::from(path.0)];
         *over = over.saturating_add(size);
-        // The end of the block comes with it.
+        // It includes the end of the block.
         self.fill(now, path, &Data { offset: total, ..header.clone() }, &[])
     }
 
-    /// A packet has come, whose items follow: one more run of small blocks may be rebuilt.
+    /// Called for each packet, before its items: one more run of small blocks may be rebuilt.
     pub fn on_packet(&mut self) {
         self.runs.on_packet();
     }
 
-    /// Takes in a symbol of parity over a run of small blocks, as [`Self::on_data`] a chunk.
+    /// Processes a symbol of parity over a run of small blocks, like a chunk in [`Self::on_data`].
     ///
     /// # Errors
-    /// If the peer breaks the protocol; the session must be closed.
+    /// If the peer violates the protocol; the session must be closed.
     pub fn on_run_parity(
         &mut self,
         now: Time,
@@ -86,7 +86,7 @@ impl Inbox {
         self.rebuild_from_runs(now, path, transit)
     }
 
-    /// Rebuilds what can be rebuilt. What is rebuilt may complete another run.
+    /// Rebuilds all possible blocks. A rebuilt block may complete another run.
     pub(super) fn rebuild_from_runs(
         &mut self,
         now: Time,
@@ -119,7 +119,8 @@ impl Inbox {
         MOST_FOR_RUNS.min(self.limits.reassembly / 8)
     }
 
-    /// A block that was rebuilt by the parity of a run since last time, to be reported to the sender, who takes it for lost.
+    /// Takes a block that was rebuilt by the parity of a run since the last call, to be reported to
+    /// the sender, which assumes that it is lost.
     pub fn take_rebuilt(&mut self) -> Option<BlockId> {
         self.runs.rebuilt.pop_front()
     }
@@ -130,7 +131,7 @@ impl Partial {
         self.parity.as_ref().map_or(0, |held| held.bytes.len() as u64)
     }
 
-    /// Rebuilds the block from what is there; returns whether that was enough.
+    /// Rebuilds the block from its received symbols; returns `true` on success.
     pub(super) fn rebuild(&mut self) -> bool {
         let (Some(held), Some(total)) = (&self.parity, self.total) else { return false };
         let size = held.symbol_size;

@@ -8,10 +8,10 @@ use super::{
 };
 use crate::wire::MAX_CHANNELS;
 
-/// Which channels' blocks are wanted in parts, and which blocks have bytes to hand over.
+/// Channels whose blocks are wanted in parts, and blocks with bytes to hand over.
 ///
-/// A block stands here once, however many of its bytes wait, and leaves when it ends: what waits takes no memory
-/// beside the block itself.
+/// A block has one entry, however many of its bytes wait, until it ends: waiting bytes use no
+/// memory beside the block itself.
 #[derive(Debug)]
 pub(super) struct Parts {
     channels: [u64; MAX_CHANNELS as usize / 64],
@@ -39,8 +39,8 @@ impl Parts {
 }
 
 impl Inbox {
-    /// Whether blocks of a channel are handed over in parts, as their bytes arrive. Default: whole. A block of which
-    /// something was handed over goes on in parts.
+    /// Sets whether blocks of a channel are handed over in parts, as their bytes arrive. Default:
+    /// whole. A block of which a part was handed over continues in parts.
     pub fn set_in_parts(&mut self, channel: u16, on: bool) {
         let bit = 1 << (channel % 64);
         let bits = &mut self.parts.channels[usize::from(channel) / 64];
@@ -50,7 +50,7 @@ impl Inbox {
         open.into_iter().for_each(|id| self.note_growth(id));
     }
 
-    /// More of a block may be there than was handed over.
+    /// Records that a block may have more bytes than were handed over.
     pub(super) fn note_growth(&mut self, id: u64) {
         let Some(partial) = self.open.get(&id) else { return };
         let in_parts = partial.handed_over > 0 || self.parts.are_wanted(partial.label.channel);
@@ -62,7 +62,7 @@ impl Inbox {
         }
     }
 
-    /// The turn of an incomplete block has come, if of any.
+    /// Handles the turn of an incomplete block, if there is one.
     pub(super) fn on_turn(&mut self, next: Option<u64>) {
         if let Some(id) = next {
             self.note_growth(id);

@@ -1,7 +1,7 @@
 //! Small blocks that parity over a run replaces.
 //!
-//! A receiver keeps the small blocks that arrived lately, also those that it has handed over: with them and the parity it
-//! computes the ones that were lost. It begins to when the first parity of a run comes.
+//! A receiver keeps the small blocks that arrived recently, also those that it has handed over:
+//! from them and the parity it computes lost ones. It starts with the first parity of a run.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,22 +13,24 @@ use crate::{
     wire::{Data, Member, RunParity},
 };
 
-/// Runs that wait for more symbols, at most: an honest sender has a few of them under way.
+/// Largest number of runs that wait for more symbols: an honest sender has a few of them in flight.
 const MOST_WAITING: usize = 64;
 
-/// Bytes of memory that a small block takes beside its symbol.
+/// Memory overhead in bytes of a small block, beside its symbol.
 const PER_SYMBOL: u64 = 64;
 
-/// Bytes of memory that a run which waits takes beside its symbols, and for each of its members.
+/// Memory overhead in bytes of a waiting run, beside its symbols.
 const PER_RUN: u64 = 256;
+/// Memory in bytes of each member of a waiting run.
 const PER_MEMBER: u64 = size_of::<Member>() as u64;
 
-/// Runs that are solved at once, and after that one for each packet: solving one takes as long as some hundred other items.
+/// Runs that are solved at once, and after that one for each packet: solving one takes as long as
+/// about a hundred other items.
 const MOST_SOLVED: u32 = 32;
 
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// Whether parity of a run has come.
+    /// Parity of a run has arrived.
     pub(super) are_used: bool,
     /// Data symbols of the latest small blocks, by their ids.
     recent: BTreeMap<u64, Vec<u8>>,
@@ -36,9 +38,9 @@ pub(super) struct Runs {
     /// Parity that waits for more symbols, the oldest first.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
-    /// Runs that may be solved now.
+    /// Number of runs that may be solved now.
     solvable: u32,
-    /// Blocks that were rebuilt, of which the sender is to be informed.
+    /// Rebuilt blocks, to be reported to the sender.
     pub(super) rebuilt: VecDeque<BlockId>,
 }
 
@@ -56,12 +58,12 @@ impl Default for Runs {
     }
 }
 
-/// Parity of a run that waits.
+/// A waiting run with its parity.
 #[derive(Debug)]
 struct Waiting {
     run: RunParity,
     held: Held,
-    /// Members whose symbols are not kept.
+    /// Number of members whose symbols are not kept.
     missing: usize,
 }
 
@@ -70,28 +72,28 @@ impl Waiting {
         self.missing <= self.held.numbers.len()
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the bytes of memory that it uses.
     fn bytes(&self) -> u64 {
         self.held.bytes.len() as u64 + PER_RUN + PER_MEMBER * self.run.members.len() as u64
     }
 }
 
-/// A block that was rebuilt: its header and bytes.
+/// A rebuilt block: its header and bytes.
 pub(super) type Rebuilt = (Data, Vec<u8>);
 
 impl Runs {
-    /// Whether parity waits.
+    /// Returns `true` if parity waits.
     pub(super) fn wait(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Bytes of memory of blocks, and of parity.
+    /// Returns the bytes of memory of blocks, and of parity.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> [u64; 2] {
         [self.recent_bytes, self.waiting_bytes]
     }
 
-    /// A packet has come, which pays for one more run to be solved.
+    /// Called for each packet, which pays for one more run to be solved.
     pub(super) fn on_packet(&mut self) {
         self.solvable = MOST_SOLVED.min(self.solvable + 1);
     }
@@ -111,14 +113,14 @@ impl Runs {
         }
     }
 
-    /// The runs that wait and have this block.
+    /// Iterates over the waiting runs with this block.
     fn runs_with(&mut self, id: u64) -> impl Iterator<Item = &mut Waiting> {
         self.waiting.iter_mut().filter(move |waiting| {
             waiting.run.members.binary_search_by_key(&id, |member| member.block).is_ok()
         })
     }
 
-    /// Takes in a symbol of parity.
+    /// Adds a symbol of parity.
     pub(super) fn hold(&mut self, run: &RunParity, payload: &[u8], room: u64) {
         let waiting = match self.waiting.iter().position(|waiting| waiting.run.is_of(run)) {
             Some(at) => &mut self.waiting[at],
@@ -150,7 +152,8 @@ impl Runs {
         Some(waiting)
     }
 
-    /// What the first run that can be solved now has of blocks that have not ended. Runs that nothing can come of are dropped.
+    /// Solves the first run that can be solved now, and returns its blocks that have not ended.
+    /// Hopeless runs are dropped.
     pub(super) fn next(
         &mut self,
         has_ended: impl Fn(u64) -> bool,
@@ -164,7 +167,7 @@ impl Runs {
             }
             let Some(waiting) = self.take(at) else { break };
             if !is_pointless {
-                // Of one block it is a copy.
+                // Parity of a single block is a copy.
                 self.solvable -= u32::from(waiting.run.members.len() > 1);
                 return self.solve(&waiting, has_ended).map(Some);
             }
@@ -200,7 +203,7 @@ impl Runs {
 }
 
 impl RunParity {
-    /// Whether it is of the same run.
+    /// Returns `true` if it is of the same run.
     fn is_of(&self, other: &Self) -> bool {
         let blocks = self.members.iter().map(|member| member.block);
         self.symbol_size == other.symbol_size

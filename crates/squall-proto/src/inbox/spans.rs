@@ -1,19 +1,19 @@
-//! Which bytes of a block are there.
+//! Received byte ranges of a block.
 
 use std::ops::Range;
 
-/// Separate spans of a block that are kept before it counts as an attack on memory. An honest sender
-/// cuts blocks into chunks of about a packet each.
+/// Returns the largest number of separate spans of a block; more count as an attack on memory. An
+/// honest sender cuts blocks into chunks of about a packet each.
 pub(super) fn spans_allowed(total: u32) -> usize {
     16 + total as usize / 1024
 }
 
-/// Byte ranges that are there, merged.
+/// Received byte ranges, merged.
 #[derive(Debug, Default)]
 pub(super) struct Spans(Vec<(u32, u32)>);
 
 impl Spans {
-    /// Adds a range; returns how many of its bytes are news.
+    /// Adds a range; returns the number of its bytes that are new.
     pub(super) fn insert(&mut self, start: u32, end: u32) -> u32 {
         let first = self.0.partition_point(|s| s.1 < start);
         let last = self.0.partition_point(|s| s.0 <= end);
@@ -24,7 +24,7 @@ impl Spans {
         end - start - overlap
     }
 
-    /// Bytes that are there from the first one on, without a gap.
+    /// Returns the number of contiguous bytes from the first one on.
     pub(super) fn contiguous(&self) -> u32 {
         self.0.first().filter(|first| first.0 == 0).map_or(0, |first| first.1)
     }
@@ -33,13 +33,14 @@ impl Spans {
         self.0.first() == Some(&(0, total))
     }
 
-    /// Whether all bytes of a range are there.
+    /// Returns `true` if all bytes of a range have been received.
     pub(super) fn has(&self, start: u32, end: u32) -> bool {
         let at = self.0.partition_point(|s| s.1 < end);
         self.0.get(at).is_some_and(|s| s.0 <= start)
     }
 
-    /// How many symbols of `size` bytes are wholly there, of a block of `total`, whose last one may be shorter.
+    /// Returns the number of symbols of `size` bytes that are complete, for a block of `total`
+    /// bytes, whose last symbol may be shorter.
     pub(super) fn symbols(&self, size: u32, total: u32) -> u32 {
         let whole = |&(start, end): &(u32, u32)| {
             let end = if end == total { total.div_ceil(size) } else { end / size };
@@ -48,7 +49,7 @@ impl Spans {
         self.0.iter().map(whole).sum()
     }
 
-    /// The ranges of `0..end` that are not there.
+    /// Returns the missing ranges of `0..end`.
     pub(super) fn gaps(&self, end: u32) -> Vec<Range<u32>> {
         let starts = std::iter::once(0).chain(self.0.iter().map(|span| span.1));
         let ends = self.0.iter().map(|span| span.0).chain([end]);

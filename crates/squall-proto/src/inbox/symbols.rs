@@ -3,11 +3,11 @@
 /// Parity symbols of a block.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// Bytes of each.
+    /// Size of each in bytes.
     pub(super) symbol_size: u32,
-    /// Their numbers, in the order of arrival.
+    /// Numbers in the order of arrival.
     pub(super) numbers: Vec<u16>,
-    /// Their bytes, in the same order.
+    /// Bytes in the same order.
     pub(super) bytes: Vec<u8>,
 }
 

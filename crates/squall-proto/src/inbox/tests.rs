@@ -15,13 +15,13 @@ fn limits() -> Limits {
     Limits { max_block: 1000, reassembly: 2500, open_blocks: 8, ..Limits::default() }
 }
 
-/// An inbox with ways to say in short what arrives.
+/// An inbox with short ways to describe arrivals.
 struct Case {
     inbox: Inbox,
     now: Time,
     /// Bytes of each block that were handed over in parts.
     parts: HashMap<u64, u32>,
-    /// The ranges that are missing from blocks that were handed over.
+    /// Ranges that are missing from blocks that were handed over.
     missing: HashMap<u64, Vec<Range<u32>>>,
 }
 
@@ -33,7 +33,7 @@ fn case_with(limits: Limits) -> Case {
     Case { inbox: Inbox::new(limits), now: at_us(0), parts: HashMap::new(), missing: HashMap::new() }
 }
 
-/// A block that grows.
+/// A growing block.
 fn growing(id: u64) -> Data {
     Data { total: None, ..block(id, 1) }
 }
@@ -110,7 +110,7 @@ impl Case {
         part.is_last.then_some((id, Here))
     }
 
-    /// The end of a block that grew.
+    /// Delivers the end of a block that grew.
     fn end(&mut self, header: &Data, len: u32) -> Result<(), InboxError> {
         self.chunk(&Data { total: Some(len), ..header.clone() }, len, len)
     }
@@ -129,7 +129,8 @@ enum Fate {
 
 use Fate::{Arrived as Here, Cancelled, Expired};
 
-/// The bytes of a block from `start` on are those that were sent, and zeros where they are missing.
+/// Asserts that the bytes of a block from `start` on are those that were sent, and zeros where they
+/// are missing.
 fn assert_bytes(id: u64, data: &[u8], start: u32, missing: &[Range<u32>]) {
     for (byte, at) in data.iter().zip(start..) {
         let is_missing = missing.iter().any(|range| range.contains(&at));
@@ -508,7 +509,7 @@ fn order_holds_whatever_is_cancelled_whenever() {
 fn a_run_of_holes_takes_one_place() {
     let limits = Limits { open_blocks: 4, ..limits() };
     let mut case = case_with(limits);
-    // Block 0 is long in coming, and thousands after it are cancelled meanwhile.
+    // Block 0 is late, and thousands after it are cancelled meanwhile.
     for id in 1..5000 {
         assert_eq!(case.cancel(id, Some(1)), Ok(()));
         assert!(case.inbox.order.len() <= 1);

@@ -13,10 +13,10 @@ use crate::{
 /// Parity over a run.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// The blocks, and until when they are wanted.
+    /// The blocks, and their deadlines.
     members: Vec<(BlockId, Option<Time>)>,
     symbol_size: u32,
-    /// The symbols that are sent, one after another.
+    /// The symbols that are sent, concatenated.
     symbols: Vec<u8>,
 }
 
@@ -29,8 +29,9 @@ impl Run {
 }
 
 impl Outbox {
-    /// Computes the first `symbols` of parity over the run of small blocks that begins with `first`, or over as much of it as a
-    /// datagram of `most` bytes can name. Returns the size of a symbol.
+    /// Computes the first `symbols` of parity over the run of small blocks that begins with
+    /// `first`, or over the part of it that a datagram of `most` bytes can name. Returns the size
+    /// of a symbol.
     pub(crate) fn begin_run(&mut self, now: Time, first: BlockId, symbols: u32, most: usize) -> Option<u32> {
         if symbols == 0 {
             return None;
@@ -64,19 +65,19 @@ impl Outbox {
         Some(size as u32)
     }
 
-    /// A symbol of parity over the run that begins with `first`.
+    /// Returns a symbol of parity over the run that begins with `first`.
     pub(crate) fn run_symbol(&self, first: BlockId, index: u32, at: Time) -> Option<(RunParity, &[u8])> {
         let run = self.runs.get(&first)?;
         let symbol = run.symbols.chunks(run.symbol_size as usize).nth(index as usize)?;
         Some((run.header(at, index), symbol))
     }
 
-    /// All symbols of parity over a run were written.
+    /// Ends a run whose symbols were all written.
     pub(crate) fn end_run(&mut self, first: BlockId) {
         self.runs.remove(&first);
     }
 
-    /// What became of parity over a run. If none of it left, its blocks may have another one.
+    /// Handles the fate of parity over a run. If none of it left, its blocks may join another one.
     pub(crate) fn on_run(&mut self, first: BlockId, symbols: &Range<u32>, fate: ParityFate) {
         let run = if fate == ParityFate::Acked { None } else { self.runs.remove(&first) };
         let never_left = fate == ParityFate::Unsent && symbols.start == 0;
@@ -85,7 +86,7 @@ impl Outbox {
         }
     }
 
-    /// The peer has a block that was sent, thanks to parity of a run.
+    /// Handles the peer's report that it has a block thanks to parity of a run.
     pub(crate) fn on_rebuilt(&mut self, id: BlockId) -> Option<Ended> {
         let block = self.queue.get(id).filter(|block| block.is_in_run() && block.fresh_bytes() == 0)?;
         let all = 0..block.meta().len;
@@ -94,7 +95,7 @@ impl Outbox {
         self.end_if_complete(id)
     }
 
-    /// The header of what is sent of a block, at its start.
+    /// Returns the header for parts of a block, at its start.
     pub(crate) fn header(&self, id: BlockId, at: Time) -> Option<Data> {
         let meta = *self.queue.get(id)?.meta();
         Some(Data {

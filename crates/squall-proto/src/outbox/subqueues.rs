@@ -1,7 +1,8 @@
-//! Subqueues of blocks: one for blocks that take any path, and one for each hint for a path that blocks have.
+//! Subqueues of blocks: one for blocks that take any path, and one for each path hint of blocks.
 //!
-//! Each subqueue has a queue and a scheduler of its own, which sees the paths that its blocks may take. So every scheduler obeys hints,
-//! and none of them has to know of any: a scheduler plans all blocks of its queue over all paths that it sees.
+//! Each subqueue has a queue and a scheduler of its own, which sees the paths that its blocks may
+//! take. Thus every scheduler obeys hints without handling them: a scheduler plans all blocks of
+//! its queue over all paths that it sees.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -12,11 +13,11 @@ use squall_sched::{
 
 use crate::{Config, PathHint, SchedulerFactory, StreamsFactory, block::HintKind};
 
-/// Subqueues that are kept, also without blocks: their schedulers have a memory.
+/// Number of subqueues kept, also without blocks: their schedulers have state.
 const KEPT: usize = 17;
 
-/// How long a block waits for the only path that it may take, while that is not usable. As long as an outage of a radio or
-/// a handover takes.
+/// Time for which a block waits for the only path that it may take, while that is not usable. As
+/// long as an outage of a radio or a handover.
 const PATIENCE: Span = Span::from_secs(3);
 
 /// Number of a subqueue: 0 for the one without a hint.
@@ -25,7 +26,7 @@ pub(crate) type SubqueueNumber = usize;
 pub(crate) struct Subqueues {
     /// The first one has no hint.
     subqueues: Vec<Subqueue>,
-    /// The subqueue of each block with a hint that has not ended.
+    /// Subqueue of each block with a hint that has not ended.
     hinted: HashMap<BlockId, SubqueueNumber>,
     /// Events that the schedulers have not seen.
     events: Vec<SchedEvent>,
@@ -40,9 +41,9 @@ struct Subqueue {
     scheduler: Box<dyn Scheduler>,
     /// Its scheduler has nothing to do for now.
     rests: bool,
-    /// Blocks with its hint that have not ended, in the queue or not.
+    /// Number of blocks with its hint that have not ended, in the queue or not.
     blocks: usize,
-    /// Since when none of the paths is usable that its blocks may take.
+    /// Time since which none of the paths is usable that its blocks may take.
     blocked_since: Option<Time>,
 }
 
@@ -52,7 +53,7 @@ impl Subqueue {
         Self { hint, queue, scheduler, rests: false, blocks: 0, blocked_since: None }
     }
 
-    /// When a block has waited for too long for its only path.
+    /// Returns when a block has waited too long for its only path.
     fn patient_until(&self, block: &Block) -> Option<Time> {
         Some(block.meta().submitted.max(self.blocked_since?) + PATIENCE)
     }
@@ -80,7 +81,7 @@ impl Subqueues {
         self.scheduler = scheduler;
     }
 
-    /// A block is going to be in the subqueue of its hint.
+    /// Registers a block with the subqueue of its hint.
     pub(crate) fn enter(&mut self, id: BlockId, hint: Option<&PathHint>) {
         let Some(hint) = hint else { return };
         let known = self.subqueues.iter().position(|subqueue| subqueue.hint.as_ref() == Some(hint));
@@ -92,7 +93,8 @@ impl Subqueues {
     fn add_subqueue(&mut self, hint: &PathHint) -> SubqueueNumber {
         let mut scheduler = (self.scheduler)();
         if matches!(scheduler.profile().sharing, Sharing::Only(_)) {
-            // It sends everything on a path of its own choice, and would ignore the hint.
+            // That scheduler sends everything on a path of its own choice, and would ignore the
+            // hint.
             scheduler = Box::new(MinRtt);
         }
         let mut subqueue = Subqueue::new(Some(hint.clone()), scheduler);
@@ -113,14 +115,14 @@ impl Subqueues {
         }
     }
 
-    /// A block has ended, in its queue or before it was there.
+    /// Removes a block that has ended, in its queue or before it was there.
     pub(crate) fn leave(&mut self, id: BlockId) {
         if let Some(number) = self.hinted.remove(&id) {
             self.subqueues[number].blocks -= 1;
         }
     }
 
-    /// The subqueue of a block; the first one of a block that has ended.
+    /// Returns the subqueue of a block; the first one for a block that has ended.
     fn subqueue_of(&self, id: BlockId) -> SubqueueNumber {
         if self.hinted.is_empty() { 0 } else { self.hinted.get(&id).copied().unwrap_or(0) }
     }
@@ -137,12 +139,12 @@ impl Subqueues {
         &self.subqueues[number].queue
     }
 
-    /// The queue of blocks without a hint.
+    /// Returns the queue of blocks without a hint.
     pub(crate) fn plain(&self) -> &BlockQueue {
         self.queue(0)
     }
 
-    /// The queue of a block.
+    /// Returns the queue of a block.
     pub(crate) fn of(&self, id: BlockId) -> &BlockQueue {
         self.queue(self.subqueue_of(id))
     }
@@ -160,7 +162,7 @@ impl Subqueues {
         self.subqueues.iter_mut().map(|subqueue| &mut subqueue.queue)
     }
 
-    /// Profile of the scheduler of blocks without a hint.
+    /// Returns the profile of the scheduler of blocks without a hint.
     pub(crate) fn profile(&self) -> Profile {
         self.subqueues[0].scheduler.profile()
     }
@@ -170,7 +172,7 @@ impl Subqueues {
         self.events.push(event);
     }
 
-    /// Events that the schedulers have not seen.
+    /// Returns the number of events that the schedulers have not seen.
     pub(crate) fn events(&self) -> usize {
         self.events.len()
     }
@@ -188,7 +190,8 @@ impl Subqueues {
         paths: &[PathView],
     ) {
         for event in events {
-            // A block that has ended is in no subqueue any more, and schedulers that do not know it ignore it.
+            // A block that has ended is in no subqueue any more, and schedulers ignore unknown
+            // blocks.
             let is_for_all = matches!(event, SchedEvent::Done { .. } | SchedEvent::PathChanged(_));
             if is_for_all || event.block().map_or(0, |id| self.subqueue_of(id)) == number {
                 let Subqueue { queue, scheduler, .. } = &mut self.subqueues[number];
@@ -203,7 +206,7 @@ impl Subqueues {
         scheduler.next(&Context { now, queue, paths })
     }
 
-    /// The scheduler of a subqueue has nothing to do until [`Self::wake_all`].
+    /// Lets the scheduler of a subqueue rest until [`Self::wake_all`].
     pub(crate) fn rest(&mut self, number: SubqueueNumber) {
         self.subqueues[number].rests = true;
     }
@@ -212,8 +215,8 @@ impl Subqueues {
         self.subqueues.iter_mut().for_each(|subqueue| subqueue.rests = false);
     }
 
-    /// The subqueue to decide about next, of those that do not rest: that with the block that is due first, the older block if none has a
-    /// deadline.
+    /// Returns the next subqueue that does not rest: that of the block with the earliest deadline,
+    /// or of the older block if none has a deadline.
     pub(crate) fn next(&self) -> Option<SubqueueNumber> {
         let is_busy = |subqueue: &Subqueue| !subqueue.rests && !subqueue.queue.is_empty();
         if let [plain] = &self.subqueues[..] {
@@ -227,8 +230,9 @@ impl Subqueues {
         busy.min_by_key(|(_, subqueue)| due(&subqueue.queue)).map(|(number, _)| number)
     }
 
-    /// Notes whether a path is usable that blocks with the hint of this subqueue may take, if they may take only one. Returns the blocks
-    /// that have waited for too long: a block that waits takes memory of the peer's, and holds up the ordered ones behind it.
+    /// Records whether a path is usable that blocks with the hint of this subqueue may take, if
+    /// they may take only one. Returns the blocks that have waited too long: a waiting block uses
+    /// memory of the peer, and delays the ordered ones behind it.
     pub(crate) fn watch(&mut self, number: SubqueueNumber, now: Time, is_usable: bool) -> Vec<BlockId> {
         let subqueue = &mut self.subqueues[number];
         if subqueue.hint.as_ref().is_none_or(|hint| hint.kind != HintKind::Only) {
@@ -239,7 +243,7 @@ impl Subqueues {
         subqueue.queue.iter().filter(is_over).map(|block| block.meta().id).collect()
     }
 
-    /// When a block has waited for too long for its only path.
+    /// Returns when a block has waited too long for its only path.
     pub(crate) fn impatient_at(&self) -> Option<Time> {
         let blocked = self.subqueues[1..].iter().filter(|subqueue| subqueue.blocked_since.is_some());
         blocked.filter_map(|subqueue| subqueue.patient_until(subqueue.queue.iter().next()?)).min()
@@ -249,12 +253,12 @@ impl Subqueues {
         self.of(id).get(id)
     }
 
-    /// The oldest block that is in a queue.
+    /// Returns the oldest block in a queue.
     pub(crate) fn oldest(&self) -> Option<BlockId> {
         self.all().filter_map(|queue| queue.iter().next()).map(|block| block.meta().id).min()
     }
 
-    /// Whether any block has bytes to send.
+    /// Returns `true` if any block has bytes to send.
     pub(crate) fn has_work(&self) -> bool {
         self.all().any(|queue| queue.by_deadline().next().is_some())
     }
@@ -267,7 +271,7 @@ impl Subqueues {
         self.all().map(BlockQueue::parity_bytes).sum()
     }
 
-    /// Bounds the bytes of parity over all queues.
+    /// Limits the bytes of parity over all queues.
     pub(crate) fn set_parity_limit(&mut self, bytes: u64) {
         let sum = self.parity_bytes();
         for queue in self.all_mut() {
@@ -285,7 +289,7 @@ impl Subqueues {
         self.all_mut().for_each(|queue| queue.set_channel_weight(channel, weight));
     }
 
-    /// The receiver does not have a block, which those that need it may be in any queue.
+    /// Records that the receiver lacks a block. Blocks that need it may be in any queue.
     pub(crate) fn miss(&mut self, id: BlockId) {
         self.all_mut().for_each(|queue| queue.miss(id));
     }
@@ -294,7 +298,7 @@ impl Subqueues {
         self.of_mut(id).mark_sent(id, range, path, now);
     }
 
-    /// News of a block that may have ended, and be awaited in its queue.
+    /// Reports on a block that may have ended, and whose fate its queue may await.
     fn news<R>(&mut self, id: BlockId, report: impl Fn(&mut BlockQueue) -> R) -> R {
         if self.of(id).get(id).is_some() {
             return report(self.of_mut(id));

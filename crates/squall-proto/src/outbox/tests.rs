@@ -22,7 +22,7 @@ fn with(len: usize, options: BlockOptions) -> Block {
     Block::with(vec![7; len], options)
 }
 
-/// Lets waiting blocks in; returns which.
+/// Admits waiting blocks; returns them.
 fn queued(outbox: &mut Outbox) -> Vec<BlockId> {
     let queued = |event| if let SchedEvent::Queued(id) = event { Some(id) } else { None };
     outbox.queue.take_events();
@@ -42,7 +42,7 @@ fn write(outbox: &mut Outbox, id: BlockId, len: usize) -> Result<(), WriteError>
     Ok(())
 }
 
-/// Bytes of a block that schedulers see.
+/// Returns the bytes of a block in the view of schedulers.
 fn shown(outbox: &Outbox, id: BlockId) -> u32 {
     outbox.queue.get(id).unwrap().meta().len
 }
@@ -298,7 +298,7 @@ fn an_unreliable_block_whose_parity_is_lost_or_taken_back_is_lost() {
     }
 }
 
-/// Three unreliable blocks of 300 bytes in flight, of which the second has no deadline.
+/// Three unreliable blocks of 300 bytes in flight, the second without a deadline.
 fn small_blocks() -> Outbox {
     let mut outbox = outbox();
     outbox.queue.set_largest_symbol(Some(1_000));
@@ -411,7 +411,7 @@ fn ordered_blocks_name_the_one_before_on_their_channel() {
     assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
 }
 
-/// What a block of these options needs.
+/// Returns the dependencies of a block with these options.
 fn needs(outbox: &mut Outbox, channel: u16, depends: Depends) -> [Option<u64>; 2] {
     let id = outbox
         .send(at_us(0), with(1, BlockOptions::new().channel(Channel::new(channel)).depends(depends)))

@@ -4,21 +4,23 @@ use squall_sched::{Span, Time};
 
 use crate::wire::{Stamp, TICK, WRAP};
 
-/// After data was overtaken, packets that left together may have overtaken each other as well, for this long.
+/// Time after data was overtaken in which packets that left together may have overtaken each other
+/// as well.
 const REORDERS: Span = Span::from_secs(1);
 
-/// What arrived on a path.
+/// Arrivals on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
-    /// Latest time of sending among the data that arrived, and when the first of it did.
+    /// Latest time of sending among the data that arrived, and the first arrival of it.
     latest: Option<(Stamp, Time)>,
-    /// When data was last overtaken.
+    /// Time at which data was last overtaken.
     overtaken_at: Option<Time>,
 }
 
 impl Arrivals {
-    /// Data that departed at `sent` arrives. Returns by how much it was overtaken: how much later something
-    /// left that was here before, or how long that has been here if this is longer.
+    /// Records the arrival of data that departed at `sent`. Returns by how much it was overtaken:
+    /// the delay of its departure behind data that arrived before, or the time since that arrived
+    /// if it is longer.
     pub(crate) fn on_data(&mut self, now: Time, sent: Stamp) -> Span {
         let Some((latest, at)) = self.latest else {
             self.latest = Some((sent, now));

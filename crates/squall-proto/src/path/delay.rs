@@ -1,4 +1,4 @@
-//! How long a path takes: round trips and one-way delays.
+//! Round trips and one-way delays of a path.
 
 use squall_sched::{Span, Time};
 
@@ -10,34 +10,34 @@ use crate::wire::{Stamp, TICK};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
     pub(crate) smoothed: Span,
-    /// The same of data alone, without regard to pauses: the round trip at which the window was found. Paced by a
-    /// shorter one, the window would leave faster than the path has ever taken it.
+    /// Smoothed round trip of data alone, without regard to pauses, at which the window was found.
+    /// Paced by a shorter one, the window would leave faster than the path has ever carried it.
     pub(crate) steady: Span,
     pub(crate) latest: Span,
     pub(crate) min: Span,
     pub(crate) deviation: Span,
-    /// The smallest of packets with data.
+    /// Smallest round trip of packets with data.
     of_data: Option<Span>,
-    /// When the last sample was taken.
+    /// Time of the last sample.
     pub(crate) sampled_at: Option<Time>,
 }
 
-/// What a round trip was measured with.
+/// Kind of packet that measured a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sample {
     /// A part of a block.
     Data,
     /// A packet without one.
     Other,
-    /// A probe, or the answer to it.
+    /// A probe, or its answer.
     Probe,
 }
 
 /// Round-trip time before the first sample (RFC 9002 §6.2.2).
 const INITIAL: Span = Span::from_millis(333);
-/// What was measured before a pause of this length says nothing of the time after it.
+/// Pause after which earlier samples are obsolete.
 const OBSOLETE: Span = Span::from_secs(2);
-/// Nor does a longer round trip before a pause of this many shorter ones.
+/// Pause in shorter round trips after which an earlier, longer sample is obsolete.
 pub(super) const OBSOLETE_ROUND_TRIPS: u64 = 4;
 
 impl Default for Rtt {
@@ -55,7 +55,7 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// What path validation found, until there are samples.
+    /// Sets the round trip of path validation, until there are samples.
     pub(crate) fn seed(&mut self, rtt: Span) {
         if self.sampled_at.is_none() {
             let deviation = rtt / 2;
@@ -63,13 +63,14 @@ impl Rtt {
         }
     }
 
-    /// Whether no data had a round trip of up to twice this one: the path itself has become quicker, not only its queue shorter.
+    /// Returns `true` if no data had a round trip of up to twice this one: the path itself has
+    /// become quicker, not only its queue shorter.
     pub(crate) fn is_new_to_data(&self, rtt: Span) -> bool {
         self.of_data.is_none_or(|least| rtt * 2 < least)
     }
 
-    /// A round trip was measured. With the probe of an idle path the smoothed time begins again: a scheduler that left
-    /// a path because of a queue must see that the queue is gone.
+    /// Records a round trip. The probe of an idle path resets the smoothed time: a scheduler that
+    /// left a path because of a queue must see that the queue is gone.
     pub(crate) fn sample(&mut self, now: Time, rtt: Span, with: Sample) {
         let before = self.sampled_at.replace(now);
         self.latest = rtt;
@@ -95,7 +96,8 @@ impl Rtt {
         }
     }
 
-    /// Probe timeout: the time by which an acknowledgement should have come (RFC 9002 §6.2.1).
+    /// Returns the probe timeout: the time by which an acknowledgement should have arrived (RFC
+    /// 9002 §6.2.1).
     pub(crate) fn probe_timeout(&self) -> Span {
         self.smoothed + (self.deviation * 4).max(Span::from_millis(1)) + crate::feedback::MAX_DELAY
     }
@@ -104,22 +106,23 @@ impl Rtt {
 /// One-way delay to the peer, up to the offset of its clock, which is the same for every path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
-    /// Ticks modulo 2²⁴ of the sample that `smoothed` counts from.
+    /// Ticks modulo 2²⁴ of the reference sample of `smoothed`.
     reference: Option<u32>,
     /// Smoothed distance from the reference, in microseconds.
     smoothed: i64,
-    /// The smallest it has been.
+    /// Smallest value of `smoothed` so far.
     least: i64,
-    /// The ticks and the round trip of a packet that was reported, and acknowledged with that.
+    /// Ticks and round trip of the last packet whose report and acknowledgement arrived together.
     exact: Option<(u32, Span)>,
 }
 
-/// By this much more than the round trip explains, one of the two clocks has changed.
+/// Change beyond the round trip that indicates a change of one of the two clocks.
 const STEP: Span = Span::from_millis(500);
 
 impl Delay {
-    /// Whether one of the two clocks was stopped since a packet was last reported: a queue that comes or
-    /// goes is no longer than the round trip. `ticks` are of a packet whose round trip took `rtt`.
+    /// Returns `true` if one of the two clocks was stopped since the last report of a packet: a
+    /// queue that forms or drains is no longer than the round trip. `ticks` are of a packet whose
+    /// round trip took `rtt`.
     pub(crate) fn is_step(&mut self, ticks: u32, rtt: Span) -> bool {
         let before = self.exact.replace((ticks, rtt));
         before.is_some_and(|(last, last_rtt)| {
@@ -128,7 +131,7 @@ impl Delay {
         })
     }
 
-    /// What was reported no longer counts.
+    /// Forgets the samples.
     pub(crate) fn forget(&mut self) {
         *self = Self { exact: self.exact, ..Self::default() };
     }
@@ -143,50 +146,51 @@ impl Delay {
         self.least = self.least.min(self.smoothed);
     }
 
-    /// The same at its smallest.
+    /// Returns the delay at its smallest.
     fn at_least(self) -> Self {
         Self { smoothed: self.least, ..self }
     }
 
-    /// The same after a pause: a queue that nothing is added to drains, if it was ours.
+    /// Returns the delay after a pause: an own queue drains when nothing is added to it.
     pub(super) fn after_pause(self, pause: Span) -> Self {
         let pause = i64::try_from(pause.micros()).unwrap_or(i64::MAX);
         Self { smoothed: self.smoothed.saturating_sub(pause).max(self.least), ..self }
     }
 
-    /// The same, shorter by so much: the least that it has been, too, was more.
+    /// Returns the delay shortened by `by`, in its smallest value too.
     pub(super) fn shortened(self, by: Span) -> Self {
         let smoothed = self.smoothed.saturating_sub_unsigned(by.micros());
         Self { smoothed, least: self.least.min(smoothed), ..self }
     }
 
-    /// How much longer this path takes than `other`, in microseconds.
+    /// Returns by how much this path takes longer than `other`, in microseconds.
     pub(crate) fn longer_than(&self, other: &Self) -> Option<i64> {
         let difference = Stamp::distance(self.reference?, other.reference?) * TICK as i64;
         Some(difference + self.smoothed - other.smoothed)
     }
 }
 
-/// What the peer reported of the newest data packet that arrived.
+/// The peer's report of the newest data packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported {
-    /// When the report came.
+    /// Arrival of the report.
     pub(crate) at: Time,
-    /// Its delay in ticks, up to the offset of the peer's clock.
+    /// Delay in ticks, up to the offset of the peer's clock.
     pub(crate) delay: u32,
-    /// When it departed, if the peer reports it.
+    /// Departure of the packet, if the peer reports it.
     pub(crate) departure: Option<Stamp>,
 }
 
 impl Reported {
-    /// How many microseconds after `sent` that packet departed; 0 if the peer does not report it.
+    /// Returns the microseconds from `sent` to the departure of that packet; 0 if the peer does not
+    /// report it.
     pub(crate) fn departed_after(&self, sent: Time) -> i64 {
         self.departure
             .map_or(0, |departure| Stamp::distance(departure.since(Stamp::at(sent)), 0) * TICK as i64)
     }
 }
 
-/// The least time that data took on a path, in ticks modulo 2²⁴, up to the offset of the peer's clock.
+/// Smallest delay of data on a path, in ticks modulo 2²⁴, up to the offset of the peer's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Quickest(Option<u32>);
 
@@ -197,15 +201,15 @@ impl Quickest {
         }
     }
 
-    /// The time that a packet took on any path, if the quickest one took half of this path's smallest round trip. `None` if
-    /// nothing has arrived on it.
+    /// Returns the delay of a packet on any path, if the quickest one took half of this path's
+    /// smallest round trip. `None` if nothing has arrived on it.
     pub(crate) fn transit(&self, took: u32, smallest: Span) -> Option<Span> {
         let longer = Span::from_micros(Stamp::distance(took, self.0?).max(0) as u64 * TICK);
         Some(smallest / 2 + longer)
     }
 }
 
-/// What one-way delays are counted from: the path that was quickest of all, when it was at its quickest, took half of its
+/// Reference of one-way delays: the quickest path of all, at its quickest, took half of its
 /// smallest round trip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level {
@@ -214,7 +218,7 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// `None` without a path.
+    /// Returns `None` without a path.
     pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Self> {
         let quickest = paths.filter(|p| p.life.is_up()).min_by(|a, b| {
             let difference = a.delay.at_least().longer_than(&b.delay.at_least()).unwrap_or(0);
@@ -223,7 +227,7 @@ impl Level {
         Some(Self { base: quickest.rtt.min / 2, quickest: quickest.delay.at_least() })
     }
 
-    /// The one-way delay of a packet of which the peer reports these ticks.
+    /// Returns the one-way delay of a packet whose ticks the peer reports.
     pub(crate) fn of_ticks(&self, ticks: u32) -> Option<Span> {
         self.of_delay(&Delay { reference: Some(ticks), ..Delay::default() })
     }
@@ -233,7 +237,7 @@ impl Level {
     }
 }
 
-/// One-way delays of all paths. Their differences are exact.
+/// Returns the one-way delays of all paths. Their differences are exact.
 pub(crate) fn one_way_delays<'a>(
     paths: impl Iterator<Item = &'a Path> + Clone,
     now: Time,
@@ -407,7 +411,7 @@ mod tests {
         path.committed_bytes = 2_400;
         assert_eq!(path.view(at_us(0), 1_000, ms(10), 0).owd, ms(10), "the rate is unknown");
         path.capacity = Some(300_000);
-        // All of it takes so long at 300 kbps; the acknowledgement takes the last 10 ms of that.
+        // All bytes take this long at 300 kbps; the acknowledgement takes the last 10 ms of that.
         let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
         assert_eq!(path.view(at_us(0), 1_000, ms(10), 0).owd, us(bytes * 8_000_000 / 300_000) - ms(10));
         assert_eq!(path.view(at_us(0), 1_000, ms(200), 0).owd, ms(200), "what was measured is longer");

@@ -1,4 +1,4 @@
-//! Packets in flight on a path, and what they carry.
+//! Packets in flight on a path, and their contents.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,7 +10,7 @@ use squall_sched::{BlockId, PathId, Span, Time, WorkKind};
 use super::{life::Packet, rate::Mark};
 use crate::wire::{Cancel, RefuseReason, Stalled};
 
-/// What a packet carried of ours.
+/// Our content of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
     /// A range of a block.
@@ -21,7 +21,8 @@ pub(crate) enum Payload {
     Probe(u64),
     /// A newer one replaces it.
     Ephemeral,
-    /// A report of losses, which a newer one replaces. Its own fate is not counted, or each would cause another.
+    /// A report of losses, which a newer one replaces. Its own fate is not counted, otherwise each
+    /// would cause another.
     Losses,
 }
 
@@ -29,20 +30,21 @@ pub(crate) enum Payload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) block: BlockId,
-    /// Of its bytes; of parity, of its symbols.
+    /// Range of bytes; for parity, of symbols.
     pub(crate) range: Range<u32>,
     /// Bytes of its payload, once it is written.
     pub(crate) bytes: u32,
     pub(crate) kind: WorkKind,
-    /// The path it was meant for.
+    /// The intended path.
     pub(crate) path: PathId,
-    /// Whether its header has the length of its block.
+    /// Its header contains the length of its block.
     pub(crate) has_end: bool,
-    /// When it was expected to arrive, when it was given to its path.
+    /// Expected arrival, predicted when it was assigned to its path.
     pub(crate) expected_at: Time,
-    /// Time when the scheduler gave it to its path.
+    /// Time when the scheduler assigned it to its path.
     pub(crate) assigned_at: Time,
-    /// When it was written, which its header states: QUIC may keep it for the next packet, and then it leaves a moment later.
+    /// Time when it was written, which its header contains: QUIC may keep it for the next packet,
+    /// and then it leaves slightly later.
     pub(crate) written_at: Time,
 }
 
@@ -52,22 +54,22 @@ impl Chunk {
     }
 }
 
-/// What must reach the peer, though it is no block.
+/// Items that must reach the peer, beside blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     Cancel(Cancel),
     Refused(BlockId, RefuseReason),
-    /// A block is here, thanks to the parity of a run.
+    /// A block that was rebuilt by the parity of a run.
     Rebuilt(BlockId),
     /// Leaves with feedback.
     Stalled(Stalled),
-    /// The length of a block that grew and whose bytes left before it was final; made up when it leaves.
+    /// The length of a growing block whose bytes left before it was final; computed when it leaves.
     End(BlockId),
-    /// Feedback because there is room again, or another bitrate is wanted; made up when it leaves.
+    /// Feedback because of freed memory, or of another bitrate; computed when it leaves.
     Credit,
-    /// What a path costs; made up when it leaves.
+    /// Properties of a path; computed when it leaves.
     PathInfo(PathId),
-    /// What a radio reports of the path of that number; sent on all paths, until one copy arrives.
+    /// A radio's report about the path of that number; sent on all paths, until one copy arrives.
     Alert {
         path: u32,
         sequence: u64,
@@ -82,27 +84,30 @@ pub(crate) struct InFlight {
     pub(crate) payload: Option<Payload>,
     /// Further datagrams in the same packet.
     pub(crate) more: Vec<Payload>,
-    /// A probe for a larger MTU: its loss says nothing about the path's health.
+    /// A probe for a larger MTU: its loss is no sign of the path's health.
     pub(crate) is_mtu_probe: bool,
-    /// Its data was repaired when the path fell silent; its loss, when noq reports it, is no news.
+    /// Its data was repaired when the path became silent; its loss is already handled when noq
+    /// reports it.
     pub(crate) repaired: bool,
-    /// What the path had delivered when it left.
+    /// State of delivery of the path when it left.
     pub(crate) mark: Option<Mark>,
 }
 
 impl InFlight {
-    /// A packet that leaves.
+    /// Creates the entry of a packet that leaves.
     pub(crate) fn of(sent_at: Time, bytes: u16, payload: Option<Payload>) -> Self {
         let more = Vec::new();
         Self { sent_at, bytes, payload, more, is_mtu_probe: false, repaired: false, mark: None }
     }
 
-    /// Whether its fate counts in the path's loss: probes are sent just where loss is expected.
+    /// Returns `true` if its fate counts in the path's loss: probes are sent where loss is
+    /// expected.
     pub(crate) fn counts(&self) -> bool {
         self.payload.as_ref().is_some_and(|payload| !matches!(payload, Payload::Probe(_) | Payload::Losses))
     }
 
-    /// When the newest of its chunks was written, and when that was expected to arrive, if it carried any.
+    /// Returns when its newest chunk was written, and the expected arrival of that, if it carried
+    /// any.
     pub(crate) fn written_at(&self) -> Option<(Time, Time)> {
         let payloads = self.payload.iter().chain(&self.more);
         let chunks = payloads
@@ -110,7 +115,7 @@ impl InFlight {
         chunks.map(|chunk| (chunk.written_at, chunk.expected_at)).max()
     }
 
-    /// Bytes of a block that it carried.
+    /// Returns the range of a block that it carried.
     pub(crate) fn chunk(&self) -> Option<&Chunk> {
         match &self.payload {
             Some(Payload::Chunk(chunk)) if !chunk.is_parity() => Some(chunk),
@@ -118,7 +123,7 @@ impl InFlight {
         }
     }
 
-    /// What the life of its path is judged by.
+    /// Returns the properties by which the life of its path is judged.
     pub(crate) fn packet(&self) -> Packet {
         let mut payloads = self.payload.iter().chain(&self.more);
         let has_data = payloads.any(|payload| matches!(payload, Payload::Chunk(_)));
@@ -132,14 +137,15 @@ pub(crate) struct Flight {
     base: u64,
     packets: VecDeque<Option<InFlight>>,
     bytes: u64,
-    /// Packets that were declared lost and may still arrive: until noq declares them lost, too.
+    /// Packets that were declared lost and may still arrive, until noq declares them lost too.
     lost: BTreeMap<u64, InFlight>,
 }
 
-/// A packet that was declared lost is forgotten after this long at the latest.
+/// Time after which a packet that was declared lost is forgotten.
 const FORGOTTEN: Span = Span::from_secs(30);
 
-/// Numbers that noq may skip between two packets; more would be a contract broken.
+/// Largest number of packet numbers that noq may skip between two packets; more would violate its
+/// contract.
 const MAX_GAP: u64 = 1 << 16;
 
 impl Flight {
@@ -160,7 +166,7 @@ impl Flight {
         self.packets[at] = Some(entry);
     }
 
-    /// Adds a further datagram to a packet that is there already.
+    /// Adds a further datagram to a recorded packet.
     pub(crate) fn add(&mut self, packet: u64, payload: Option<Payload>) {
         let at = packet.checked_sub(self.base).map(|at| at as usize);
         if let Some(Some(entry)) = at.and_then(|at| self.packets.get_mut(at)) {
@@ -179,7 +185,7 @@ impl Flight {
         Some(entry)
     }
 
-    /// Takes out a packet that is declared lost, and keeps it for the case that it arrives.
+    /// Removes a packet that is declared lost, and keeps it in case it arrives.
     pub(crate) fn lose(&mut self, packet: u64) -> Option<InFlight> {
         let entry = self.take(packet)?;
         while let Some(first) = self.lost.first_entry()
@@ -191,7 +197,7 @@ impl Flight {
         Some(entry)
     }
 
-    /// Takes out a packet that was declared lost, since it has arrived, or will not.
+    /// Removes a packet that was declared lost, since it has arrived, or will not.
     pub(crate) fn take_lost(&mut self, packet: u64) -> Option<InFlight> {
         self.lost.remove(&packet)
     }
@@ -200,12 +206,12 @@ impl Flight {
         self.bytes
     }
 
-    /// The oldest packet whose fate is open, with its number.
+    /// Returns the oldest packet whose fate is open, with its number.
     pub(crate) fn first(&self) -> Option<(u64, &InFlight)> {
         Some((self.base, self.packets.front()?.as_ref()?))
     }
 
-    /// The oldest packet whose fate is open and will be known, with its number.
+    /// Returns the oldest packet whose fate is open and will be reported, with its number.
     pub(crate) fn oldest(&self) -> Option<(u64, &InFlight)> {
         let numbered = (self.base..).zip(&self.packets);
         numbered
@@ -213,17 +219,17 @@ impl Flight {
             .find(|(_, entry)| !entry.is_mtu_probe)
     }
 
-    /// Since when an acknowledgement is outstanding.
+    /// Returns the time since which an acknowledgement is outstanding.
     pub(crate) fn waiting_since(&self) -> Option<Time> {
         self.oldest().map(|(_, entry)| entry.sent_at)
     }
 
-    /// Number the next packet will have, or a later one.
+    /// Returns the number of the next packet, or a lower bound of it.
     pub(crate) fn next_packet(&self) -> u64 {
         self.base + self.packets.len() as u64
     }
 
-    /// Packets whose fate is open, the oldest first.
+    /// Iterates over the packets whose fate is open, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &InFlight> {
         self.packets.iter().flatten()
     }
@@ -232,7 +238,7 @@ impl Flight {
         self.packets.iter_mut().flatten()
     }
 
-    /// Takes out everything, with packet numbers; what was declared lost remains so.
+    /// Removes all packets, with their numbers; those that were declared lost remain lost.
     pub(crate) fn drain(&mut self) -> Vec<(u64, InFlight)> {
         self.lost.clear();
         let first = self.base;

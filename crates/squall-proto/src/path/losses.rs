@@ -1,9 +1,9 @@
-//! What becomes of the packets on a path, in both directions: the loss that the radios at its ends are judged by
-//! (STORM Eq. 2).
+//! Fates of the packets on a path, in both directions: the loss by which the radios at its ends are
+//! judged (STORM Eq. 2).
 
 use squall_sched::{Span, Time};
 
-/// Time between two reports of a path to the peer at least.
+/// Shortest time between two reports of a path to the peer.
 const INTERVAL: Span = Span::from_millis(250);
 
 /// Packets by their fate, since some beginning.
@@ -14,7 +14,7 @@ pub(crate) struct Fates {
 }
 
 impl Fates {
-    /// Packets whose fate is known.
+    /// Returns the number of packets with a fate.
     pub(crate) fn known(self) -> u64 {
         self.acked.saturating_add(self.lost)
     }
@@ -24,7 +24,7 @@ impl Fates {
         Self { acked, lost }
     }
 
-    /// Those since an earlier count.
+    /// Returns the packets since an earlier count.
     pub(crate) fn since(self, earlier: Self) -> Self {
         let (acked, lost) =
             (self.acked.saturating_sub(earlier.acked), self.lost.saturating_sub(earlier.lost));
@@ -35,49 +35,50 @@ impl Fates {
 /// Fates of the packets on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
-    /// Of packets that this side sent.
+    /// Fates of packets that this side sent.
     sent: Fates,
-    /// The peer has a radio there, and wants them reported.
+    /// The peer has a radio there, and requests reports.
     pub(crate) wanted: bool,
-    /// What was reported to it last, and when.
+    /// Time and content of the last report.
     reported: Option<(Time, Fates)>,
-    /// Of packets that the peer sent: its first report and the greatest counts of all. What was before the first is no
-    /// news.
+    /// Fates of packets that the peer sent: its first report, and the largest counts so far.
+    /// Packets before the first report are ignored.
     received: Option<(Fates, Fates)>,
 }
 
 impl Losses {
-    /// The fate of a packet of this side's is known.
+    /// Records the fate of a packet of this side.
     pub(crate) fn on_fate(&mut self, acked: bool) {
         let count = if acked { &mut self.sent.acked } else { &mut self.sent.lost };
         *count += 1;
     }
 
-    /// A packet of this side's that was lost has arrived.
+    /// Records the arrival of a lost packet of this side.
     pub(crate) fn revoke(&mut self) {
         self.sent.lost = self.sent.lost.saturating_sub(1);
         self.sent.acked += 1;
     }
 
-    /// The peer's report of its packets. Counts only grow, so one that arrives late changes nothing.
+    /// Processes the peer's report about its packets. Counts only grow, so a late report changes
+    /// nothing.
     pub(crate) fn on_report(&mut self, fates: Fates) {
         let (_, latest) = self.received.get_or_insert((fates, fates));
         *latest = Fates { acked: latest.acked.max(fates.acked), lost: latest.lost.max(fates.lost) };
     }
 
-    /// Packets of both sides by their fate.
+    /// Returns the packets of both sides by their fate.
     pub(crate) fn total(&self) -> Fates {
         self.received.map_or(self.sent, |(first, latest)| self.sent.and(latest.since(first)))
     }
 
-    /// When the peer is to learn of this side's packets; `None` if there is nothing new.
+    /// Returns when a report on this side's packets is due; `None` if nothing changed.
     pub(crate) fn due_at(&self) -> Option<Time> {
         let (at, before) =
             self.reported.map_or((Time::EPOCH, Fates::default()), |(at, fates)| (at + INTERVAL, fates));
         (self.wanted && self.sent != before).then_some(at)
     }
 
-    /// What to report to the peer now.
+    /// Returns the report for the peer.
     pub(crate) fn report(&mut self, now: Time) -> Fates {
         self.reported = Some((now, self.sent));
         self.sent

@@ -1,4 +1,4 @@
-//! A path of a session: its life, packets in flight, delays, losses, rates, and what QUIC keeps of it.
+//! A path of a session: its life, packets in flight, delays, losses, rates, and its state in QUIC.
 
 mod arrivals;
 mod delay;
@@ -36,16 +36,16 @@ use rate::{Bottleneck, LossWindow};
 use reordering::Reordering;
 use way_back::WayBack;
 
-/// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
-/// number, frame header and tag. The header of the chunk is reserved apart from it.
+/// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header,
+/// packet number, frame header and tag. The header of the chunk is reserved separately.
 pub(crate) const PACKET_OVERHEAD: u32 = 40;
 
-/// Changes of the addresses of a path, and since when they are counted.
+/// Changes of the addresses of a path, counted from `since` on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moves {
     pub(crate) since: Time,
     pub(crate) count: u32,
-    /// Whether the last one was back, to an address that noq will never validate.
+    /// The last move was back to an address that noq will never validate.
     pub(crate) is_back: bool,
 }
 
@@ -55,63 +55,63 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) quic: QuicPath,
     pub(crate) life: Life,
-    /// Costs money, says either side.
+    /// Either side declares that it costs money.
     pub(crate) metered: bool,
-    /// What it is used for, as both sides say.
+    /// Its role, from the declarations of both sides.
     pub(crate) role: Role,
-    /// What this side may send on it in a second, if there is a bound.
+    /// Rate limit of this side, if any.
     pub(crate) limiter: Option<Limiter>,
-    /// What its budget leaves, if it has one.
+    /// Rest of its budget, if it has one.
     pub(crate) allowance: Option<Allowance>,
     pub(crate) flight: Flight,
-    /// What a scheduler gave to the path and waits for the pacer.
+    /// Data that a scheduler assigned to the path and that waits for the pacer.
     pub(crate) committed: VecDeque<Chunk>,
-    /// Bytes of packets that will take.
+    /// Bytes of the packets for `committed`.
     pub(crate) committed_bytes: u64,
     pub(crate) pacer: Pacer,
     pub(crate) rtt: Rtt,
     pub(crate) delay: Delay,
     pub(crate) way_back: WayBack,
-    /// The peer's last report of an arrival, until the packet is acknowledged that it is of.
+    /// Latest arrival report from the peer whose packet is not yet acknowledged.
     pub(crate) reported: Option<Reported>,
     pub(crate) reordering: Reordering,
     pub(crate) loss: LossWindow,
-    /// How well arrivals were predicted.
+    /// Quality of the predictions of arrivals.
     pub(crate) predictions: Predictions,
     pub(crate) losses: Losses,
     pub(crate) delivery: RateMeter,
     pub(crate) bottleneck: Bottleneck,
-    /// The same by flights of four packets and more, for predictions.
+    /// Bottleneck by flights of four packets and more, for predictions.
     pub(crate) bottleneck_of_flights: Bottleneck,
-    /// Window as the controller says.
+    /// Window of the controller.
     pub(crate) window: u64,
-    /// The controller doubles it within a round trip.
+    /// The controller doubles the window within a round trip.
     pub(crate) slow_start: bool,
-    /// What the path carries as the controller estimates it, in bits per second.
+    /// Rate in bits per second that the controller estimates.
     pub(crate) capacity: Option<u64>,
-    /// Queue of our own that stands on it, if the controller estimates it.
+    /// Delay of our own queue on the path, if the controller estimates it.
     pub(crate) queue: Option<Span>,
     /// Time for which it has held packets.
     pub(crate) held: Span,
-    /// What that is going to be.
+    /// Forecast of its rate.
     pub(crate) forecast: Forecast,
-    /// Packets acknowledged when the forecast was made last.
+    /// Packets acknowledged at the last forecast.
     pub(crate) forecast_at: u64,
     pub(crate) arrivals: Arrivals,
-    /// The quickest data that arrived on it.
+    /// Quickest data that arrived on it.
     pub(crate) quickest: Quickest,
-    /// When a packet last arrived on it.
+    /// Time of the last arrival on it.
     pub(crate) received_at: Time,
-    /// How often its addresses have changed of late.
+    /// Recent changes of its addresses.
     pub(crate) moves: Moves,
-    /// It is to be closed as soon as another one is up.
+    /// The path is to be closed as soon as another one is up.
     pub(crate) is_leaving: bool,
-    /// When it was last probed for lack of traffic.
+    /// Time of the last probe for lack of traffic.
     pub(crate) probed_at: Time,
-    /// When a packet with data last left on it.
+    /// Time of the last departure of a packet with data.
     pub(crate) departed_at: Time,
     pub(crate) stats: PathStats,
-    /// What is logged of it.
+    /// Span of its log messages.
     pub(crate) span: tracing::Span,
 }
 
@@ -159,25 +159,25 @@ impl Path {
         }
     }
 
-    /// What its budget leaves now, if it has one.
+    /// Sets the rest of its budget, if it has one.
     pub(crate) fn set_allowance(&mut self, allowance: Option<Allowance>) {
         self.allowance = allowance;
         self.life.set_spent(allowance.is_some_and(|allowance| allowance.data < MAX_PACKET));
     }
 
-    /// Packets that its budget leaves, of data.
+    /// Returns the packets of data that its budget leaves.
     pub(crate) fn affordable(&self) -> usize {
         self.allowance.map_or(usize::MAX, |a| usize::try_from(a.data / MAX_PACKET).unwrap_or(usize::MAX))
     }
 
-    /// What schedulers see of the budget. It is counted in the largest packets there can be and stated in
-    /// what a packet takes of the window, less what is assigned and has not left.
+    /// Returns the budget in the view of schedulers. It is counted in the largest possible packets
+    /// and expressed in bytes of the window, less assigned data that has not left.
     fn budget(&self, chunk: u32) -> Option<u64> {
         let packets = self.allowance?.data / MAX_PACKET;
         Some((packets * u64::from(chunk + PACKET_OVERHEAD)).saturating_sub(self.committed_bytes))
     }
 
-    /// What its round trips say of the time that proof takes; `silence` as in the configuration.
+    /// Returns the expected time of proof by its round trips; `silence` as in the configuration.
     pub(crate) fn expectation(&self, silence: Span) -> Expectation {
         Expectation {
             rtt: self.rtt.smoothed,
@@ -187,31 +187,31 @@ impl Path {
         }
     }
 
-    /// When a probe is due because proof of delivery is overdue.
+    /// Returns when a probe is due because proof of delivery is overdue.
     pub(crate) fn challenge_at(&self, silence: Span) -> Option<Time> {
         self.life.challenge_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
-    /// When the path is to be suspected, if no proof of delivery comes until then.
+    /// Returns when the path will be suspected, without proof of delivery until then.
     pub(crate) fn suspect_at(&self, silence: Span) -> Option<Time> {
         self.life.suspect_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
-    /// For how long proof of delivery has been due.
+    /// Returns the time for which proof of delivery has been due.
     fn overdue(&self, now: Time) -> Span {
         let due = self.life.due(self.flight.waiting_since(), self.rtt.smoothed);
         due.map_or(Span::ZERO, |due| now - due)
     }
 
-    /// The oldest packet in flight that a later one has overtaken.
+    /// Returns the oldest packet in flight that a later one has overtaken.
     pub(crate) fn overtaken(&self) -> Option<(u64, &InFlight)> {
         self.flight
             .oldest()
             .filter(|(packet, _)| self.reordering.newest().is_some_and(|newest| *packet < newest))
     }
 
-    /// When the packet at [`Self::overtaken`] is lost. What left before the process stopped, which it did until `resumed`, has
-    /// been under way since then.
+    /// Returns when the packet at [`Self::overtaken`] is lost. Packets that left before the process
+    /// stopped count as in flight since `resumed`.
     pub(crate) fn lost_at(&self, resumed: Time) -> Option<Time> {
         let (packet, entry) = self.overtaken()?;
         let ahead = self.reordering.newest()? - packet;
@@ -219,7 +219,7 @@ impl Path {
         Some(if at_once { Time::EPOCH } else { entry.sent_at.max(resumed) + self.reordering.patience() })
     }
 
-    /// When the first of these is due.
+    /// Returns when the first of challenge and suspicion is due.
     pub(crate) fn judged_at(&self, silence: Span) -> Option<Time> {
         let oldest = self.flight.waiting_since()?;
         let expected = self.expectation(silence);
@@ -229,8 +229,8 @@ impl Path {
         )
     }
 
-    /// When an idle path is probed next, so that NATs keep it and its round-trip time stays fresh; `wanted` is the interval of one that
-    /// carries no data though there is some.
+    /// Returns when an idle path is probed next, to keep its NAT bindings and its round-trip time
+    /// fresh; `wanted` is the interval of a path that carries no data though some waits.
     pub(crate) fn idle_probe_at(&self, keep_alive: Span, wanted: Option<Span>) -> Option<Time> {
         let measured = self.rtt.sampled_at.unwrap_or_default().max(self.probed_at);
         let wanted = wanted.map_or(Time::MAX, |interval| measured.max(self.departed_at) + interval);
@@ -238,22 +238,23 @@ impl Path {
         Some(due).filter(|_| !self.life.is_suspect() && !self.life.is_spent())
     }
 
-    /// Window, unless the path is on probation after an outage, or limited in its rate.
+    /// Returns the window, reduced on probation after an outage, or by a rate limit.
     pub(crate) fn effective_window(&self) -> u64 {
         self.life.cap(self.window).min(self.limit_window())
     }
 
-    /// What its rate limit takes of the window.
+    /// Returns the window that its rate limit allows.
     fn limit_window(&self) -> u64 {
         self.limiter.map_or(u64::MAX, |limiter| limiter.window(self.rtt.smoothed))
     }
 
-    /// Whether it is the controller that makes data wait, rather than a rate limit below what the path carries.
+    /// Returns `true` if the controller makes data wait, rather than a rate limit below the path's
+    /// rate.
     pub(crate) fn waits_for_window(&self) -> bool {
         self.limiter.is_none() || self.life.cap(self.window) < self.limit_window()
     }
 
-    /// A rate, but no more than its limit.
+    /// Returns the rate, limited to its rate limit.
     pub(crate) fn within_limit(&self, rate: u64) -> u64 {
         self.limiter.map_or(rate, |limiter| rate.min(limiter.bits_per_second()))
     }
@@ -262,13 +263,13 @@ impl Path {
         self.flight.bytes() + self.committed_bytes
     }
 
-    /// Whether the window leaves no room for a packet of `size`.
+    /// Returns `true` if the window leaves no room for a packet of `size`.
     pub(crate) fn is_full(&self, size: u64) -> bool {
         self.in_flight() + size > self.effective_window()
     }
 
-    /// What the controller estimates; else window over smoothed RTT, unless the path was seen to deliver less when it was
-    /// given more.
+    /// Returns the controller's estimate; else window over smoothed RTT, unless the path delivered
+    /// less when it was given more.
     pub(crate) fn bandwidth(&self, now: Time) -> u64 {
         if let Some(capacity) = self.capacity {
             return self.within_limit(capacity);
@@ -276,20 +277,20 @@ impl Path {
         self.within_limit(self.window_within(self.bottleneck.rate(now)))
     }
 
-    /// What arrivals are predicted with where the controller estimates nothing.
+    /// Returns the bandwidth for predictions of arrivals if the controller estimates none.
     pub(crate) fn bandwidth_of_flights(&self, now: Time) -> u64 {
         self.within_limit(self.window_within(self.bottleneck_of_flights.rate(now)))
     }
 
-    /// Window over smoothed RTT, up to what was seen to be the limit.
+    /// Returns window over smoothed RTT, up to the observed limit.
     fn window_within(&self, limit: Option<u64>) -> u64 {
         let by_window =
             (self.effective_window() * 8_000_000).checked_div(self.rtt.steady.micros()).unwrap_or(0);
         limit.map_or(by_window, |limit| by_window.min(limit))
     }
 
-    /// A part of a block has left. A queue that was measured before a pause has drained since; one of frames that follow each
-    /// other has not, if it was others'.
+    /// Records the departure of a part of a block. A queue that was measured before a pause has
+    /// drained since; a queue of others has not drained between consecutive frames.
     pub(crate) fn on_departure(&mut self, at: Time) {
         let pause = at - self.departed_at;
         if pause > self.rtt.min * delay::OBSOLETE_ROUND_TRIPS {
@@ -298,29 +299,30 @@ impl Path {
         self.departed_at = at;
     }
 
-    /// The one-way delay is less than was measured, by so much.
+    /// Shortens the measured one-way delay.
     pub(crate) fn shorten_delay(&mut self, at: Time, by: Span) {
         if !by.is_zero() {
             self.delay = self.delay.after_pause(at - self.departed_at).shortened(by);
         }
     }
 
-    /// One-way delay of a packet of this size that leaves now: what is in flight arrives before it, at the rate that
-    /// the path carries, and takes half a round trip to be known.
+    /// Returns the one-way delay of a packet of this size that leaves now: bytes in flight arrive
+    /// before it, at the rate of the path, and their acknowledgement takes half a round trip.
     fn owd_behind(&self, bytes: u64) -> Option<Span> {
         let rate = self.within_limit(self.capacity.filter(|rate| *rate > 0)?);
         let time = Span::from_micros(8_000_000 * (self.in_flight() + bytes) / rate);
         Some(time - (self.rtt.min / 2 + self.held))
     }
 
-    /// For how long the window has no room for a packet, if it has none.
+    /// Returns the time for which the window has no room for a packet, if it has none.
     fn opens_in(&self, now: Time, chunk: u32) -> Span {
         let is_full = self.in_flight() + u64::from(chunk + PACKET_OVERHEAD) > self.effective_window();
         let oldest = self.flight.waiting_since().filter(|_| is_full);
         oldest.map_or(Span::ZERO, |oldest| oldest + self.rtt.smoothed - now)
     }
 
-    /// What schedulers see. `owd` is what was measured, over all paths, `rate` what the path carries.
+    /// Returns the view for schedulers. `owd` is the measured delay, over all paths, `rate` that of
+    /// the path.
     pub(crate) fn view(&self, now: Time, chunk: u32, owd: Span, rate: u64) -> PathView {
         let window = self.effective_window();
         PathView {

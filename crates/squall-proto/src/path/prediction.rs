@@ -1,4 +1,4 @@
-//! How well the arrival of data was predicted.
+//! Quality of the predictions of arrivals.
 
 use std::collections::VecDeque;
 
@@ -6,12 +6,12 @@ use squall_sched::{Span, Time};
 
 use crate::PredictionStats;
 
-/// Errors that are kept: at a report each few milliseconds several seconds of a busy path. With 256 the bounds hold 80 of 100 arrivals on
-/// recorded networks, with 1,024 they hold 88.
+/// Number of errors kept: several seconds of a busy path at a report each few milliseconds. With
+/// 256 the bounds hold 80 of 100 arrivals on recorded networks, with 1,024 they hold 88.
 const KEPT: usize = 1024;
-/// Errors from which a quantile is taken.
+/// Smallest number of errors for a quantile.
 const ENOUGH: usize = 20;
-/// A new quantile is taken after this many errors.
+/// Number of errors between two computations of the quantiles.
 const STEP: u32 = 16;
 
 /// The latest errors of prediction: arrival less expected arrival, in microseconds.
@@ -19,13 +19,13 @@ const STEP: u32 = 16;
 pub(crate) struct Predictions {
     errors: VecDeque<i64>,
     since: u32,
-    /// 5 and 95 of 100 errors are below, once there are enough.
+    /// The 5th and 95th percentile of the errors, once there are enough.
     bounds: Option<(i64, i64)>,
     stats: PredictionStats,
 }
 
 impl Predictions {
-    /// Data was expected at one time and arrived at another.
+    /// Records data that was expected at one time and arrived at another.
     pub(crate) fn observe(&mut self, expected: Time, actual: Time) {
         let error = actual.micros() as i64 - expected.micros() as i64;
         self.stats.count(error, self.bounds);
@@ -45,12 +45,12 @@ impl Predictions {
         }
     }
 
-    /// How much later than expected data arrives at most, in 95 of 100 cases.
+    /// Returns the 95th percentile of the delay of data after its expected arrival.
     pub(crate) fn late(&self) -> Span {
         Span::from_micros(self.bounds.map_or(0, |(_, late)| late.max(0) as u64))
     }
 
-    /// Since the path was opened.
+    /// Returns the counts since the path was opened.
     pub(crate) fn stats(&self) -> PredictionStats {
         self.stats
     }
@@ -64,7 +64,7 @@ mod tests {
 
     const EXPECTED: Time = at_ms(1_000);
 
-    /// Data arrives this many milliseconds after it was expected.
+    /// Records data that arrived this many milliseconds after it was expected.
     fn observe(predictions: &mut Predictions, errors: impl IntoIterator<Item = i64>) {
         for error in errors {
             predictions.observe(EXPECTED, at_us(EXPECTED.micros().saturating_add_signed(1_000 * error)));
@@ -86,7 +86,8 @@ mod tests {
         // 0 to 19 in no order. 5 % of the way from the first to the last is below the second, 95 % is past the 19th.
         observe(&mut predictions, (0..20).map(|at| at * 7 % 20));
         assert_eq!((predictions.bounds, predictions.late()), (Some((0, 18_000)), ms(18)));
-        // −100 to 923, of which the bounds are renewed after 1,028: 5 % and 95 % of 1,023 steps are 51 and 971.
+        // −100 to 923; the bounds are computed after 1,028: 5 % and 95 % of 1,023 steps are 51 and
+        // 971.
         let mut predictions = Predictions::default();
         observe(&mut predictions, (0..1_028_i64).map(|at| (at * 77).rem_euclid(1_024) - 100));
         assert_eq!(predictions.bounds, Some((-49_000, 871_000)));

@@ -1,4 +1,4 @@
-//! What a path delivers and loses: rates and shares, measured over time.
+//! Delivery and loss of a path: rates and shares, measured over time.
 
 use squall_sched::{Span, Time};
 
@@ -29,7 +29,7 @@ impl LossWindow {
         }
     }
 
-    /// A packet that was recorded as lost has arrived.
+    /// Records the arrival of a packet that was recorded as lost.
     pub(crate) fn revoke(&mut self, now: Time) {
         self.record(now, false);
         let latest =
@@ -47,7 +47,7 @@ impl LossWindow {
         if acked + lost == 0 { 0.0 } else { f64::from(lost) / f64::from(acked + lost) }
     }
 
-    /// The same; 0 once no packet had a fate for two seconds.
+    /// Returns the share now; 0 once no packet had a fate for two seconds.
     pub(crate) fn at_present(&self, now: Time) -> f64 {
         if now.since_epoch() / Self::SLOT < self.slot + Self::SLOTS as u64 { self.ratio() } else { 0.0 }
     }
@@ -59,13 +59,15 @@ pub(crate) struct RateMeter {
     since: Time,
     bytes: u64,
     rate: Option<f64>,
-    /// Bytes of all intervals without a pause, and the largest rate of one, not smoothed.
+    /// Bytes of all intervals without a pause.
     total: u64,
+    /// Largest rate of an interval without a pause, not smoothed.
     largest: f64,
 }
 
 impl RateMeter {
-    /// Shortest time over which a rate is measured: shorter ones see the lumps in which acknowledgements come.
+    /// Shortest time over which a rate is measured: shorter ones include bursts of
+    /// acknowledgements.
     pub(crate) const INTERVAL: Span = Span::from_millis(50);
     const PAUSE: Span = Span::from_millis(500);
     /// Weight of a new interval.
@@ -76,10 +78,10 @@ impl RateMeter {
         let elapsed = now - self.since;
         if elapsed >= Self::INTERVAL {
             let rate = self.bytes as f64 * 8e6 / elapsed.micros() as f64;
-            // After a pause the average says nothing.
+            // After a pause the average is obsolete.
             let known = self.rate.filter(|_| elapsed < Self::PAUSE);
             self.rate = Some(known.map_or(rate, |old| old + Self::WEIGHT * (rate - old)));
-            // What comes after a pause was not spread over it.
+            // Bytes after a pause were not spread over it.
             if elapsed < Self::PAUSE {
                 self.largest = self.largest.max(rate);
                 self.total += self.bytes;
@@ -89,7 +91,8 @@ impl RateMeter {
         }
     }
 
-    /// The largest rate of an interval so far, in bits per second; `None` before `enough` bytes were acknowledged.
+    /// Returns the largest rate of an interval so far, in bits per second; `None` before `enough`
+    /// bytes were acknowledged.
     pub(crate) fn largest(&self, enough: u64) -> Option<u64> {
         (self.total >= enough).then_some(self.largest as u64)
     }
@@ -98,39 +101,41 @@ impl RateMeter {
         self.rate.unwrap_or(0.0) as u64
     }
 
-    /// The same; 0 after a pause.
+    /// Returns the rate now; 0 after a pause.
     pub(crate) fn at_present(&self, now: Time) -> u64 {
         if now < self.since + Self::PAUSE { self.bits_per_second() } else { 0 }
     }
 }
 
-/// What a path had delivered when a packet left; of a flight that began with nothing else on the way, when
-/// its first acknowledgement came.
+/// State of delivery of a path when a packet left; for a flight that began on an idle path, at its
+/// first acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     delivered: u64,
     delivered_at: Time,
-    /// When the packet left that was acknowledged last.
+    /// Departure of the last acknowledged packet.
     sent_at: Time,
 }
 
-/// The rate at which a path delivers when it is given more than it can: that of its bottleneck.
+/// The rate at which a path delivers when it is given more than it can carry: that of its
+/// bottleneck.
 ///
-/// Delivery rates are taken as BBR does (draft-cardwell-iccrg-bbr-congestion-control, §4.1), over the flight
-/// of a packet. Only those count whose acknowledgements came more slowly than the packets had left: the
-/// network was the limit, not the sender. The largest of the last few tenths of a second with samples stands,
-/// since cross traffic and lumps of acknowledgements make samples too small and rarely too large; an older
-/// one says little of a radio link, and none after two seconds.
+/// Delivery rates are measured as in BBR (draft-cardwell-iccrg-bbr-congestion-control, §4.1), over
+/// the flight of a packet. Only those count whose acknowledgements arrived more slowly than the
+/// packets had left: the network was the limit, not the sender. The largest of the last few tenths
+/// of a second with samples counts, since cross traffic and bursts of acknowledgements make samples
+/// too small and rarely too large; an older one is no measure of a radio link, and none counts
+/// after two seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bottleneck {
-    /// Samples of fewer bytes do not count.
+    /// Smallest number of bytes of a sample.
     least: u64,
     delivered: u64,
-    /// What the latest acknowledgement made of the path; none since it was idle.
+    /// State at the latest acknowledgement; `None` since the path was idle.
     latest: Option<Mark>,
-    /// The same for the first one since it was idle.
+    /// State at the first acknowledgement since the path was idle.
     first: Option<Mark>,
-    /// The largest rate of each slot of time, in bits per second.
+    /// Largest rate of each slot of time, in bits per second.
     slots: [u64; Bottleneck::SLOTS],
     slot: u64,
 }
@@ -138,19 +143,19 @@ pub(crate) struct Bottleneck {
 impl Bottleneck {
     const SLOTS: usize = 20;
     const SLOT: Span = Span::from_millis(100);
-    /// Slots over which the largest stands, counted back from the latest with samples.
+    /// Slots over which the largest counts, back from the latest with samples.
     const LATEST: u64 = 3;
-    /// Shorter samples drown in the lumps in which acknowledgements come.
+    /// Shortest sample: bursts of acknowledgements distort shorter ones.
     const SHORTEST: Span = Span::from_millis(10);
 
-    /// Only samples of at least `least` bytes count: the few packets at the end of a burst wait for acknowledgements of
-    /// others, and show a bottleneck that is none.
+    /// Creates a bottleneck whose samples have at least `least` bytes: the few packets at the end
+    /// of a burst wait for acknowledgements of others, and show a bottleneck that is none.
     pub(crate) fn of_samples_from(least: u64) -> Self {
         Self { least, ..Self::default() }
     }
 
-    /// For a packet that leaves now; `idle` when nothing else is in flight. None as long as no acknowledgement
-    /// came since: bytes over the time until the first one are no rate.
+    /// Returns the mark of a packet that leaves now; `idle` when nothing else is in flight. `None`
+    /// until an acknowledgement arrives: bytes over the time until the first one are no rate.
     pub(crate) fn mark(&mut self, idle: bool) -> Option<Mark> {
         if idle {
             (self.latest, self.first) = (None, None);
@@ -175,7 +180,7 @@ impl Bottleneck {
         *largest = rate.max(*largest);
     }
 
-    /// Bits per second; `None` if the path was not full of late.
+    /// Returns the rate in bits per second; `None` if the path was not full recently.
     pub(crate) fn rate(&self, now: Time) -> Option<u64> {
         let oldest = (now.since_epoch() / Self::SLOT).saturating_sub(Self::SLOTS as u64 - 1);
         let at = |slot: u64| self.slots[(slot % Self::SLOTS as u64) as usize];
@@ -226,8 +231,8 @@ mod tests {
         assert_eq!(loss.ratio(), 0.0);
     }
 
-    /// Sends packets of 1,250 bytes every `send` µs over a link that takes `serve` µs for each, 20 ms round
-    /// trip, and returns what is thought of the bottleneck.
+    /// Sends packets of 1,250 bytes every `send` µs over a link that serves each in `serve` µs, 20
+    /// ms round trip, and returns the estimate of the bottleneck.
     fn bottleneck(send: u64, serve: u64) -> Option<u64> {
         let mut bottleneck = Bottleneck::default();
         let (mut flying, mut served) = (VecDeque::new(), 0);

@@ -1,55 +1,62 @@
-//! How far packets of a path overtake each other, and from when on one that was overtaken counts as lost.
+//! Reordering of the packets of a path, and the age at which an overtaken packet counts as lost.
 //!
-//! A packet is lost if a later one is acknowledged and it is older than a round trip and a *reordering window* (RFC 8985 §6.2,
-//! RFC 9002 §6.1.2):
+//! A packet is lost if a later one is acknowledged and it is older than a round trip and a
+//! *reordering window* (RFC 8985 §6.2, RFC 9002 §6.1.2):
 //!
 //! ```text
 //! age > max(5/4 · max(smoothed, latest), base + window)
 //! ```
 //!
-//! The quarter of a round trip is RACK's, and all there is on a path that keeps the order. RACK widens its window by a
-//! quarter whenever a loss turns out spurious. Here the window is measured: the round trips are those of packets that overtook others,
-//! so they lie at the lower end of what the path takes. The *lateness* of a packet is its own beyond their mean over a few
-//! round trips, the base: the smoothed one covers eight packets, and follows the jitter.
-//! The window covers that of all but one of [`TOLERATED`] packets of the last seconds. A single straggler does not hold up the
-//! repair of what is lost, and a path that no longer reorders is as quick as before within four seconds.
+//! The quarter of a round trip is RACK's, and is the whole window on a path that keeps the order.
+//! RACK widens its window by a quarter whenever a loss was spurious. Here the window is measured:
+//! the round trips are those of packets that overtook others, so they are at the lower end of the
+//! path's delays. The *lateness* of a packet is its delay beyond their mean over a few round trips,
+//! the base: the smoothed round trip covers eight packets, and follows the jitter. The window
+//! covers the lateness of all but one of [`TOLERATED`] packets of the last seconds. A single
+//! straggler does not delay the repair of lost packets, and a path that no longer reorders is as
+//! quick as before within four seconds.
 //!
-//! A packet that many later ones have overtaken is lost at once (RFC 9002 §6.1.1), since a fast and long path should not
-//! wait for a quarter of a round trip; unless the path has shown of late that it reorders by half as much.
+//! A packet that many later ones have overtaken is lost at once (RFC 9002 §6.1.1), since a fast and
+//! long path should not wait for a quarter of a round trip; unless the path has recently shown
+//! reordering by half as much.
 
 use squall_sched::{Span, Time};
 
-/// One packet of this many may be declared lost and arrive. What was sent again for it is waste, and a block that is not
-/// repaired ends.
+/// One packet of this many may be declared lost and still arrive. Its retransmission is waste, and
+/// a block that is not repaired ends.
 const TOLERATED: u32 = 500;
-/// Later packets that make one lost. RFC 9002 has 3, and takes the jitter of a radio link for loss.
+/// Number of later packets that make one lost. RFC 9002 uses 3, which takes the jitter of a radio
+/// link for loss.
 const PACKETS: u64 = 32;
-/// Lateness is counted for this long, and for as long again.
+/// Length of a slot. Lateness is counted over two slots.
 const SLOT: Span = Span::from_secs(2);
-/// Lateness up to this is none: the granularity of timers (RFC 9002 §6.1.2).
+/// Lateness below this is ignored: the granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Span = Span::from_millis(1);
-/// Weight in the base of the samples of one round trip, and of one sample at most.
+/// Weight in the base of the samples of one round trip.
 const WEIGHT: f64 = 0.25;
+/// Largest weight in the base of one sample.
 const MOST_WEIGHT: f64 = 0.125;
 /// Classes of lateness: four to each doubling, up to half a second.
 const CLASSES: usize = 36;
 
-/// What a path shows of its reordering.
+/// Observed reordering of a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reordering {
-    /// The newest packet that is acknowledged.
+    /// Newest acknowledged packet.
     newest: Option<u64>,
-    /// Round trips of packets that were the newest when they were acknowledged (RFC 9002 §5.1).
+    /// Latest round trip of a packet that was the newest when it was acknowledged (RFC 9002 §5.1).
     latest: Span,
+    /// Smoothed round trip of such packets.
     smoothed: Span,
-    /// The same over a few round trips, however many packets make them: what lateness is counted from.
+    /// Mean of such round trips over a few round trips, however many packets they have: the
+    /// reference of lateness.
     base: Span,
     sampled_at: Time,
-    /// This slot and the one before.
+    /// This slot and the previous one.
     slots: [Slot; 2],
-    /// When this slot began.
+    /// Start of this slot.
     since: Time,
-    /// What the slots make of the window.
+    /// Window that follows from the slots.
     window: Span,
 }
 
@@ -59,7 +66,7 @@ struct Slot {
     all: u32,
     /// Packets by the class of their lateness.
     late: [u32; CLASSES],
-    /// Number by which the newest packet was ahead of one that it had overtaken, at most.
+    /// Largest number by which the newest packet was ahead of one that it had overtaken.
     ahead: u64,
 }
 
@@ -70,13 +77,14 @@ impl Default for Slot {
 }
 
 impl Reordering {
-    /// The newest packet that is acknowledged; an older one is overtaken.
+    /// Returns the newest acknowledged packet; an older one is overtaken.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.newest
     }
 
-    /// A packet is acknowledged that left at `sent_at`; with `samples` its age is that of a round trip, as it is the newest of
-    /// those that were acknowledged together. In ascending order.
+    /// Records the acknowledgement of a packet that left at `sent_at`. With `samples` its age is
+    /// that of a round trip, as it is the newest of those that were acknowledged together. To be
+    /// called in ascending order.
     pub(crate) fn on_ack(&mut self, now: Time, packet: u64, sent_at: Time, samples: bool) {
         self.turn_to(now);
         let age = (now - sent_at).max(Span::TICK);
@@ -125,7 +133,7 @@ impl Reordering {
         }
     }
 
-    /// The lateness that all but the tolerated packets keep to.
+    /// Returns the lateness that all but the tolerated packets keep within.
     fn measure(&self) -> Span {
         let mut tolerated = self.slots.iter().map(|slot| slot.all).sum::<u32>() / TOLERATED;
         let late = (0..CLASSES).rev().find(|class| {
@@ -137,33 +145,35 @@ impl Reordering {
         late.map_or(Span::ZERO, most)
     }
 
-    /// Age at which a packet that was overtaken is lost.
+    /// Returns the age at which an overtaken packet is lost.
     pub(crate) fn patience(&self) -> Span {
         let round_trip = self.smoothed.max(self.latest);
         (round_trip + round_trip / 4).max(self.base + self.window).max(GRANULARITY)
     }
 
-    /// By how much earlier than it does a packet must seem to leave, so that one who waits for `round_trips` that grow by that
-    /// declares it lost after half as much again as the patience. None is needed where the quarter of a round trip is enough.
+    /// Returns the time by which departures must be dated back, so that noq, which waits for
+    /// `round_trips` that grow by it, declares a packet lost after one and a half times the
+    /// patience. Zero where the quarter of a round trip is enough.
     pub(crate) fn lead(&self, round_trips: u32) -> Span {
         let round_trip = self.smoothed.max(self.latest);
         if self.base + self.window <= round_trip + round_trip / 4 {
             return Span::ZERO;
         }
         let round_trips = u64::from(round_trips);
-        // The smoothed round trip is that of eight packets, which may be a quarter less than the mean.
+        // The smoothed round trip is that of eight packets, which may be a quarter less than the
+        // mean.
         let waits = self.base * round_trips * 3 / 4;
         let missing = (self.base + self.window) * 3 / 2 - waits;
         Span::from_micros(missing.micros().div_ceil(round_trips - 1))
     }
 
-    /// Later packets that make one lost whatever its age.
+    /// Returns the number of later packets that make one lost whatever its age.
     pub(crate) fn packets(&self) -> u64 {
         PACKETS.max(2 * self.slots[0].ahead.max(self.slots[1].ahead))
     }
 }
 
-/// The class of a lateness; `None` if it is none.
+/// Returns the class of a lateness; `None` below the granularity.
 fn class(lateness: Span) -> Option<usize> {
     if lateness <= GRANULARITY {
         return None;
@@ -172,7 +182,7 @@ fn class(lateness: Span) -> Option<usize> {
     Some((class as usize).min(CLASSES - 1))
 }
 
-/// The most that is in a class.
+/// Returns the largest lateness of a class.
 fn most(class: usize) -> Span {
     Span::from_micros((GRANULARITY.micros() as f64 * 2f64.powf((class + 1) as f64 / 4.0)).ceil() as u64)
 }
@@ -184,8 +194,9 @@ mod tests {
 
     use super::*;
 
-    /// Sends a packet each millisecond that is acknowledged after `delay`, or never; returns the share that was declared lost
-    /// and arrived, and the lateness of the declaration of those that did not, both of packets from the second `from` on.
+    /// Sends a packet each millisecond that is acknowledged after `delay`, or never; returns the
+    /// share that was declared lost and arrived, and the lateness of the declaration of those that
+    /// did not, both for packets from the second `from` on.
     fn run(seconds: u64, from: u64, mut delay: impl FnMut(u64) -> Option<u64>) -> (f64, Vec<u64>) {
         let mut reordering = Reordering::default();
         let sent = |packet: u64| packet * 1_000;
@@ -223,7 +234,7 @@ mod tests {
         (f64::from(spurious) / ((seconds - from) * 1_000) as f64, waits)
     }
 
-    /// A sequence of numbers below one.
+    /// Returns a generator of numbers below one.
     fn chances(seed: u64) -> impl FnMut() -> f64 {
         let mut state = seed | 1;
         move || {
@@ -287,8 +298,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Uniform reordering by any amount, beside any loss: after a second one of a hundred packets at most is declared lost
-        /// in vain, and what is lost is found as soon as the slowest packet would have arrived, and half of its lateness.
+        /// Uniform reordering by any amount, beside any loss: after a second at most one of a
+        /// hundred packets is declared lost in vain, and a loss is detected at the arrival of the
+        /// slowest packet plus half of its lateness.
         #[test]
         fn reordering_is_no_loss(
             seed in any::<u64>(),
@@ -307,8 +319,8 @@ mod tests {
             prop_assert!(waits.iter().all(|wait| *wait <= most), "{most}: {:?}", waits.iter().max());
         }
 
-        /// Packets that are not overtaken are never lost, and whatever is acknowledged, when and in which order, the window
-        /// stays within its bound.
+        /// Packets that are not overtaken are never lost, and for any acknowledgements in any order
+        /// the window stays within its bound.
         #[test]
         fn the_window_is_bounded(acks in prop::collection::vec((0u64..1_000, 0u64..10_000_000, any::<bool>()), 1..300)) {
             let mut reordering = Reordering::default();

@@ -1,31 +1,37 @@
-//! The way on which reports leave.
+//! The direction in which reports leave.
 
 use squall_sched::{Span, Time};
 
 use crate::wire::{Stamp, TICK};
 
-/// Queue that reports may meet, and leave as often as without it.
+/// Queueing delay of reports that does not reduce their rate.
 const QUEUE: Span = Span::from_millis(40);
-/// Microseconds in which a queue of reports grows by one at most. What is late sooner is late by a radio, or behind a burst.
+/// Microseconds in which a queue of reports grows by at most one. Faster growth is caused by a
+/// radio, or by a burst.
 const GROWTH: u64 = 2;
-/// Weight by which a way that has become longer is taken for usual: after two minutes of answers each tenth of a second.
+/// Weight by which a longer delay becomes usual: after two minutes of answers each tenth of a
+/// second.
 const WEIGHT: f64 = 1.0 / 1_200.0;
-/// Weight by which a larger delay of what arrives is: the peer's clock may be slower by some milliseconds a minute.
+/// Weight by which a larger delay of arrivals becomes usual: the peer's clock may be slower by some
+/// milliseconds a minute.
 const CLOCK_WEIGHT: f64 = 1.0 / 50_000.0;
-/// Time without an answer after which nothing is known.
+/// Time after which the last answer is obsolete.
 const RECENT: Span = Span::from_millis(200);
 
-/// How long reports and their answers take, without the excess delay of what arrives: answers wait behind that.
+/// Delay of reports and their answers, without the excess delay of arrivals: answers wait behind
+/// those.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WayBack {
-    /// Stamp of the first arrival by its delay, and the smallest and the latest delay beyond it, in microseconds.
+    /// Stamp of the first arrival by its delay, and the smallest and the latest delay beyond it, in
+    /// microseconds.
     here: Option<(u32, f64, f64)>,
-    /// When an answer came last, how long the way takes of which a queue can be the cause, and usually in microseconds.
+    /// Time of the last answer, the delay that a queue can have caused, and the usual delay in
+    /// microseconds.
     late: Option<(Time, Span, f64)>,
 }
 
 impl WayBack {
-    /// Data that left at `sent` has arrived over the path.
+    /// Records the arrival over the path of data that left at `sent`.
     pub(crate) fn on_arrival(&mut self, now: Time, sent: Stamp) {
         let ticks = Stamp::at(now).since(sent);
         let (reference, least, latest) = self.here.get_or_insert((ticks, 0.0, 0.0));
@@ -33,8 +39,8 @@ impl WayBack {
         *least = (*least + CLOCK_WEIGHT * (*latest - *least)).min(*latest);
     }
 
-    /// A packet is acknowledged after `rtt`, over the same path. Of acknowledgements over others the delay of the
-    /// other is a part.
+    /// Records the acknowledgement of a packet after `rtt`, over the same path. Acknowledgements
+    /// over others include the delay of those.
     pub(crate) fn on_answer(&mut self, now: Time, rtt: Span) {
         let excess =
             self.here.map_or(Span::ZERO, |(_, least, latest)| Span::from_micros((latest - least) as u64));
@@ -46,7 +52,8 @@ impl WayBack {
             Some((now, late, (usual + weight * (late.micros() as f64 - usual)).min(back.micros() as f64)));
     }
 
-    /// How many times as long as usual reports take: 1 without a queue, or if no answer came lately.
+    /// Returns the ratio of the delay of reports to the usual one: 1 without a queue, or without a
+    /// recent answer.
     pub(crate) fn slowdown(&self, now: Time) -> f64 {
         match self.late {
             Some((at, late, usual)) if now < at + RECENT => {
@@ -63,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers after these milliseconds each 50 ms, beside data with this excess delay.
+    /// Records answers after these milliseconds each 50 ms, beside data with this excess delay.
     fn slowdown(answers: impl IntoIterator<Item = (u64, u64)>) -> f64 {
         let (mut way, mut now) = (WayBack::default(), at_ms(1_000));
         for (rtt, excess) in answers {

@@ -36,11 +36,11 @@ pub(super) struct Wanted {
 
 /// First pause before a path that the peer does not allow is tried again; it doubles each time.
 const RETRY: Span = Span::from_millis(50);
-/// Largest number of doublings of [`RETRY`]: 1.6 s.
+/// Largest number of doublings of [`RETRY`]; the longest pause is 1.6 s.
 const MAX_RETRY_DOUBLINGS: u32 = 5;
 /// First pause before a path that is down is opened again; it doubles while the path is not up.
 pub(super) const REOPEN: Span = Span::from_secs(1);
-/// Largest number of doublings of [`REOPEN`]: about a minute.
+/// Largest number of doublings of [`REOPEN`]; the longest pause is about a minute.
 const MAX_DOUBLINGS: u32 = 6;
 /// Time for which packets in flight to a closed path are still accepted.
 const CLOSED_RECEIVES: Span = Span::from_secs(3);

@@ -1,4 +1,4 @@
-//! An honest sender's blocks against a naive model of what the inbox should do.
+//! An honest sender's blocks against a naive model of the inbox.
 
 use proptest::prelude::*;
 
@@ -9,12 +9,12 @@ struct Model {
 }
 
 struct ModelBlock {
-    /// As it is announced while its length is known.
+    /// Header while the length is known.
     header: Data,
     have: Vec<bool>,
-    /// Whether a receiver was given the length.
+    /// A receiver was given the length.
     known: bool,
-    /// Whether its end was announced before any of its bytes.
+    /// Its end was announced before any of its bytes.
     begun: bool,
     deadline: Option<Time>,
     ended: Option<Fate>,
@@ -50,7 +50,7 @@ impl Model {
         duplicates as u64
     }
 
-    /// The length is announced.
+    /// Announces the length.
     fn end(&mut self, now: Time, id: usize) {
         let block = &mut self.blocks[id];
         if block.ended.is_none() {
@@ -72,8 +72,8 @@ impl Model {
         }
     }
 
-    /// What is to be reported now: missed blocks at once, whole ones when every ordered block before them
-    /// on their channel was reported.
+    /// Returns the events to be reported now: missed blocks at once, whole ones when every ordered
+    /// block before them on their channel was reported.
     fn outcomes(&mut self) -> Vec<(u64, Fate)> {
         let mut reported = Vec::new();
         for id in 0..self.blocks.len() {
@@ -110,7 +110,7 @@ impl ModelBlock {
         }
     }
 
-    /// The bytes that are missing, one by one, joined.
+    /// Returns the missing ranges, found byte by byte.
     fn gaps(&self) -> Vec<Range<u32>> {
         let end = if self.known { self.have.len() as u32 } else { MAX_BLOCK };
         let is_there = |at: u32| self.have.get(at as usize).is_some_and(|there| *there);
@@ -129,14 +129,14 @@ impl ModelBlock {
         gaps
     }
 
-    /// Its known length.
+    /// Returns its known length.
     fn reach(&self) -> usize {
         let seen = self.have.iter().rposition(|there| *there).map_or(0, |last| last + 1);
         if self.known { self.have.len() } else { seen }
     }
 }
 
-/// Length, channel, whether it is ordered, its deadline, whether it grows and is partial.
+/// Length, channel, ordered, deadline, and flags for growing and partial.
 type Shape = (u32, u16, bool, Option<u64>, [bool; 2]);
 
 #[derive(Clone, Debug)]
@@ -206,7 +206,7 @@ proptest! {
             }
             let mut reported = case.outcomes();
             reported.sort_unstable();
-            // The model reports in one pass the blocks that a missed one held up.
+            // The model reports in one pass the blocks that a missed one delayed.
             prop_assert_eq!(&reported, &model.outcomes());
             for (id, _) in reported.iter().filter(|(_, fate)| *fate == Here) {
                 prop_assert_eq!(&case.missing[id], &model.blocks[*id as usize].gaps());

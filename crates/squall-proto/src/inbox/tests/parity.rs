@@ -108,7 +108,7 @@ fn parity_is_refused_as_data_is() {
     assert_eq!(case.inbox.held_bytes(), 0);
 }
 
-/// A number that depends on all bits of two.
+/// Returns a number that depends on all bits of two.
 fn hash(a: u64, b: u64) -> u64 {
     let mixed = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 8
@@ -117,8 +117,8 @@ fn hash(a: u64, b: u64) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Chunks that are cut anywhere and symbols of parity, in any order, some of them twice: the block is there as soon as
-    /// there are enough whole symbols of both kinds, and no earlier.
+    /// Chunks that are cut anywhere and symbols of parity, in any order, some of them twice: the
+    /// block is complete as soon as there are enough whole symbols of both kinds, and no earlier.
     #[test]
     fn enough_symbols_complete_a_block(
         total in prop_oneof![1..3_000u32, 1..300_000u32],

@@ -47,7 +47,7 @@ fn roomy() -> Case {
     case_with(Limits { reassembly: 1 << 20, open_blocks: 4096, ..limits() })
 }
 
-/// A case that has seen parity of a run, and so keeps small blocks.
+/// A case that has seen parity of a run, and therefore keeps small blocks.
 fn warm() -> Case {
     let mut case = roomy();
     let first = Small::new(vec![block(0, 5)]);
@@ -154,8 +154,8 @@ fn what_is_refused_is_not_reported_as_rebuilt() {
 }
 
 proptest! {
-    /// Whatever is lost, and in whatever order the rest arrives: a block is there if it arrived, or if no more are
-    /// missing than symbols arrived.
+    /// For any losses and any order of the rest, a block is received if it arrived, or if no more
+    /// are missing than symbols arrived.
     #[test]
     fn enough_symbols_bring_all(
         sizes in prop::collection::vec(1..200u32, 1..=32),
@@ -179,7 +179,7 @@ proptest! {
         prop_assert_eq!(case.outcomes().len(), expected);
     }
 
-    /// Any symbol is taken, or ends the session.
+    /// Any symbol is accepted, or ends the session.
     #[test]
     fn any_symbol_is_taken_or_refused(
         ids in prop::collection::btree_set(0..40u64, 1..6),

@@ -7,7 +7,7 @@ const SRTT: Span = ms(30);
 const EXPECTED: Expectation =
     Expectation { rtt: SRTT, deviation: ms(5), probe_timeout: ms(60), silence: ms(200) };
 
-/// A path in use that nothing is known of.
+/// A path in use without history.
 fn in_use() -> Life {
     Life { state: State::InUse, ..Life::default() }
 }
@@ -64,7 +64,8 @@ fn a_path_that_loses_full_size_packets_and_passes_small_ones_is_narrow() {
     assert_eq!(back, Some(Change::Readmitted(ms(100))));
 }
 
-/// Fates of packets with data of 700 bytes, one in 10 ms, while small ones arrive: what follows from each that is lost.
+/// Applies fates of packets with data of 700 bytes, one in 10 ms, while small ones arrive; returns
+/// the changes from losses.
 fn fates(life: &mut Life, from: Time, count: u64, is_lost: impl Fn(u64) -> bool) -> Vec<Change> {
     let fate = |n| {
         let now = from + ms(10 * n);
@@ -110,7 +111,7 @@ fn what_an_outage_took_along_says_nothing_of_sizes() {
     let mut life = in_use();
     life.on_proof(at_ms(1_030), full(at_ms(1_000)), SRTT);
     life.suspect(at_ms(1_200), None, 80_000);
-    // Some are declared lost during the outage, the rest once a probe has passed.
+    // Some are declared lost during the outage, the others once a probe has passed.
     for i in 0..50 {
         assert!(!lost(&mut life, at_ms(1_300), full(at_us(1_010_000 + i)), 80_000));
     }
@@ -119,7 +120,7 @@ fn what_an_outage_took_along_says_nothing_of_sizes() {
     for i in 0..50 {
         assert!(!lost(&mut life, at_ms(1_400), full(at_us(1_020_000 + i)), 80_000));
     }
-    // What leaves from then on does.
+    // Packets that leave from then on do.
     life.on_proof(at_ms(1_460), small(at_ms(1_440)), SRTT);
     assert!((1..10).all(|i| !lost(&mut life, at_ms(1_470), full(at_us(1_410_000 + i)), 80_000)));
     assert!(lost(&mut life, at_ms(1_470), full(at_ms(1_420)), 80_000));
@@ -138,7 +139,7 @@ fn silence_counts_from_when_proof_was_due_and_through_a_challenge() {
     life.on_challenge(at_ms(1_020), &EXPECTED);
     assert_eq!(life.challenge_at(Some(at_ms(500)), &EXPECTED), Some(at_ms(1_040)));
     assert_eq!(life.suspect_at(Some(at_ms(500)), &EXPECTED), Some(at_ms(1_120)), "two probe timeouts");
-    // Long probe timeouts are cut short, short ones are not taken literally.
+    // Long probe timeouts are limited, short ones are extended.
     let suspect_at =
         |probe_timeout| life.suspect_at(Some(at_ms(500)), &Expectation { probe_timeout, ..EXPECTED });
     assert_eq!(suspect_at(ms(500)), Some(at_ms(1_200)));
@@ -217,12 +218,12 @@ fn probes_become_rarer() {
     assert!(at.len() < 500, "{} probes in a minute", at.len());
 }
 
-/// Something that happens to a path.
+/// An input of a path's life.
 #[derive(Clone, Debug)]
 enum Input {
     Validated,
     Silent,
-    /// A packet that left so long ago has arrived.
+    /// A packet of this age has arrived.
     Arrived(Span, bool),
     Lost(Span, bool),
     Radio(bool, AlertKind),
@@ -246,7 +247,7 @@ fn any_input() -> impl Strategy<Value = Input> {
     ]
 }
 
-/// Lets something happen, as the session does; it does nothing else to a path that is not validated.
+/// Applies an input as the session does, which applies no other to a path that is not validated.
 fn apply(life: &mut Life, now: Time, input: &Input) -> Option<Change> {
     let packet =
         |age, full| Packet { sent_at: now - age, bytes: if full { FULL_SIZE } else { 700 }, has_data: true };
@@ -276,7 +277,7 @@ fn a_path_is_shown_as_active_only_after_the_peer_has_answered() {
     assert_eq!(life.state(), PathState::Active);
 }
 
-/// The transitions of the picture, with the change that each brings about.
+/// Returns `true` for transitions of the diagram, with their changes.
 fn is_legal(from: Stage, to: Stage, change: Option<Change>) -> bool {
     use Stage::{InUse, Narrow, Opened, Out, Readmitted, Spent, Suspected};
     match (from, to) {
