@@ -1,4 +1,5 @@
-//! How often networks have tried to connect lately, and which of them were authorised: who makes room when too many do.
+//! Recent connection attempts by network, and authorised networks, which decide what is dropped
+//! when too many connect.
 
 use std::{
     collections::HashMap,
@@ -6,18 +7,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After this time half of the attempts count.
+/// Half-life of a count.
 const HALF: Duration = Duration::from_secs(10);
 
-/// Networks that are counted at most, of all sizes: 64 bytes each.
+/// Largest number of networks that are counted, of all sizes: 64 bytes each.
 const MOST_COUNTED: usize = 4096;
 
-/// Networks that are remembered as authorised at most.
+/// Largest number of networks that are remembered as authorised.
 const MOST_KNOWN: usize = 1024;
 
-/// Networks by the bits of their prefix, of an IPv4 and of an IPv6 address, and how many hosts' attempts they may make for one. A
-/// customer has a /56 or a /48 as easily as a /64, and half a dozen neighbours in a /24.
+/// Prefix lengths of the networks of an IPv4 address, each with the number of hosts whose attempts
+/// it may make at the count of one. A network of half a dozen neighbours has a /24.
 const V4: [(u32, u32); 2] = [(32, 1), (24, 8)];
+/// Prefix lengths of the networks of an IPv6 address, with their numbers of hosts. A customer gets
+/// a /56 or a /48 as easily as a /64.
 const V6: [(u32, u32); 3] = [(64, 1), (56, 8), (48, 64)];
 
 /// Attempts of all workers.
@@ -28,12 +31,12 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// A host begins a handshake.
+    /// Counts a handshake that a host begins.
     pub(crate) fn count(&mut self, now: Instant, address: IpAddr) {
         if self.counts.len() + V6.len() > MOST_COUNTED {
             self.counts.retain(|_, count| left(*count, now) > 1);
         }
-        // More networks at once than can be counted.
+        // More concurrent networks than can be counted.
         if self.counts.len() + V6.len() > MOST_COUNTED {
             self.counts.clear();
         }
@@ -43,7 +46,7 @@ impl Attempts {
         }
     }
 
-    /// A session from there was authorised.
+    /// Records an authorised session from this address.
     pub(crate) fn authorised(&mut self, now: Instant, address: IpAddr) {
         self.known.insert(host_network(address), now);
         if self.known.len() > MOST_KNOWN
@@ -53,12 +56,13 @@ impl Attempts {
         }
     }
 
-    /// Whether a session from there was authorised, of late.
+    /// Returns `true` if a recent session from this address was authorised.
     pub(crate) fn is_known(&self, address: IpAddr) -> bool {
         self.known.contains_key(&host_network(address))
     }
 
-    /// How often there were attempts from there lately: those of the host, or of its share of a larger network.
+    /// Returns the number of recent attempts from this address: those of the host, or of its share
+    /// of a larger network.
     pub(crate) fn from(&self, now: Instant, address: IpAddr) -> u32 {
         let counts = networks(address)
             .map(|(network, hosts)| self.counts.get(&network).map_or(0, |count| left(*count, now) / hosts));
@@ -66,8 +70,8 @@ impl Attempts {
     }
 }
 
-/// The network that one host can take its addresses from: an IPv4 address, or the first 64 bits of one of IPv6. What a
-/// host may have is counted by it.
+/// Returns the network from which one host can take its addresses: an IPv4 address, or the first 64
+/// bits of an IPv6 one. Limits per host count by it.
 pub fn host_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -75,13 +79,13 @@ pub fn host_network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What is left of a count.
+/// Returns the rest of a count after its decay.
 fn left((count, since): (u32, Instant), now: Instant) -> u32 {
     let halvings = now.saturating_duration_since(since).as_secs() / HALF.as_secs();
     count.checked_shr(halvings as u32).unwrap_or(0)
 }
 
-/// The networks of an address, and how many hosts each may be.
+/// Returns the networks of an address, each with the number of hosts that it may be.
 fn networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u32)> {
     let address = address.to_canonical();
     let (sizes, all): (&[_], _) = if address.is_ipv4() { (&V4, 32) } else { (&V6, 128) };

@@ -1,4 +1,4 @@
-//! Blocks as an application hands them over, and the types of their options.
+//! Blocks from the application, and the types of their options.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,19 +10,19 @@ use crate::wire::MAX_CHANNELS;
 /// A block to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its bytes; at least one, at most [`Config::max_block`](crate::Config::max_block).
+    /// Bytes of the block; at least one, at most [`Config::max_block`](crate::Config::max_block).
     pub data: Bytes,
-    /// Its options.
+    /// Options of the block.
     pub options: BlockOptions,
 }
 
 impl Block {
-    /// A reliable block without a deadline.
+    /// Creates a reliable block without a deadline.
     pub fn new(data: impl Into<Bytes>) -> Self {
         Self::with(data, BlockOptions::new())
     }
 
-    /// A block with options.
+    /// Creates a block with options.
     pub fn with(data: impl Into<Bytes>, options: BlockOptions) -> Self {
         Self { data: data.into(), options }
     }
@@ -33,38 +33,42 @@ impl Block {
 #[non_exhaustive]
 #[must_use]
 pub struct BlockOptions {
-    /// Time from sending or opening until the block is worthless; bytes that are missing then are not sent. `None`, the
-    /// default, for never.
+    /// Time from sending or opening until the block is worthless; bytes still missing then are not
+    /// sent. Default: `None`, for never.
     pub deadline: Option<Duration>,
-    /// Importance. Default: 3, as the urgency of RFC 9218.
+    /// Importance. Default: 3, like the urgency of RFC 9218.
     pub priority: Priority,
-    /// Whether lost bytes are sent again. Default: yes. A block that is not reliable ends when bytes of it are lost before
-    /// all of it was sent, unless it is [partial](Self::partial).
+    /// Lost bytes are sent again. Default: `true`. A block that is not reliable ends when bytes of
+    /// it are lost before all of it was sent, unless it is [partial](Self::partial).
     pub reliable: bool,
-    /// Whether the receiver gets what arrived of it when it ends incomplete: at its deadline, when it is cancelled, or, if it
-    /// is not reliable, when all of it was sent and the fate of each byte is known.
-    /// [`Received::missing`](crate::Received::missing) has the rest. Default: no. A block that is refused, or of which nothing
-    /// arrived, is missed all the same. Not applied before the peer's hello has arrived, nor if it lacks the ability.
+    /// The receiver gets the bytes that arrived if the block ends incomplete: at its deadline, when
+    /// it is cancelled, or, if it is not reliable, when all of it was sent and each byte was
+    /// acknowledged or lost. [`Received::missing`](crate::Received::missing) lists the others.
+    /// Default: `false`. A block that is refused, or of which nothing arrived, is still missed. Not
+    /// applied before the peer's hello has arrived, nor if it lacks the ability.
     pub partial: bool,
-    /// Its channel. Default: 0.
+    /// Channel of the block. Default: 0.
     pub channel: Channel,
-    /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
+    /// The receiver gets the block after the previous ordered block on this channel. Default:
+    /// `false`.
     pub ordered: bool,
-    /// Expected length in bytes of an opened block, for schedulers that plan; the block may get any length. `None`, the
-    /// default, for the mean of the latest blocks on its channel with its priority. Not used for a block sent whole.
+    /// Expected length in bytes of an opened block, for schedulers that plan; the block may get any
+    /// length. Default: `None`, for the mean of the latest blocks on its channel with its priority.
+    /// Not used for a block sent whole.
     pub expected_len: Option<u32>,
-    /// Loss to the receiver if only this block is missing, relative to other blocks; for schedulers that choose. `None`,
-    /// the default, for that of its priority: 1 for the last, four times as much for each before, 16,384 for the first.
+    /// Loss to the receiver if only this block is missing, relative to other blocks; for schedulers
+    /// that choose. Default: `None`, for that of its priority: 1 for the last, four times as much
+    /// per step towards the first, 16,384 for the first.
     pub value: Option<u16>,
-    /// The blocks that it is useless without. Default: none. The session delivers it all the same; a scheduler may
-    /// leave it out when one of them is missing.
+    /// Blocks without which this one is useless. Default: none. The session still delivers it; a
+    /// scheduler may skip it when one of them is missing.
     pub depends: Depends,
-    /// Which paths it takes. Default: any.
+    /// Paths that it takes. Default: `None`, for any.
     pub hint: Option<PathHint>,
 }
 
 impl BlockOptions {
-    /// Reliable, without a deadline.
+    /// Creates the options of a reliable block without a deadline.
     pub const fn new() -> Self {
         Self {
             deadline: None,
@@ -137,9 +141,9 @@ impl Default for BlockOptions {
     }
 }
 
-/// Which paths a block takes, whatever the scheduler. A path is meant by the name of its interface or network at this side, by
-/// its local address, or by its [id](squall_sched::PathId) as `#2`; several paths may have the same name. A hint goes before
-/// the [role](crate::Role) of a path.
+/// Paths that a block takes, whatever the scheduler. A path is selected by the name of its
+/// interface or network at this side, by its local address, or by its [id](squall_sched::PathId) as
+/// `#2`; several paths may have the same name. A hint overrides the [role](crate::Role) of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathHint {
     pub(crate) kind: HintKind,
@@ -154,31 +158,34 @@ pub(crate) enum HintKind {
 }
 
 impl PathHint {
-    /// Takes this path while it is usable and brings the block before its deadline, else any.
+    /// Prefers this path while it is usable and delivers the block before its deadline, else takes
+    /// any.
     pub fn prefer(path: impl Into<Arc<str>>) -> Self {
         Self { kind: HintKind::Prefer, path: path.into() }
     }
 
-    /// Takes the other paths while one of them is usable and brings the block before its deadline, else any.
+    /// Prefers the other paths while one of them is usable and delivers the block before its
+    /// deadline, else takes any.
     pub fn avoid(path: impl Into<Arc<str>>) -> Self {
         Self { kind: HintKind::Avoid, path: path.into() }
     }
 
-    /// Takes this path and no other. While the path is not usable the block waits for it; when it has waited for three
-    /// seconds, or at its deadline, it ends: with [`Outcome::Cancelled`](crate::Outcome::Cancelled), whose
-    /// reason says so, or [`Outcome::Expired`](crate::Outcome::Expired).
+    /// Takes only this path. While the path is not usable the block waits for it. After three
+    /// seconds of waiting, or at its deadline, it ends: with
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), whose reason says so, or
+    /// [`Outcome::Expired`](crate::Outcome::Expired).
     pub fn only(path: impl Into<Arc<str>>) -> Self {
         Self { kind: HintKind::Only, path: path.into() }
     }
 
-    /// The path, as it was named.
+    /// Returns the path, as it was named.
     pub fn path(&self) -> &str {
         &self.path
     }
 }
 
-/// The blocks that a block is useless without, as pictures of a video are without those they refer to. The session
-/// names them to its scheduler; the receiver does not learn them.
+/// Blocks without which a block is useless, as pictures of a video are without those they refer to.
+/// The session passes them to its scheduler; the receiver is not informed of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Depends {
     /// None. No [`Self::Reference`] refers to it. The default.
@@ -186,29 +193,30 @@ pub enum Depends {
     Nothing,
     /// None. It starts a group of blocks on its channel, as a key frame does.
     Key,
-    /// The last [`Self::Key`] or [`Self::Reference`] before it on its channel, if there is one. Those that follow need
-    /// it.
+    /// The last [`Self::Key`] or [`Self::Reference`] before it on its channel, if there is one.
+    /// Later blocks need it.
     Reference,
-    /// The last [`Self::Key`] or [`Self::Reference`] before it on its channel, if there is one. Those that follow do
-    /// not need it.
+    /// The last [`Self::Key`] or [`Self::Reference`] before it on its channel, if there is one.
+    /// Later blocks do not need it.
     Disposable,
-    /// These blocks of the session, by the ids that sending them returned. What was not handed over before it is left
-    /// out. Those that follow do not need it, unless they name it.
+    /// These blocks of the session, by the ids that sending them returned. Blocks that were not
+    /// handed over before are ignored. Later blocks do not need it, unless they name it.
     On([Option<BlockId>; 2]),
 }
 
-/// How important a block is: 0 (first) to 7 (last). Default: 3, as the urgency of RFC 9218.
+/// Importance of a block: 0 (first) to 7 (last). Default: 3, like the urgency of RFC 9218.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Priority(u8);
 
 impl Priority {
-    /// Before all others: 0.
+    /// The highest priority, 0.
     pub const FIRST: Self = Self(0);
-    /// After all others: 7.
+    /// The lowest priority, 7.
     pub const LAST: Self = Self(PRIORITIES - 1);
     const DEFAULT: Self = Self(3);
 
-    /// A priority from 0 (first) to 7 (last). For numbers from outside there is `Priority::try_from`.
+    /// Creates a priority from 0 (first) to 7 (last). Use `Priority::try_from` for untrusted
+    /// numbers.
     ///
     /// # Panics
     /// Above 7; in a constant, when it is compiled.
@@ -218,7 +226,7 @@ impl Priority {
         Self(priority)
     }
 
-    /// Its number, 0 to 7.
+    /// Returns the number, 0 to 7.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -250,7 +258,7 @@ impl fmt::Display for Priority {
 pub struct Channel(u16);
 
 impl Channel {
-    /// A channel from 0 to 1,023. For numbers from outside there is `Channel::try_from`.
+    /// Creates a channel from 0 to 1,023. Use `Channel::try_from` for untrusted numbers.
     ///
     /// # Panics
     /// Above 1,023; in a constant, when it is compiled.
@@ -260,7 +268,7 @@ impl Channel {
         Self(channel)
     }
 
-    /// Its number, 0 to 1,023.
+    /// Returns the number, 0 to 1,023.
     pub const fn get(self) -> u16 {
         self.0
     }
@@ -284,10 +292,10 @@ impl fmt::Display for Channel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// No priority.
+    /// The number is no priority.
     #[error("there is no priority {0}: priorities are 0 to 7")]
     Priority(u8),
-    /// No channel.
+    /// The number is no channel.
     #[error("there is no channel {0}: channels are 0 to 1023")]
     Channel(u16),
 }

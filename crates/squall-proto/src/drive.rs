@@ -1,7 +1,8 @@
-//! The loop that drives an endpoint: the same on sockets and in virtual time.
+//! The loop that drives an endpoint, common to sockets and virtual time.
 //!
-//! A driver implements [`Io`], and in each turn calls [`take_in`], takes the events of the sessions, calls [`send_out`], and
-//! waits for the next datagram, at most until [`Endpoint::poll_timeout`].
+//! A driver implements [`Io`], and in each iteration calls [`take_in`], takes the events of the
+//! sessions, calls [`send_out`], and waits for the next datagram, at most until
+//! [`Endpoint::poll_timeout`].
 
 use std::time::Instant;
 
@@ -12,11 +13,11 @@ use crate::{Ecn, Endpoint, NetPath, Transmit};
 /// A UDP datagram that arrived.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// Between which ends.
+    /// The two ends of its path.
     pub path: NetPath,
     /// Its congestion notification bits.
     pub ecn: Option<Ecn>,
-    /// What it holds.
+    /// Payload of the datagram.
     pub data: BytesMut,
 }
 
@@ -24,32 +25,33 @@ pub struct Datagram {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreachable;
 
-/// An endpoint and its outside: the clock, the datagrams that arrived, the way out.
+/// An endpoint and its environment: the clock, the datagrams that arrived, the output.
 pub trait Io {
-    /// The endpoint that is driven.
+    /// Returns the endpoint that is driven.
     fn endpoint(&mut self) -> &mut Endpoint;
 
-    /// The time, which never goes backwards.
+    /// Returns the time, which never goes backwards.
     fn now(&self) -> Instant;
 
-    /// The next datagram that has arrived.
+    /// Returns the next datagram that has arrived.
     fn receive(&mut self) -> Option<Datagram>;
 
-    /// Hands over readings of radios, if there are new ones: [`Session::on_signal`](crate::Session::on_signal). Default:
-    /// there are none.
+    /// Passes new readings of radios to [`Session::on_signal`](crate::Session::on_signal). Default:
+    /// nothing.
     fn read_radios(&mut self) {}
 
-    /// Packets of one size that can be sent in one go.
+    /// Returns the largest number of packets of one size that can be sent in one call.
     fn max_packets(&self) -> usize;
 
     /// Sends packets. Those that cannot leave are lost.
     ///
     /// # Errors
-    /// If there is no way to the address.
+    /// If the address is unreachable.
     fn send(&mut self, transmit: &Transmit, data: &[u8]) -> Result<(), Unreachable>;
 }
 
-/// Hands over what has arrived and been read, and lets timers act that are due. Returns whether there was anything.
+/// Passes on arrived datagrams and readings, and runs timers that are due. Returns `true` if there
+/// were any.
 pub fn take_in(io: &mut impl Io) -> bool {
     let mut acted = false;
     while let Some(Datagram { path, ecn, data }) = io.receive() {
@@ -66,8 +68,8 @@ pub fn take_in(io: &mut impl Io) -> bool {
     acted
 }
 
-/// Sends what there is to send, in at most `most` goes. `buf` is memory to write packets to. Returns whether there may be
-/// more.
+/// Sends pending packets, in at most `most` calls. `buf` is memory to write packets to. Returns
+/// `true` if there may be more.
 pub fn send_out(io: &mut impl Io, most: usize, buf: &mut Vec<u8>) -> bool {
     let max_packets = io.max_packets();
     for _ in 0..most {

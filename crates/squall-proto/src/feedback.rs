@@ -1,44 +1,48 @@
-//! When a receiver reports, and what.
+//! Times and contents of a receiver's reports.
 //!
-//! noq puts pending acknowledgements into the next packet of the path that is open. So the feedback
-//! datagram, sent through the gate of the path of our choice, carries them there: it steers the
-//! acknowledgements, and it must leave before anything else does. It is kept to a small share of the
-//! bytes received, and to a smaller one while the way back has a queue ([`Strain`], `path/way_back.rs`).
+//! noq puts pending acknowledgements into the next packet of the path that is open. The feedback
+//! datagram, sent through the gate of the path of our choice, therefore carries them there: it
+//! steers the acknowledgements, and it must leave before any other packet. It is kept to a small
+//! share of the bytes received, and to a smaller one while the way back has a queue ([`Strain`],
+//! `path/way_back.rs`).
 
 use squall_sched::{Span, Time};
 
 use crate::wire::{Feedback, Sample, Stamp};
 
-/// Longest that an arrival goes unreported. noq's own acknowledgement timer is set above it.
+/// Longest time that an arrival stays unreported. noq's own acknowledgement timer is set above it.
 pub(crate) const MAX_DELAY: Span = Span::from_millis(10);
-/// How long a single packet waits for company.
+/// Time that a single packet waits for others.
 const QUICK_DELAY: Span = Span::from_millis(2);
-/// Packets after which a report is due at once.
+/// Number of packets after which a report is due at once.
 const BATCH: u32 = 2;
-/// Pause between reports when packets come out of order: what was overtaken must be reported before
-/// the sender takes it for lost (RFC 9000 §13.2.1 asks for immediate acknowledgement).
+/// Pause between reports when packets arrive out of order: overtaken packets must be reported
+/// before the sender declares them lost (RFC 9000 §13.2.1 requires an immediate acknowledgement).
 const URGENT_DELAY: Span = Span::from_millis(1);
-// What was overtaken by more than a round trip is reported at once, whatever that costs: when the acknowledgement comes of a
-// packet that acknowledged a later one, noq-proto 1.4.0 no longer acknowledges anything below (`PendingAcks::subtract_below`), and
-// such acknowledgements come all the time. What has not been reported by then is sent again for nothing.
+// Packets overtaken by more than a round trip are reported at once, whatever the cost: when a
+// packet that acknowledged a later one is itself acknowledged, noq-proto 1.4.0 no longer
+// acknowledges anything below (`PendingAcks::subtract_below`), and such acknowledgements arrive all
+// the time. Packets not reported by then are retransmitted in vain.
 
-/// Whole packets with reports may take this share of the bytes received; the report itself is about a
-/// quarter of its packet.
+/// Share of the bytes received that whole packets with reports may use; the report itself is about
+/// a quarter of its packet.
 const SHARE: f64 = 0.03;
-/// Bytes that may be saved up for reports.
+/// Largest number of bytes saved up for reports.
 const MAX_SAVINGS: f64 = 2_000.0;
-/// What a report costs, before the first one was measured.
+/// Cost of a report in bytes, before the first one was measured.
 const FIRST_COST: f64 = 70.0;
 
-/// Most that a report counts for: a quarter of the reports is left, and each arrival is reported within [`MAX_DELAY`] in any case.
+/// Largest factor of a report's cost: a quarter of the reports is left, and each arrival is
+/// reported within [`MAX_DELAY`] in any case.
 const MOST_STRAIN: f64 = 4.0;
-/// Time in microseconds within which strain fades to a third. Reports that follow the queue of the moment make it swing: of 15 Mbps
-/// with uplinks of 300 kbps 67 % of the frames are in time without a memory, 99.4 % with this one. For longer reports would be rare
-/// where only a radio had held its packets.
+/// Time in microseconds within which strain fades to a third. Reports that follow the momentary
+/// queue make it oscillate: at 15 Mbps with uplinks of 300 kbps 67 % of the frames are in time
+/// without a memory, 99.4 % with this one. With a longer one reports would be rare where only a
+/// radio had held its packets.
 const STRAIN_MEMORY: f64 = 2e6;
 
-/// How much a report costs of what may be spent on them: 1 without a queue on the way back. Reports that fill a thin uplink arrive
-/// late, all of them (RFC 3449 §5.2).
+/// Factor of a report's cost in the allowance for reports: 1 without a queue on the way back.
+/// Reports that fill a thin uplink all arrive late (RFC 3449 §5.2).
 #[derive(Clone, Copy, Debug)]
 struct Strain {
     now: f64,
@@ -46,7 +50,7 @@ struct Strain {
 }
 
 impl Strain {
-    /// The way back takes `slowdown` times as long as usual, at least 1.
+    /// Updates the strain for a way back that takes `slowdown` times as long as usual, at least 1.
     fn update(&mut self, at: Time, slowdown: f64) {
         let fade = (-((at - self.at).micros() as f64) / STRAIN_MEMORY).exp();
         // Squared: a queue as long as the way itself is one that grows.
@@ -56,15 +60,15 @@ impl Strain {
     }
 }
 
-/// Collects what there is to report.
+/// Collects the pending reports.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     samples: Vec<Sample>,
     pending: u32,
     since: Option<Time>,
-    /// When the last report was made.
+    /// Time of the last report.
     reported: Time,
-    /// Something arrived that was overtaken on its path.
+    /// A packet arrived that was overtaken on its path.
     overtaken: bool,
     /// It was overtaken by more than a round trip.
     stale: bool,
@@ -92,8 +96,9 @@ impl Default for Reporter {
 }
 
 impl Reporter {
-    /// A DATA item that departed at `sent` arrived on the path of that number, overtaken by that much
-    /// ([`Arrivals`](crate::path::Arrivals)). `round_trip` is the shortest of all paths.
+    /// Records the arrival of a DATA item that departed at `sent`, on the path of that number,
+    /// overtaken by this much ([`Arrivals`](crate::path::Arrivals)). `round_trip` is the shortest
+    /// of all paths.
     pub(crate) fn on_data(
         &mut self,
         now: Time,
@@ -121,7 +126,7 @@ impl Reporter {
         }
     }
 
-    /// When the next report is due.
+    /// Returns when the next report is due.
     pub(crate) fn due_at(&self) -> Option<Time> {
         let since = self.since?;
         Some(if self.stale {
@@ -137,7 +142,7 @@ impl Reporter {
         })
     }
 
-    /// The report; credit and counters are filled in by the caller.
+    /// Returns the report; the caller fills in credit and counters.
     pub(crate) fn report(&mut self, now: Time) -> Feedback {
         self.reported = now;
         (self.overtaken, self.stale) = (false, false);
@@ -148,7 +153,8 @@ impl Reporter {
         Feedback { sequence: self.sequence, samples, ..Feedback::default() }
     }
 
-    /// The last report left in a packet of this size, on a way that takes `slowdown` times as long as usual.
+    /// Records that the last report left in a packet of this size, on a way that takes `slowdown`
+    /// times as long as usual.
     pub(crate) fn on_sent(&mut self, packet: usize, slowdown: f64) {
         self.strain.update(self.reported, slowdown);
         self.cost = packet as f64 * self.strain.now;
@@ -207,7 +213,8 @@ mod tests {
         assert_eq!(reporter.report(at_us(5_400)).samples, [newest]);
     }
 
-    /// Share of the bytes received that reports take in eight seconds, and none is late.
+    /// Returns the share of the bytes received that reports use in eight seconds, and checks that
+    /// none is late.
     fn share(slowdown: impl Fn(Time) -> f64) -> f64 {
         let mut reporter = Reporter::default();
         let (mut received, mut spent, mut latest) = (0, 0, at_us(0));

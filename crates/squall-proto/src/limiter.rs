@@ -1,20 +1,23 @@
-//! A bound on what a side sends on a path, in bits per second.
+//! Limit of the rate at which a side sends on a path, in bits per second.
 
 use squall_sched::{Span, Time};
 
-/// A bound on what each side sends on a path: a token bucket (RFC 2697 §3, with one colour).
+/// Limit of the rate at which each side sends on a path: a token bucket (RFC 2697 §3, with one
+/// colour).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Bits of UDP payload per second, at least 8,000; less counts as that.
+    /// Bits of UDP payload per second, at least 8,000; lower values are raised to that.
     pub bits_per_second: u64,
-    /// Bytes that may leave at once after a pause; at least two packets of 1,500 bytes, less counts as that.
+    /// Bytes that may leave at once after a pause; at least two packets of 1,500 bytes, lower
+    /// values are raised to that.
     pub burst: u64,
 }
 
-/// Largest packet that leaves: Ethernet's, for QUIC looks for no larger MTU by default.
+/// Largest packet that leaves in bytes: Ethernet's, because QUIC searches for no larger MTU by
+/// default.
 pub(crate) const MAX_PACKET: u64 = 1500;
 
-/// Bursts are what leaves in this time, unless another size is set.
+/// Time at the limited rate that a burst takes, unless another size is set.
 const USUAL_BURST: Span = Span::from_millis(100);
 
 const MIN_RATE: u64 = 8_000;
@@ -23,7 +26,7 @@ const MIN_BURST: u64 = 2 * MAX_PACKET;
 const MAX_BURST: u64 = 1 << 30;
 
 impl RateLimit {
-    /// A limit with a burst of what leaves in 100 ms, but at least ten packets of 1,500 bytes.
+    /// Creates a limit with a burst of 100 ms at its rate, but at least ten packets of 1,500 bytes.
     pub const fn new(bits_per_second: u64) -> Self {
         let timed = bits_per_second / 8 / (1_000_000 / USUAL_BURST.micros());
         Self { bits_per_second, burst: if timed > 10 * MAX_PACKET { timed } else { 10 * MAX_PACKET } }
@@ -37,11 +40,12 @@ impl RateLimit {
     }
 }
 
-/// The bucket of a path. Everything that leaves on the path takes from it; only data waits for it.
+/// The bucket of a path. All bytes that leave on the path are charged; only data waits for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limiter {
     limit: RateLimit,
-    /// In bits · 10⁻⁶, so that no part of a bit is lost however often it is asked; negative after what did not wait.
+    /// In bits · 10⁻⁶, so that no fraction of a bit is lost however often it is updated; negative
+    /// after packets that did not wait.
     tokens: i64,
     updated: Time,
     /// Bytes that had left on the path when it was last charged.
@@ -51,7 +55,7 @@ pub(crate) struct Limiter {
 const TOKENS_PER_BYTE: i64 = 8_000_000;
 
 impl Limiter {
-    /// A full bucket, on a path that has sent so much.
+    /// Creates a full bucket, on a path that has sent this many bytes.
     pub(crate) fn new(now: Time, limit: RateLimit, sent: u64) -> Self {
         let limit = limit.within_bounds();
         Self { limit, tokens: limit.burst as i64 * TOKENS_PER_BYTE, updated: now, charged: sent }
@@ -65,7 +69,7 @@ impl Limiter {
         self.limit.bits_per_second
     }
 
-    /// Takes in how much the path has sent by now.
+    /// Charges the bytes that the path has sent since the last call.
     pub(crate) fn charge(&mut self, now: Time, sent: u64) {
         let full = self.limit.burst as i64 * TOKENS_PER_BYTE;
         let elapsed = i64::try_from((now - self.updated).micros()).unwrap_or(i64::MAX);
@@ -79,19 +83,19 @@ impl Limiter {
         (self.updated, self.charged) = (now, sent);
     }
 
-    /// Packets of `size` that may leave now.
+    /// Returns the number of packets of `size` that may leave now.
     pub(crate) fn packets(&self, size: u64) -> usize {
         (self.tokens.max(0) / TOKENS_PER_BYTE) as usize / size.max(1) as usize
     }
 
-    /// When a packet of `size` may leave.
+    /// Returns when a packet of `size` may leave.
     pub(crate) fn ready_at(&self, size: u64) -> Time {
         let missing = (size as i64).saturating_mul(TOKENS_PER_BYTE).saturating_sub(self.tokens).max(0);
         self.updated + Span::from_micros((missing as u64).div_ceil(self.limit.bits_per_second))
     }
 
-    /// A window that keeps the path busy at the rate of the limit, and takes a burst besides. What a scheduler assigned beyond
-    /// it would only wait.
+    /// Returns a window that keeps the path busy at the limited rate, plus a burst. Data assigned
+    /// beyond it would only wait.
     pub(crate) fn window(&self, rtt: Span) -> u64 {
         let per_round = u128::from(self.limit.bits_per_second) * u128::from(rtt.micros()) / 8_000_000;
         u64::try_from(per_round)
@@ -125,8 +129,8 @@ mod tests {
     }
 
     proptest! {
-        /// Over any time no more leaves than the rate and one burst, and a sender that always wants to send gets all of it,
-        /// however often the bucket is asked.
+        /// Over any time at most the rate and one burst leave, and a sender that always has data
+        /// gets all of it, however often the bucket is updated.
         #[test]
         fn the_rate_is_kept_however_often_it_is_asked(
             rate in 10_000u64..100_000_000, burst in 40_000u64..100_000, steps in prop::collection::vec(1u64..3_000, 100..400),

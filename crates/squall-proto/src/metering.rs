@@ -1,12 +1,12 @@
-//! What paths cost, and what they may: which are metered and what each is used for, as this side and the peer declare it,
-//! and how much each may carry.
+//! Costs and limits of paths: metered paths and roles, as this side and the peer declare them, and
+//! the bytes that each path may carry.
 //!
-//! A budget is hard. What counts is UDP payload that this side sent on the path, from its first packet on,
-//! whatever it was for. QUIC sends some of that unasked (acknowledgements, probes for loss and for the MTU,
-//! keep-alives), so a part of every budget is kept from data, the reserve, and of that a last part is kept
-//! from everything: when only it is left the path is closed, so that whatever a single poll of QUIC sends
-//! stays within the budget. A path that is reopened between the same addresses continues where the last
-//! one ended.
+//! A budget is a hard limit. It counts UDP payload that this side sent on the path, from its first
+//! packet on, for any purpose. QUIC sends some of that by itself (acknowledgements, probes for loss
+//! and for the MTU, keep-alives), so a part of every budget is reserved from data, and the last
+//! part of that reserve from everything: when only it is left the path is closed, so that the
+//! packets of a single poll of QUIC stay within the budget. A path that is reopened between the
+//! same addresses continues where the last one ended.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,31 +15,34 @@ use std::{
 
 use crate::{Interface, NetPath, RateLimit, Role, limiter::MAX_PACKET, wire::PathInfo};
 
-/// Paths of which the peer's declaration is kept: twice as many as a session has at a time.
+/// Number of paths whose declaration by the peer is kept: twice the number of concurrent paths of a
+/// session.
 const MAX_RECEIVED: usize = 16;
 
-/// Most of a budget that is kept from data: eleven full packets, enough for hours of keep-alives, for the
-/// acknowledgements under way when the data ended, and for the search for the MTU.
+/// Largest part of a budget that is reserved from data: eleven full packets, enough for hours of
+/// keep-alives, for the acknowledgements in flight when the data ended, and for the search for the
+/// MTU.
 const MAX_RESERVE: u64 = 16_000;
 
-/// Most of a budget that is kept from everything: two full packets and a close.
+/// Largest part of a budget that is reserved from everything: two full packets and a close.
 const MAX_LAST: u64 = 4_000;
 
-/// Pairs of interface and address of closed paths whose bytes are remembered; a peer can have paths from many addresses.
+/// Number of closed paths, by interface and address, whose bytes are remembered; a peer can have
+/// paths from many addresses.
 const MAX_CLOSED: usize = 64;
 
-/// What a budget leaves, in bytes.
+/// Rest of a budget, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// For data.
+    /// Bytes for data.
     pub(crate) data: u64,
-    /// Whether so little is left that the path must be closed.
+    /// So little is left that the path must be closed.
     pub(crate) is_over: bool,
 }
 
 impl Allowance {
-    /// What a budget of `limit` leaves after `sent`. Small budgets keep a smaller reserve: a quarter for all
-    /// that is not data, of it half for the end.
+    /// Returns the rest of a budget of `limit` after `sent`. Small budgets have a smaller reserve:
+    /// a quarter for everything but data, half of it for the end.
     fn of(limit: u64, sent: u64) -> Self {
         let left = limit.saturating_sub(sent);
         Self {
@@ -49,61 +52,62 @@ impl Allowance {
     }
 }
 
-/// What a session has of the quota of an interface; see [`Session::set_quota`](crate::Session::set_quota).
+/// A session's share of the quota of an interface; see
+/// [`Session::set_quota`](crate::Session::set_quota).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaShare {
     /// Bytes of IP packets that this session may still send and receive over the interface.
     pub left: u64,
-    /// Whether the interface is ahead of its pace: its paths are [backup](Role::Backup) paths meanwhile.
+    /// The interface is ahead of its pace: its paths are [backup](Role::Backup) paths meanwhile.
     pub is_held: bool,
-    /// Whether no more is to come in this period.
+    /// No further share follows in this period.
     pub is_last: bool,
 }
 
-/// A share, and what was used when it was given.
+/// A share, with the usage at the time when it was granted.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     share: QuotaShare,
     used_before: u64,
 }
 
-/// What is known of the cost of paths.
+/// State of the costs and limits of paths.
 #[derive(Debug, Default)]
 pub(crate) struct Metering {
-    /// What each metered path may carry, as the scheduler limits it.
+    /// Bytes that each metered path may carry, as limited by the scheduler.
     cap: Option<u64>,
-    /// What paths of local interfaces may send and receive together.
+    /// Bytes that the paths of each local interface may send and receive together.
     quotas: BTreeMap<Interface, Share>,
     /// Bytes of IP packets sent and received over local interfaces that have, or had, a quota.
     usage: BTreeMap<Interface, u64>,
-    /// The same of closed paths.
+    /// The part of the usage on closed paths.
     closed_usage: BTreeMap<Interface, u64>,
-    /// What each path of a local interface may carry, as the application limits it.
+    /// Bytes that each path of a local interface may carry, as limited by the application.
     budgets: BTreeMap<Interface, u64>,
-    /// What closed paths with a budget have carried, by interface and remote address.
+    /// Bytes carried by closed paths with a budget, by interface and remote address.
     closed: BTreeMap<(Interface, IpAddr), u64>,
     /// Paths that the peer closed because its own budget for them was used up.
     refused: BTreeSet<(Interface, IpAddr)>,
     /// Local interfaces that cost money.
     here: BTreeSet<Interface>,
-    /// What paths over local interfaces are used for; those that are not here are primary paths.
+    /// Roles of the paths over local interfaces; the others are primary paths.
     roles: BTreeMap<Interface, Role>,
-    /// What each side may send on a path over a local interface in a second.
+    /// Rate limits of both sides on paths over local interfaces.
     limits: BTreeMap<Interface, RateLimit>,
-    /// What the peer declared last of a path, by number.
+    /// Latest declaration of the peer about a path, by number.
     received: BTreeMap<u32, PathInfo>,
-    /// Sequence of the last PATH_INFO sent.
+    /// Sequence number of the last PATH_INFO sent.
     sequence: u64,
 }
 
 impl Metering {
-    /// Declares an interface; returns whether that is news.
+    /// Declares an interface; returns `true` if that is a change.
     pub(crate) fn declare(&mut self, local: Interface, metered: bool) -> bool {
         self.refused.retain(|(own, _)| *own != local);
         if metered { self.here.insert(local) } else { self.here.remove(&local) }
     }
 
-    /// Sets what the paths of an interface are used for; returns whether that is news.
+    /// Sets the role of the paths of an interface; returns `true` if that is a change.
     pub(crate) fn set_role(&mut self, local: Interface, role: Role) -> bool {
         let before = match role {
             Role::Primary => self.roles.remove(&local),
@@ -112,7 +116,7 @@ impl Metering {
         before.unwrap_or_default() != role
     }
 
-    /// Sets what each side may send over an interface; returns whether that is news.
+    /// Sets the rate limit of both sides over an interface; returns `true` if that is a change.
     pub(crate) fn set_limit(&mut self, local: Interface, limit: Option<RateLimit>) -> bool {
         let before = match limit {
             Some(limit) => self.limits.insert(local, limit),
@@ -121,25 +125,25 @@ impl Metering {
         before != limit
     }
 
-    /// What this side may send on a path in a second: what either side says, the lower rate if both do.
+    /// Returns the rate limit of this side on a path: the lower of both sides' declarations.
     pub(crate) fn limit(&self, local: Interface, number: u32) -> Option<RateLimit> {
         let peers = self.received.get(&number).and_then(|info| info.limit);
         self.limits.get(&local).copied().into_iter().chain(peers).min_by_key(|limit| limit.bits_per_second)
     }
 
-    /// What this side uses the paths of an interface for.
+    /// Returns this side's role of the paths of an interface.
     fn own_role(&self, local: Interface) -> Role {
         let is_held = self.quotas.get(&local).is_some_and(|quota| quota.share.is_held);
         let role = self.roles.get(&local).copied().unwrap_or_default();
         if is_held { role.max(Role::Backup) } else { role }
     }
 
-    /// What a path is used for: what either side says, the later role if they differ.
+    /// Returns the role of a path: the later one of both sides' declarations.
     pub(crate) fn role(&self, local: Interface, number: u32) -> Role {
         self.own_role(local).max(self.received.get(&number).map_or(Role::Primary, |info| info.role))
     }
 
-    /// Sets what each path of an interface may carry.
+    /// Sets the budget of each path of an interface.
     pub(crate) fn set_budget(&mut self, local: Interface, budget: Option<u64>) {
         self.refused.retain(|(own, _)| *own != local);
         match budget {
@@ -148,7 +152,8 @@ impl Metering {
         };
     }
 
-    /// Sets what a session has of the quota of an interface; returns whether what it is used for changes.
+    /// Sets a session's share of the quota of an interface; returns `true` if that changes the
+    /// role.
     pub(crate) fn set_quota(&mut self, local: Interface, share: Option<QuotaShare>) -> bool {
         let before = self.own_role(local);
         let is_left = |share: &QuotaShare| share.left > MAX_RESERVE;
@@ -163,23 +168,23 @@ impl Metering {
         before != self.own_role(local)
     }
 
-    /// Bytes sent and received over an interface since the session began.
+    /// Returns the bytes sent and received over an interface since the session began.
     pub(crate) fn used(&self, local: Interface) -> u64 {
         let of = |map: &BTreeMap<Interface, u64>| map.get(&local).copied().unwrap_or(0);
         of(&self.usage) + of(&self.closed_usage)
     }
 
-    /// Notes what the open paths of an interface have sent and received.
+    /// Records the usage of the open paths of an interface.
     pub(crate) fn set_usage(&mut self, local: Interface, bytes: u64) {
         self.usage.insert(local, bytes);
     }
 
-    /// Notes what a path that is gone has sent and received.
+    /// Records the usage of a closed path.
     pub(crate) fn close_usage(&mut self, local: Interface, bytes: u64) {
         *self.closed_usage.entry(local).or_default() += bytes;
     }
 
-    /// The interfaces with a quota.
+    /// Returns the interfaces with a quota.
     pub(crate) fn quota_locals(&self) -> Vec<Interface> {
         self.quotas.keys().copied().collect()
     }
@@ -188,12 +193,12 @@ impl Metering {
         !self.quotas.is_empty()
     }
 
-    /// Whether the interface has a quota of which no more is to come.
+    /// Returns `true` if the interface has a quota whose last share this is.
     pub(crate) fn is_last(&self, local: Interface) -> bool {
         self.quotas.get(&local).is_some_and(|quota| quota.share.is_last)
     }
 
-    /// What the quota of an interface leaves.
+    /// Returns the rest of the quota of an interface.
     fn quota_allowance(&self, local: Interface) -> Option<Allowance> {
         let Share { share, used_before } = self.quotas.get(&local)?;
         let left = share.left.saturating_sub(self.used(local).saturating_sub(*used_before));
@@ -204,12 +209,13 @@ impl Metering {
         self.cap = cap;
     }
 
-    /// Whether any path can have a budget.
+    /// Returns `true` if any path can have a budget.
     pub(crate) fn has_budgets(&self) -> bool {
         self.cap.is_some() || !self.budgets.is_empty() || self.has_quotas()
     }
 
-    /// What a path that has sent so much may still carry, if it has a budget. The smaller one holds.
+    /// Returns the allowance of a path that has sent this much, if it has a budget. The smallest
+    /// one applies.
     pub(crate) fn allowance(&self, net: NetPath, number: u32, sent: u64) -> Option<Allowance> {
         let before = self.closed.get(&ends(net)).copied();
         // A path between addresses that had a budget has one until the peer declares otherwise.
@@ -221,7 +227,7 @@ impl Metering {
         [of_limit, self.quota_allowance(net.local)].into_iter().flatten().min_by_key(|a| (!a.is_over, a.data))
     }
 
-    /// A path is gone that had sent so much.
+    /// Records a closed path and the bytes that it had sent.
     pub(crate) fn close(&mut self, net: NetPath, number: u32, sent: u64) {
         if self.allowance(net, number, 0).is_some() {
             *self.closed.entry(ends(net)).or_default() += sent;
@@ -233,47 +239,48 @@ impl Metering {
         }
     }
 
-    /// The peer closed a path because its budget for it was used up.
+    /// Records that the peer closed a path because its budget for it was used up.
     pub(crate) fn refuse(&mut self, net: NetPath) {
         if self.refused.len() < MAX_CLOSED {
             self.refused.insert(ends(net));
         }
     }
 
-    /// Whether a path between these addresses is not worth opening: a budget for it is used up.
+    /// Returns `true` if a path between these addresses is not worth opening, because a budget for
+    /// it is used up.
     pub(crate) fn is_barred(&self, net: NetPath) -> bool {
         let allowance = self.allowance(net, u32::MAX, 0);
         self.refused.contains(&ends(net)) || allowance.is_some_and(|allowance| allowance.data < OPENING)
     }
 
-    /// Whether there is anything to report to the peer of the interface.
+    /// Returns `true` if there is anything to declare to the peer about the interface.
     pub(crate) fn is_notable(&self, local: Interface) -> bool {
         self.is_declared(local) || self.own_role(local) != Role::Primary || self.limits.contains_key(&local)
     }
 
-    /// Whether this side declares the interface to cost money.
+    /// Returns `true` if this side declares that the interface costs money.
     fn is_declared(&self, local: Interface) -> bool {
         self.here.contains(&local)
     }
 
-    /// Whether either side declares that the path costs money.
+    /// Returns `true` if either side declares that the path costs money.
     pub(crate) fn is_metered(&self, local: Interface, number: u32) -> bool {
         self.is_declared(local) || self.received.get(&number).is_some_and(|info| info.metered)
     }
 
-    /// Takes in what the peer declares; an older declaration changes nothing.
+    /// Processes a declaration of the peer; an older one changes nothing.
     pub(crate) fn receive(&mut self, info: &PathInfo) {
         let newest = self.received.get(&info.path).is_none_or(|latest| latest.sequence < info.sequence);
         if newest {
             self.received.insert(info.path, *info);
         }
-        // Numbers only grow, so the lowest belongs to a path that is gone.
+        // Numbers only grow, so the lowest belongs to a closed path.
         while self.received.len() > MAX_RECEIVED {
             self.received.pop_first();
         }
     }
 
-    /// What to declare to the peer of a path now.
+    /// Returns the declaration to the peer about a path.
     pub(crate) fn announcement(&mut self, local: Interface, number: u32) -> PathInfo {
         self.sequence += 1;
         PathInfo {
@@ -286,13 +293,13 @@ impl Metering {
     }
 }
 
-/// What opening a path may take: challenges and answers, and the search for the MTU.
+/// Bytes that opening a path may use: challenges and answers, and the search for the MTU.
 const OPENING: u64 = 8 * MAX_PACKET;
 
-/// A share that is smaller opens no path.
+/// Smallest share that opens a path.
 pub(crate) const MIN_SHARE: u64 = MAX_RESERVE + OPENING;
 
-/// What identifies a path over its lives: the port changes with every rebinding.
+/// Identity of a path over its lives: the port changes with every rebinding.
 fn ends(net: NetPath) -> (Interface, IpAddr) {
     (net.local, net.remote.ip())
 }
@@ -425,7 +432,7 @@ mod tests {
     }
 
     proptest! {
-        /// In whatever order the declarations arrive, the latest holds.
+        /// Whatever the order of arrival, the newest declaration applies.
         #[test]
         fn the_newest_declaration_holds(declarations in prop::collection::vec((0..3u32, any::<bool>(), 0..50u64), 1..40)) {
             let mut metering = Metering::default();

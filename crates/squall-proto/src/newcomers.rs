@@ -1,11 +1,12 @@
-//! Connections to a server whose peer has not announced itself with a hello: handshakes, and those that are up and
-//! silent.
+//! Connections to a server whose peer has not announced itself with a hello: handshakes, and those
+//! that are up and silent.
 //!
-//! Anyone can open them, so their number, their share for each host and their time are bounded. A full house does not refuse the
-//! next one but lets go of another: the oldest one from where the most attempts came lately. A peer that means to stay comes once,
-//! and announces itself within two round trips; one that holds places comes again and again. How far a connection has come does
-//! not matter: the honest one falls silent for a round trip, and an attacker need not. From where a session was authorised, few
-//! attempts count as none.
+//! Anyone can open them, so their number, their share for each host and their time are limited.
+//! When the table is full, another pending connection is dropped: the oldest one from the source of
+//! the most recent attempts. A genuine peer connects once, and announces itself within two round
+//! trips; one that only occupies slots repeats its attempts. The progress of a connection does not
+//! matter: a genuine one is silent for a round trip, and an attacker need not be. Few attempts from
+//! the source of an authorised session count as none.
 
 use std::{
     cmp::Reverse,
@@ -21,35 +22,36 @@ use crate::{
     tally::{NewcomerPlace, Tally},
 };
 
-/// What became of those that wanted to connect to a server, since it was started.
+/// Outcomes of the connection attempts to a server since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionStats {
-    /// Handshakes, and connections that have not announced themselves, now.
+    /// Present number of handshakes, and of connections that have not announced themselves.
     pub pending: usize,
-    /// Handshakes that had to prove their address first (RFC 9000 §8.1.2).
+    /// Handshakes that had to validate their address first (RFC 9000 §8.1.2).
     pub retried: u64,
-    /// Connections that had not announced themselves and made room for others.
+    /// Connections that had not announced themselves and were dropped for others.
     pub displaced: u64,
     /// Connections that did not announce themselves in time.
     pub expired: u64,
-    /// Connections refused because there were as many sessions as allowed.
+    /// Connections refused because the limit of sessions was reached.
     pub refused: u64,
 }
 
-/// Whether a handshake may begin.
+/// Decision about a new handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It may.
+    /// The handshake may begin.
     Accept,
-    /// Its peer has to prove its address first.
+    /// The peer has to validate its address first.
     Retry,
-    /// There are as many sessions as allowed.
+    /// The limit of sessions is reached.
     Refuse,
-    /// It is not wanted, and gets no answer.
+    /// The peer is not wanted, and gets no answer.
     Ignore,
 }
 
-/// Places of a host from which a session was authorised, as long as its attempts count as none.
+/// Largest number of pending connections from the source of an authorised session whose attempts
+/// count as none.
 const OF_KNOWN: usize = 4;
 
 #[derive(Debug)]
@@ -59,12 +61,12 @@ struct Newcomer {
     until: Instant,
 }
 
-/// All of them, by the key of the session; keys grow with time.
+/// Pending connections by the key of the session; keys grow with time.
 #[derive(Debug)]
 pub(crate) struct Newcomers {
     limits: Limits,
     patience: Duration,
-    /// Of all workers, for which the limits hold together.
+    /// Counts over all workers, which share the limits.
     tally: Arc<Tally>,
     all: BTreeMap<u64, Newcomer>,
     pub(crate) stats: AdmissionStats,
@@ -75,14 +77,14 @@ impl Newcomers {
         Self { limits, patience, tally, all: BTreeMap::new(), stats: AdmissionStats::default() }
     }
 
-    /// Whether a handshake may begin beside those of all workers, its address proven or not.
+    /// Decides about a handshake, beside those of all workers, from a validated address or not.
     pub(crate) fn admit(&mut self, proven: bool) -> Admission {
         let most_others = 2 * self.limits.handshakes + self.limits.max_sessions;
         if self.tally.open() >= self.limits.max_sessions || self.tally.others() >= most_others {
             self.stats.refused += 1;
             return Admission::Refuse;
         }
-        // A quarter, so that spoofed addresses leave room for proven ones.
+        // A quarter, so that spoofed addresses leave room for validated ones.
         if !proven && self.tally.in_doubt() >= self.limits.handshakes.div_ceil(4) {
             self.stats.retried += 1;
             return Admission::Retry;
@@ -90,38 +92,41 @@ impl Newcomers {
         Admission::Accept
     }
 
-    /// One that is not wanted gets no answer.
+    /// Counts an unwanted handshake, which gets no answer.
     pub(crate) fn ignore(&mut self) -> Admission {
         self.stats.refused += 1;
         Admission::Ignore
     }
 
-    /// A handshake begins.
+    /// Records the start of a handshake.
     pub(crate) fn enter(&mut self, now: Instant, key: u64, remote: IpAddr) {
         let place = NewcomerPlace::new(&self.tally, host_network(remote));
         self.tally.attempts().count(now, remote);
         self.all.insert(key, Newcomer { place, address: remote, until: now + self.patience });
     }
 
-    /// A connection has announced itself, or is gone. Returns whether it was a newcomer.
+    /// Removes a connection that has announced itself, or is closed. Returns `true` if it was
+    /// pending.
     pub(crate) fn leave(&mut self, key: u64) -> bool {
         self.all.remove(&key).is_some()
     }
 
-    /// Whether there is room for one that has announced itself, and counts as a session: handshakes at the same time do not count.
+    /// Returns `true` if there is room for a connection that has announced itself, and counts as a
+    /// session: handshakes at the same time do not count.
     pub(crate) fn confirm(&mut self) -> bool {
         let has_room = self.tally.open() <= self.limits.max_sessions;
         self.stats.refused += u64::from(!has_room);
         has_room
     }
 
-    /// A session from there was authorised.
+    /// Records an authorised session from this address.
     pub(crate) fn authorised(&self, now: Instant, remote: IpAddr) {
         self.tally.attempts().authorised(now, remote);
     }
 
-    /// The one that has to make room, if there are too many of all workers: one that is over, or the oldest one of the host that has
-    /// more than its share, or of those with most attempts. It is one of this worker, where another has just entered.
+    /// Returns the connection to drop, if there are too many over all workers: one that is over, or
+    /// the oldest one of the host that exceeds its share, or of those with most attempts. It is one
+    /// of this worker, where another has just entered.
     pub(crate) fn displace(&mut self, now: Instant, is_over: impl Fn(u64) -> bool) -> Option<u64> {
         let (total, shares) = self.tally.newcomers(self.all.values().map(|one| one.place.network));
         let share = |one: &Newcomer| shares.get(&one.place.network).copied().unwrap_or_default();
@@ -144,21 +149,21 @@ impl Newcomers {
         Some(key)
     }
 
-    /// One whose time is up.
+    /// Removes a connection whose time is up.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<u64> {
-        // All have the same patience, so the first is the oldest.
+        // All have the same timeout, so the first is the oldest.
         let key = self.all.first_key_value().filter(|(_, one)| one.until <= now).map(|(key, _)| *key)?;
         self.all.remove(&key);
         self.stats.expired += 1;
         Some(key)
     }
 
-    /// When [`Self::expire`] has something to do.
+    /// Returns when [`Self::expire`] has work.
     pub(crate) fn timeout(&self) -> Option<Instant> {
         self.all.first_key_value().map(|(_, one)| one.until)
     }
 
-    /// The counts.
+    /// Returns the counts.
     pub(crate) fn stats(&self) -> AdmissionStats {
         AdmissionStats { pending: self.all.len(), ..self.stats }
     }
@@ -189,7 +194,7 @@ mod tests {
             places.push(SessionPlace::new(&all.tally, true));
         }
         assert_eq!((all.admit(false), all.admit(true)), (Admission::Retry, Admission::Accept));
-        // One that is done has proved its address by that.
+        // A finished handshake has validated its address.
         places[0].update(false, false);
         assert_eq!(all.admit(false), Admission::Accept);
         assert_eq!(all.stats().retried, 1);
@@ -230,7 +235,7 @@ mod tests {
         let mut open: Vec<_> = (0..8).map(|_| SessionPlace::new(&tally, false)).collect();
         open.iter_mut().for_each(|place| place.update(true, false));
         assert!(workers.iter_mut().all(|worker| worker.admit(true) == Admission::Refuse));
-        // The newcomers of a worker that ends leave room.
+        // The pending connections of a worker that ends leave room.
         let gone = workers.remove(0).stats().pending;
         assert!(gone > 0);
         assert_eq!(tally.newcomers(std::iter::empty()).0, 8 - gone);

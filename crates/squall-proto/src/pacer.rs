@@ -1,4 +1,4 @@
-//! Spreads a path's packets over time, so that a window's worth does not leave as one burst.
+//! Spreads a path's packets over time, so that a full window does not leave as one burst.
 
 use squall_sched::{Span, Time};
 
@@ -15,15 +15,15 @@ pub(crate) struct Pacer {
 
 /// Packets that may leave back to back: RFC 9002 §7.7 allows the initial window.
 const BURST_PACKETS: u64 = 10;
-/// At high rates the burst is what leaves in this time, so that wake-ups stay rare.
+/// Duration of a burst at high rates, so that wake-ups stay rare.
 const BURST_TIME: Span = Span::from_millis(2);
-/// At one instant no more than this leaves: noq's own pacer, though its rate is unbounded, lets
-/// 256 packets pass before time must go on.
+/// Largest number of packets at one instant: noq's own pacer, though its rate is unbounded, lets
+/// 256 packets pass before time must advance.
 pub(crate) const MAX_BURST_PACKETS: u64 = 128;
 
 impl Pacer {
-    /// Sets the rate: what the controller asks for, or the window over the RTT times 2 in slow start
-    /// and 1.25 later, so that the window is what limits.
+    /// Sets the rate: that of the controller, or the window over the RTT times 2 in slow start and
+    /// 1.25 later, so that the window is the limit.
     pub(crate) fn update(
         &mut self,
         now: Time,
@@ -46,7 +46,7 @@ impl Pacer {
 
     fn refill(&mut self, now: Time) {
         let elapsed = now - self.updated;
-        // Asked several times at each moment, of which the first earns.
+        // Called several times at each moment; the first call earns.
         if elapsed.is_zero() {
             return;
         }
@@ -58,13 +58,13 @@ impl Pacer {
         }
     }
 
-    /// Packets of `size` that may leave now.
+    /// Returns the number of packets of `size` that may leave now.
     pub(crate) fn packets(&mut self, now: Time, size: u64) -> usize {
         self.refill(now);
         (self.tokens.max(0) as u64 / size.max(1)) as usize
     }
 
-    /// When the next packet of `size` may leave.
+    /// Returns when the next packet of `size` may leave.
     pub(crate) fn ready_at(&self, size: u64) -> Time {
         let missing = (size as i64 - self.tokens).max(0) as u64;
         self.updated + Span::from_micros((missing * 1_000_000).div_ceil(self.rate.max(1)))

@@ -1,8 +1,9 @@
 //! The code of parity: systematic Reed-Solomon over the symbols of a block.
 //!
-//! It is the Leopard code over GF(2¹⁶) as the crate `reed-solomon-simd` has it (Lin, Al-Naffouri, Han, Chung: "Novel
-//! Polynomial Basis with Fast Fourier Transform and Its Application to Reed-Solomon Erasure Codes", 2016). It depends on the
-//! number of data symbols and on that of parity symbols ([`parity_symbols`]). Its tables take 9 MiB from the first use on.
+//! It is the Leopard code over GF(2¹⁶) as implemented by the crate `reed-solomon-simd` (Lin,
+//! Al-Naffouri, Han, Chung: "Novel Polynomial Basis with Fast Fourier Transform and Its Application
+//! to Reed-Solomon Erasure Codes", 2016). It depends on the number of data symbols and on that of
+//! parity symbols ([`parity_symbols`]). Its tables use 9 MiB from the first use on.
 
 use reed_solomon_simd::{
     Error, ReedSolomonEncoder,
@@ -11,8 +12,8 @@ use reed_solomon_simd::{
 };
 use squall_sched::{MAX_DATA_SYMBOLS, parity_symbols};
 
-/// All parity symbols of a block, one after another. `None` if it is empty, or has more than [`MAX_DATA_SYMBOLS`] of
-/// this size, or the size is odd or 0.
+/// Returns all parity symbols of a block, concatenated. `None` if it is empty, or has more than
+/// [`MAX_DATA_SYMBOLS`] of this size, or the size is odd or 0.
 pub fn encode(data: &[u8], symbol_size: u32) -> Option<Vec<u8>> {
     let size = symbol_size as usize;
     let symbols = count(data.len(), symbol_size)?;
@@ -36,8 +37,8 @@ pub fn encode(data: &[u8], symbol_size: u32) -> Option<Vec<u8>> {
     encode().ok()
 }
 
-/// Writes the data symbols that are not there, from those that are and from parity symbols, which come with their number.
-/// Returns whether there were enough of both.
+/// Writes the missing data symbols, from the others and from parity symbols with their numbers.
+/// Returns `true` if there were enough of both.
 pub fn rebuild<'a>(
     data: &mut [u8],
     symbol_size: u32,
@@ -76,7 +77,7 @@ pub fn rebuild<'a>(
     decode().is_ok()
 }
 
-/// Data symbols of a block; `None` if it can have no parity.
+/// Returns the number of data symbols of a block; `None` if it can have no parity.
 fn count(len: usize, symbol_size: u32) -> Option<u32> {
     let symbols = u32::try_from(len).ok()?.checked_add(symbol_size.checked_sub(1)?)? / symbol_size;
     let valid = symbol_size.is_multiple_of(2) && (1..=MAX_DATA_SYMBOLS).contains(&symbols);
@@ -89,13 +90,14 @@ fn padded(symbol: &[u8], size: usize) -> Vec<u8> {
     padded
 }
 
-/// The engine of the crate, with the locator of what is missing evaluated directly where that is less work.
+/// The engine of the crate, except that the locator of missing symbols is evaluated directly where
+/// that is less work.
 ///
-/// The crate transforms all 65,536 elements of the field, which is 0.8 ms for a block of two symbols or of a thousand. A small code
-/// needs few of them.
+/// The crate transforms all 65,536 elements of the field, which is 0.8 ms for a block of two
+/// symbols or of a thousand. A small code needs few of them.
 struct Direct(DefaultEngine);
 
-/// Additions that take about as long as the transforms.
+/// Number of additions that takes about as long as the transforms.
 const MOST_ADDITIONS: usize = 1 << 20;
 
 impl Engine for Direct {
@@ -111,10 +113,12 @@ impl Engine for Direct {
         self.0.mul(x, log);
     }
 
-    /// Of each place the sum of the logarithms of its distances to the places of what is missing, which have a 1.
+    /// Computes for each place the sum of the logarithms of its distances to the missing places,
+    /// which are marked with a 1.
     fn eval_poly(erasures: &mut [GfElement; GF_ORDER], truncated: usize) {
-        // With few data symbols all places after the parity count as missing. The logarithms of all distances add up to 0, so
-        // the sum over what is missing is that over what is there, with the other sign.
+        // With few data symbols all places after the parity count as missing. The logarithms of all
+        // distances add up to 0, so the sum over the missing places is that over the others, with
+        // the other sign.
         let rest = GfElement::from(truncated == GF_ORDER);
         let end = match rest {
             0 => truncated,
@@ -144,7 +148,7 @@ mod tests {
         (0..len as u64).map(|at| (at * at % 251) as u8 ^ (at >> 8) as u8).collect()
     }
 
-    /// `docs/wire.md` has the same: the code must not change.
+    /// `docs/wire.md` contains the same symbols: the code must not change.
     #[test]
     fn symbols_are_as_specified() {
         let parity = encode(b"hello", 6).expect("has parity");
@@ -187,7 +191,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// The locator is that of the crate, modulo the order of the field's group, at the places that a decoder looks at.
+        /// The locator equals that of the crate, modulo the order of the field's group, at the
+        /// places that a decoder reads.
         #[test]
         fn the_locator_is_the_same(
             data in prop_oneof![1..40_usize, 1..1024_usize],
@@ -214,7 +219,7 @@ mod tests {
             }
         }
 
-        /// Any as many symbols as there are data symbols rebuild a block.
+        /// Any set of as many symbols as there are data symbols rebuilds a block.
         #[test]
         fn enough_symbols_rebuild_a_block(
             len in prop_oneof![1..3000usize, 1..300_000usize],
@@ -226,7 +231,7 @@ mod tests {
             let parity = encode(&data, size).expect("has parity");
             let symbols = len.div_ceil(size as usize);
             let all = symbols + parity.len() / size as usize;
-            // A permutation of all symbols, of which the first are there.
+            // A permutation of all symbols, the first of which are received.
             let mut numbers: Vec<_> = (0..all).collect();
             let hash = |n: &usize| (*n as u64 ^ order).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
             numbers.sort_by_key(hash);

@@ -1,9 +1,11 @@
-//! Connection ids that name the server which issued them, so that a load balancer can route packets without a table and
-//! whatever their addresses: QUIC-LB, draft-ietf-quic-load-balancers-21.
+//! Connection ids that identify the server which issued them, so that a load balancer can route
+//! packets without a table and whatever their addresses: QUIC-LB,
+//! draft-ietf-quic-load-balancers-21.
 //!
-//! A server has a [`QuicLbServer`] in [`Config::quic_lb`](crate::Config::quic_lb); who writes a load balancer needs the same
-//! [`QuicLb`], and calls [`QuicLb::route`] with each UDP payload. The length of an id is not in its first byte (the draft
-//! makes that optional, §3.2): all ids of a configuration have the same length, and the five bits name the worker.
+//! A server has a [`QuicLbServer`] in [`Config::quic_lb`](crate::Config::quic_lb); a load balancer
+//! needs the same [`QuicLb`], and calls [`QuicLb::route`] with each UDP payload. The length of an
+//! id is not in its first byte (the draft makes that optional, §3.2): all ids of a configuration
+//! have the same length, and the five bits identify the worker.
 
 use std::{fmt, fmt::Write as _, str::FromStr};
 
@@ -14,19 +16,20 @@ use aes::{
 
 use crate::worker::destination_id;
 
-/// Bytes of a server id and a nonce together at most: an id has 20 in QUIC version 1, one of which is the first octet.
+/// Largest length of a server id and a nonce together in bytes: an id has 20 in QUIC version 1, one
+/// of which is the first octet.
 const MAX_PLAINTEXT: usize = 19;
 
-/// Bytes of a nonce at least (§5.2).
+/// Smallest length of a nonce in bytes (§5.2).
 const MIN_NONCE: usize = 4;
 
-/// Bytes of a server id at most.
+/// Largest length of a server id in bytes.
 const MAX_SERVER_ID: usize = MAX_PLAINTEXT - MIN_NONCE;
 
-/// Configuration ids that can be; 7 is for ids that no load balancer can route (§3.1).
+/// Largest configuration id; 7 is for ids that no load balancer can route (§3.1).
 const MAX_CONFIG: u8 = 6;
 
-/// What a connection id is made of: the configuration that servers and their load balancers share.
+/// Format of connection ids: the configuration that servers and their load balancers share.
 #[derive(Clone)]
 pub struct QuicLb {
     config: u8,
@@ -45,7 +48,7 @@ impl PartialEq for QuicLb {
 
 impl Eq for QuicLb {}
 
-/// Why a configuration cannot be.
+/// Reason why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuicLbError {
@@ -58,12 +61,12 @@ pub enum QuicLbError {
     /// The nonce is too short, or leaves no room for the server id.
     #[error("a nonce beside a server id of {server_id} bytes has {MIN_NONCE} to {most} bytes, not {nonce}", most = MAX_PLAINTEXT - .server_id)]
     Nonce {
-        /// Bytes of the server id.
+        /// Length of the server id in bytes.
         server_id: usize,
-        /// Bytes of the nonce.
+        /// Length of the nonce in bytes.
         nonce: usize,
     },
-    /// Text that is not pairs of hexadecimal digits, as many as are needed.
+    /// The text is not the required number of pairs of hexadecimal digits.
     #[error("'{0}' is not 1 to {MAX_SERVER_ID} pairs of hexadecimal digits")]
     Text(String),
 }
@@ -76,7 +79,7 @@ pub struct ServerId {
 }
 
 impl ServerId {
-    /// The id of these bytes.
+    /// Creates an id from these bytes.
     ///
     /// # Errors
     /// If there are none, or more than 15.
@@ -89,7 +92,7 @@ impl ServerId {
         Ok(Self { len: id.len(), bytes })
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the id.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -127,7 +130,7 @@ impl fmt::Debug for ServerId {
     }
 }
 
-/// What a server puts into its connection ids.
+/// Configuration of a server for its connection ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuicLbServer {
     format: QuicLb,
@@ -135,7 +138,7 @@ pub struct QuicLbServer {
 }
 
 impl QuicLbServer {
-    /// The server of this id.
+    /// Creates the configuration of the server with this id.
     ///
     /// # Errors
     /// If the format has server ids of another length.
@@ -146,24 +149,25 @@ impl QuicLbServer {
         Ok(Self { format, id })
     }
 
-    /// The configuration that the load balancer needs.
+    /// Returns the configuration that the load balancer needs.
     pub fn format(&self) -> &QuicLb {
         &self.format
     }
 
-    /// The id of the server.
+    /// Returns the id of the server.
     pub fn id(&self) -> ServerId {
         self.id
     }
 }
 
 impl QuicLb {
-    /// A format of connection ids: the id of the configuration (0 to 6), the bytes of the server id (1 to 15) and of the
-    /// nonce (4 and more, together at most 19), and the key. Without a key everyone can read the server id, and see which
-    /// connection ids belong to one server; with one, only who has it can.
+    /// Creates a format of connection ids: the id of the configuration (0 to 6), the bytes of the
+    /// server id (1 to 15) and of the nonce (4 and more, together at most 19), and the key. Without
+    /// a key anyone can read the server id, and see which connection ids belong to one server; with
+    /// one, only its holders can.
     ///
     /// # Errors
-    /// If there is no such format.
+    /// If the format is invalid.
     pub fn new(
         config: u8,
         server_id_len: usize,
@@ -183,16 +187,18 @@ impl QuicLb {
         Ok(Self { config, server_id_len, nonce_len, key, cipher })
     }
 
-    /// The server that a UDP payload is for. `None` if it has no such id, as the first packets of a client do not: route
-    /// those by a consistent hash of [`destination_id`], as a client repeats the id until it has an answer.
+    /// Returns the server that a UDP payload is for. `None` if it has no such id, as in the first
+    /// packets of a client: route those by a consistent hash of [`destination_id`], because a
+    /// client repeats the id until it has an answer.
     ///
-    /// A client chooses its ids at random, so that one may be read as that of a server; one that does not exist is to be
-    /// treated as `None`.
+    /// A client chooses its ids at random, so one may look like that of a server; treat a server
+    /// that does not exist as `None`.
     pub fn route(&self, datagram: &[u8]) -> Option<ServerId> {
         self.server_id(destination_id(datagram, self.id_len())?)
     }
 
-    /// The id of the server that issued a connection id, if it is one of this configuration.
+    /// Returns the id of the server that issued a connection id, if it is one of this
+    /// configuration.
     pub fn server_id(&self, id: &[u8]) -> Option<ServerId> {
         let (first, rest) = id.split_first()?;
         if id.len() != self.id_len() || first >> 5 != self.config {
@@ -205,23 +211,23 @@ impl QuicLb {
         ServerId::new(&plain[..self.server_id_len]).ok()
     }
 
-    /// Bytes of a connection id.
+    /// Returns the length of a connection id in bytes.
     pub fn id_len(&self) -> usize {
         1 + self.server_id_len + self.nonce_len
     }
 
-    /// Bytes of a nonce.
+    /// Returns the length of a nonce in bytes.
     pub(crate) fn nonce_len(&self) -> usize {
         self.nonce_len
     }
 
-    /// Whether ids are encrypted.
+    /// Returns `true` if ids are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.cipher.is_some()
     }
 
-    /// A connection id, in as many bytes of the result as there are of [`Self::id_len`]: of these low five bits of the
-    /// first octet, a server id and a nonce of the lengths of the format.
+    /// Encodes a connection id into the first [`Self::id_len`] bytes of the result: from the low
+    /// five bits of the first octet, a server id and a nonce of the lengths of the format.
     pub(crate) fn encode(&self, low_bits: u8, server: &ServerId, nonce: &[u8]) -> [u8; 1 + MAX_PLAINTEXT] {
         let mut id = [0; 1 + MAX_PLAINTEXT];
         id[0] = self.config << 5 | low_bits & 0x1f;
@@ -236,7 +242,7 @@ impl QuicLb {
     fn encrypt(&self, plain: &mut [u8]) {
         match &self.cipher {
             None => {}
-            // One pass where both fill a block (§5.4.1).
+            // One pass if both fill a block (§5.4.1).
             Some(cipher) if plain.len() == size_of::<Block>() => {
                 cipher.encrypt_block(Block::from_mut_slice(plain));
             }
@@ -253,7 +259,8 @@ impl QuicLb {
             None => {}
             Some(cipher) if id.len() == size_of::<Block>() => cipher.decrypt_block(Block::from_mut_slice(id)),
             Some(cipher) => {
-                // The left half is plain after three passes, and holds the server id if that is not longer than the nonce.
+                // The left half is plain after three passes, and holds the server id if that is not
+                // longer than the nonce.
                 let last = if self.server_id_len <= self.nonce_len { 2 } else { 1 };
                 let mut halves = Halves::split(id);
                 (last..=4).rev().for_each(|pass| halves.pass(cipher, pass));
@@ -264,7 +271,7 @@ impl QuicLb {
 }
 
 impl fmt::Debug for QuicLb {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuicLb")
             .field("config", &self.config)
@@ -275,10 +282,10 @@ impl fmt::Debug for QuicLb {
     }
 }
 
-/// The halves of a Feistel network of four passes (§5.4.2). Of an odd number of bytes they share the middle one: the upper
-/// four bits are of the left half, the lower of the right.
+/// The halves of a Feistel network of four passes (§5.4.2). With an odd number of bytes they share
+/// the middle one: the upper four bits belong to the left half, the lower to the right.
 struct Halves {
-    /// Bytes of both.
+    /// Total length of both in bytes.
     len: usize,
     left: [u8; HALF],
     right: [u8; HALF],
@@ -306,7 +313,7 @@ impl Halves {
         }
     }
 
-    /// A pass, which is its own inverse: odd ones change the right half, even ones the left.
+    /// Runs a pass, which is its own inverse: odd ones change the right half, even ones the left.
     fn pass(&mut self, cipher: &Aes128, pass: u8) {
         let half = self.half();
         let (from, into) = match pass % 2 {
@@ -322,7 +329,7 @@ impl Halves {
         self.clear_shared();
     }
 
-    /// Clears the bits of the middle byte that are of the other half.
+    /// Clears the bits of the middle byte that belong to the other half.
     fn clear_shared(&mut self) {
         if self.len % 2 == 1 {
             self.left[self.half() - 1] &= 0xf0;
@@ -351,7 +358,7 @@ mod tests {
         Some(hex(text).try_into().unwrap())
     }
 
-    /// Encodes as the draft does, with the length in the first octet, and decodes.
+    /// Checks encoding against the draft, with the length in the first octet, and decoding.
     fn check(config: u8, key: Option<[u8; 16]>, server: &str, nonce: &str, id: &str) {
         let (server, nonce): (ServerId, _) = (server.parse().unwrap(), hex(nonce));
         let format = QuicLb::new(config, server.len, nonce.len(), key).unwrap();
@@ -360,8 +367,8 @@ mod tests {
         assert_eq!(format.server_id(&hex(id)), Some(server));
     }
 
-    /// Appendix B of the draft. Its second plain one has a nonce of half a byte; its last one says configuration 3, and has
-    /// an id of configuration 0.
+    /// Appendix B of the draft. Its second plain one has a nonce of half a byte; its last one
+    /// states configuration 3, and has an id of configuration 0.
     #[test]
     fn the_test_vectors_of_the_draft() {
         let all = key("8f95f09245765f80256934e50c66207f");
@@ -412,7 +419,8 @@ mod tests {
         }
     }
 
-    /// Ids of one server differ from each other as those of different servers do: half of their bits.
+    /// Ids of one server differ from each other like those of different servers: in half of their
+    /// bits.
     #[test]
     fn encrypted_ids_of_one_server_are_not_alike() {
         for (server_len, nonce_len) in [(3, 4), (8, 8), (10, 5)] {

@@ -1,14 +1,17 @@
-//! A quota of bytes for each day, week or month, spread over the period. Without a clock: times count from the
-//! Unix epoch, in UTC, which has no daylight saving.
+//! A quota of bytes for each day, week or month, spread over the period. Without a clock: times
+//! count from the Unix epoch, in UTC, which has no daylight saving.
 //!
-//! Two bounds hold. What is left is *paced*: a token bucket earns what is left over the time that is left, and holds one
-//! hundredth of the quota. When it is empty the interface is held: its paths become [backup](crate::Role::Backup) paths, which
-//! carry data only while no other path can, until half of a bucket has been earned. The last hundredth of a period is held in
-//! the same way, for what is under way. And what is left is *hard*: at zero the paths are closed. What the peer has sent until it
-//! learns of that still arrives: a round trip at the rate of the path, and its queue.
+//! Two limits apply. The remaining bytes are *paced*: a token bucket earns them over the remaining
+//! time, and holds one hundredth of the quota. When it is empty the interface is held: its paths
+//! become [backup](crate::Role::Backup) paths, which carry data only while no other path can, until
+//! half of a bucket has been earned. The last hundredth of a period is held in the same way, for
+//! packets in flight. The remaining bytes are also a *hard* limit: at zero the paths are closed.
+//! Packets that the peer has sent before it detects that still arrive: a round trip at the rate of
+//! the path, and its queue.
 //!
-//! Sessions spend from *leases*, which count as used as long as they are held. So several sessions never spend more than there
-//! is, and a record that was written before a lease was used is never too low.
+//! Sessions spend from *leases*, which count as used while they are held. Thus several sessions
+//! never spend more than the quota, and a record that was written before a lease was used is never
+//! too low.
 
 use squall_units::{Size, Span, Time};
 
@@ -17,22 +20,22 @@ use crate::metering::{MIN_SHARE, QuotaShare};
 /// Bytes that may be sent and received over an interface in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Bytes of IP packets, both directions together, as mobile plans count them.
+    /// Bytes of IP packets, both directions together, as in mobile plans.
     pub bytes: u64,
-    /// When it starts again.
+    /// Period after which it starts again.
     pub period: Period,
 }
 
-/// How often a quota starts again, always in UTC.
+/// Period of a quota, always in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
-    /// At midnight.
+    /// Starts at midnight.
     Day,
-    /// At midnight before Monday.
+    /// Starts at midnight before Monday.
     Week,
-    /// At midnight before this day of each month, 1 to 28.
+    /// Starts at midnight before this day of each month, 1 to 28.
     Month(u8),
-    /// Whenever this much time has passed since the epoch.
+    /// Starts each time that this span has passed since the epoch.
     Every(Span),
 }
 
@@ -41,7 +44,7 @@ const DAY: Span = Span::from_secs(86_400);
 const MONDAY: Time = day(4);
 
 impl Period {
-    /// The period of this time: its start, and its end.
+    /// Returns the start and the end of the period that contains this time.
     pub fn around(self, now: Time) -> (Time, Time) {
         let every = |length: Span, first: Time| {
             if now < first {
@@ -80,7 +83,7 @@ impl std::fmt::Display for Period {
 impl std::str::FromStr for Period {
     type Err = String;
 
-    /// `day`, `week`, `month`, or `month from 15`.
+    /// Parses `day`, `week`, `month`, or `month from 15`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "day" => Ok(Self::Day),
@@ -118,19 +121,19 @@ const fn month_length(year: u64, month: u64) -> u64 {
     }
 }
 
-/// The start of the day this many days after the epoch.
+/// Returns the start of the day this many days after the epoch.
 const fn day(days: u64) -> Time {
     Time::from_micros(DAY.micros() * days)
 }
 
-/// Days from the epoch to a date of the Gregorian calendar; 0 before the epoch.
+/// Returns the days from the epoch to a date of the Gregorian calendar; 0 before the epoch.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let years: u64 = (1970..year).map(|year| 365 + u64::from(is_leap(year))).sum();
     let months: u64 = (1..month).map(|month| month_length(year, month)).sum();
     if year < 1970 { 0 } else { years + months + day - 1 }
 }
 
-/// The date this number of days after the epoch.
+/// Returns the date this number of days after the epoch.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
@@ -145,12 +148,12 @@ fn date(mut days: u64) -> (u64, u64, u64) {
     (year, month, days + 1)
 }
 
-/// What was used in a period, as it is kept over restarts.
+/// Usage of a period, as it is kept over restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Start of the period.
     pub start: Time,
-    /// Bytes used in it, leases that are held included.
+    /// Bytes used in it, including held leases.
     pub used: u64,
     /// Bytes in the bucket, negative when more was used than earned.
     pub earned: i64,
@@ -164,36 +167,39 @@ pub struct Account {
     end: Time,
     used: u64,
     leased: u64,
-    /// The bucket, in bytes.
+    /// Bytes in the bucket.
     tokens: f64,
     updated: Time,
     held: bool,
-    /// The start of the period before, and what was used in it, in case the clock goes back to it.
+    /// Start of the previous period and its usage, in case the clock is set back to it.
     before: (Time, u64),
 }
 
-/// A clock that shows an earlier time, 2025, has not been set: this program did not exist.
+/// Time before which a clock is not set, 2025: this program did not exist.
 const NOT_SET: Time = day(55 * 365 + 14);
 
-/// No record is of a later time, in 2125.
+/// Latest time of a valid record, in 2125.
 const LATEST: Time = day(55 * 365 + 14 + 100 * 366);
 
 /// Smallest bucket in bytes.
 const MIN_BURST: u64 = 64_000;
 
-/// Least bytes of a lease while there are enough: at 40 Mbit/s it lasts for 100 ms, in which it is renewed.
+/// Smallest lease in bytes while enough is left: at 40 Mbit/s it lasts for 100 ms, in which it is
+/// renewed.
 const MIN_LEASE: u64 = 500_000;
 
-/// Most bytes of a lease. At 100 Mbit/s that lasts a third of a second, and it is what a program that is killed loses.
+/// Largest lease in bytes. At 100 Mbit/s that lasts a third of a second, and a killed program loses
+/// that much.
 const MAX_LEASE: u64 = 4_000_000;
 
 impl Account {
-    /// The account at this time. Without a record, as much counts as used as an even use would have taken by now: what may have been
-    /// used is not known. So it is with a record of a period after the next, of which at least what it says counts.
+    /// Creates the account at this time. Without a record, the usage is set to that of an even use
+    /// so far, because the real one is unknown. The same applies to a record of a period after the
+    /// next, whose usage is a lower bound.
     pub fn new(quota: Quota, now: Time, record: Option<Record>) -> Self {
         let (start, end) = quota.period.around(now);
         let (_, next_end) = quota.period.around(end);
-        // A clock that is not set yet says nothing of the record.
+        // A clock that is not set yet is no evidence against the record.
         let is_possible = |record: &Record| record.start < if now < NOT_SET { LATEST } else { next_end };
         let sound = record.filter(is_possible);
         // The clock may have been set back: a period that has begun is not begun again.
@@ -214,19 +220,20 @@ impl Account {
             Some(record) if record.start >= start => {
                 (account.used, account.tokens) = (record.used, record.earned as f64);
             }
-            // One of an earlier period: this one has begun while nothing ran.
+            // The record is of an earlier period: this one has begun while no program ran.
             Some(_) => {}
             None => {
                 let past = (now - start).micros() as f64 / (end - start).micros() as f64;
                 let even = (quota.bytes as f64 * past) as u64;
-                // Of a period that is still to come, by a clock that was wrong or a file that is damaged.
+                // The record is of a future period, by a clock that was wrong or a file that is
+                // damaged.
                 account.used = even.max(record.map_or(0, |record| record.used));
             }
         }
         account
     }
 
-    /// The quota.
+    /// Returns the quota.
     pub fn quota(&self) -> Quota {
         self.quota
     }
@@ -235,47 +242,47 @@ impl Account {
         (self.quota.bytes / 100).max(MIN_BURST) as f64
     }
 
-    /// What is to be kept over a restart.
+    /// Returns the record to keep over a restart.
     pub fn record(&self) -> Record {
         Record { start: self.start, used: self.used.saturating_add(self.leased), earned: self.tokens as i64 }
     }
 
-    /// Bytes left in this period, without those of leases.
+    /// Returns the bytes left in this period, without those of leases.
     pub fn left(&self) -> u64 {
         self.quota.bytes.saturating_sub(self.used.saturating_add(self.leased))
     }
 
-    /// Bytes used in this period.
+    /// Returns the bytes used in this period.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// When the period ends.
+    /// Returns the end of the period.
     pub fn ends(&self) -> Time {
         self.end
     }
 
-    /// Bytes per second that it earns now.
+    /// Returns the bytes per second that the bucket earns now.
     pub fn pace(&self) -> f64 {
         let rest = (self.end - self.updated).max(Span::TICK).as_secs_f64();
         self.quota.bytes.saturating_sub(self.used) as f64 / rest
     }
 
-    /// Whether the interface is to be used only where no other can.
+    /// Returns `true` if the interface is to be used only where no other can.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Whether too little is left to open a path.
+    /// Returns `true` if too little is left to open a path.
     pub fn is_exhausted(&self) -> bool {
         self.left() < MIN_SHARE
     }
 
-    /// Time has passed.
+    /// Advances the account to this time.
     pub fn advance(&mut self, now: Time) {
         let (previous, _) = self.quota.period.around(self.start - Span::TICK);
         if now < previous && now >= NOT_SET {
-            // The clock was wrong: all that was counted meanwhile is of this period.
+            // The clock was wrong: all that was counted meanwhile belongs to this period.
             let (start, end) = self.quota.period.around(now);
             let before = if self.before.0 == start { self.before.1 } else { 0 };
             (self.start, self.end, self.updated) = (start, end, now);
@@ -284,19 +291,21 @@ impl Account {
         if now >= self.end {
             let (start, end) = self.quota.period.around(now);
             self.before = (self.start, self.used);
-            // Leases that are held go on, in the new period.
+            // Held leases continue in the new period.
             (self.start, self.end, self.used) = (start, end, 0);
             (self.tokens, self.updated) = (self.burst(), now);
         }
         let elapsed = (now - self.updated).as_secs_f64();
         self.tokens = (self.tokens + self.pace() * elapsed).min(self.burst());
         self.updated = self.updated.max(now);
-        // The last part is kept for what no other path can carry, and for what the peer sends before it learns.
+        // The last part is kept for data that no other path can carry, and for packets that the
+        // peer sends before it detects the end.
         let is_last = (self.left() as f64) < self.burst();
         self.held = is_last || if self.held { self.tokens < self.burst() / 2.0 } else { self.tokens <= 0.0 };
     }
 
-    /// Notes what a session used of its lease, and fills the lease up within what is left of the quota. Returns what the lease has now.
+    /// Records the use of a lease by a session, and refills the lease from the rest of the quota.
+    /// Returns the new size of the lease.
     pub fn settle(&mut self, now: Time, lease: u64, used: u64) -> u64 {
         self.advance(now);
         self.leased = self.leased.saturating_sub(lease);
@@ -309,7 +318,7 @@ impl Account {
         lease
     }
 
-    /// What a session needs to know of its lease.
+    /// Returns the properties of a lease for its session.
     pub fn share(&self, lease: u64) -> QuotaShare {
         QuotaShare { left: lease, is_held: self.held, is_last: self.is_exhausted() }
     }
@@ -324,7 +333,7 @@ impl Account {
 }
 
 impl Quota {
-    /// Of a size.
+    /// Creates a quota of a size.
     pub fn new(size: Size, period: Period) -> Self {
         Self { bytes: size.bytes(), period }
     }
@@ -365,7 +374,7 @@ mod tests {
                 for now in [RECENT, Time::EPOCH] {
                     let mut account = Account::new(quota, now, record);
                     account.advance(RECENT);
-                    // What a clock that was not set made of it is no more known.
+                    // A record from a clock that was not set is lost.
                     assert!(
                         now == Time::EPOCH || account.used() >= even.max(used),
                         "{start:?} {used}: {account:?}"
@@ -470,7 +479,8 @@ mod tests {
     }
 
     proptest! {
-        /// However sessions come and go, use less or more often, all of them together never have more than there is.
+        /// However sessions start and end, use little or report often, all of them together never
+        /// have more than the quota.
         #[test]
         fn leases_never_add_up_to_more_than_there_is(
             bytes in 0u64..2_000_000, steps in prop::collection::vec((0usize..4, 0u64..300_000, 0u64..3_600), 1..200),

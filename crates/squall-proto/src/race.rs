@@ -1,35 +1,36 @@
-//! The handshake, raced over all interfaces and all addresses of the server: the first may be the dead one.
+//! The handshake, raced over all interfaces and all addresses of the server: the first may be the
+//! dead one.
 //!
-//! The way of happy eyeballs (RFC 8305 §5): the next pair is tried too when the one before has not
-//! answered within [`Config::race_delay`](crate::Config::race_delay). The first to finish wins, the
-//! others are dropped. Pairs are tried in an order in which neither a dead interface nor a dead address
-//! (a family that leads nowhere, the first of several records) comes twice in a row.
+//! The algorithm is happy eyeballs (RFC 8305 §5): the next pair is tried too when the one before
+//! has not answered within [`Config::race_delay`](crate::Config::race_delay). The first to finish
+//! wins, the others are dropped. Pairs are tried in an order in which neither a dead interface nor
+//! a dead address (an unreachable family, the first of several records) appears twice in a row.
 
 use std::{collections::VecDeque, net::SocketAddr, time::Instant};
 
 use crate::{ClientTls, CloseReason, Config, NetPath};
 
-/// Pairs of interface and address that are tried at most.
+/// Largest number of pairs of interface and address that are tried.
 const MAX_TRIES: usize = 32;
 
 /// The server to connect to, and the paths to it.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// How the server is known.
+    /// Authentication of the server.
     pub tls: ClientTls,
-    /// The server's name, for its certificate.
+    /// Name of the server, for its certificate.
     pub server_name: String,
-    /// The interfaces, the preferred first, and for each the paths to the addresses of the server that it
-    /// can reach, the preferred first. All are raced. Each interface keeps one path: to the address that won
-    /// the race if it reaches it, else to its first.
+    /// The interfaces, the preferred first, and for each the paths to the addresses of the server
+    /// that it can reach, the preferred first. All are raced. Each interface keeps one path: to the
+    /// address that won the race if it reaches it, else to its first.
     pub interfaces: Vec<Vec<NetPath>>,
     /// Settings of the session; `None` for those of the endpoint.
     pub config: Option<Config>,
 }
 
 impl Target {
-    /// Every path, in the order of trying: in each round every interface has its turn, each with another
-    /// address.
+    /// Returns every path, in the order of trying: each round contains every interface once, each
+    /// with another address.
     fn tries(&self) -> VecDeque<NetPath> {
         let rounds = self.interfaces.iter().map(Vec::len).max().unwrap_or(0);
         let turn = |round: usize| {
@@ -52,11 +53,11 @@ pub(crate) struct Attempt {
     waiting: VecDeque<NetPath>,
     next_at: Instant,
     deadline: Instant,
-    /// Sessions that race, by their key, and the path each runs over.
+    /// Sessions that race, by their key, and the path of each.
     pub(crate) racers: Vec<(u64, NetPath)>,
-    /// Why the first of the failed ones failed.
+    /// Failure of the first racer that failed.
     failure: Option<CloseReason>,
-    /// Addresses where something answered, and would not or could not be trusted.
+    /// Addresses whose answer was a refusal, or could not be trusted.
     refused: Vec<SocketAddr>,
 }
 
@@ -67,7 +68,7 @@ impl Attempt {
         Self { target, config, waiting, next_at: now, deadline, racers, failure: None, refused }
     }
 
-    /// The path to try now, if it is time. A racer that failed makes way at once.
+    /// Returns the path to try now, if one is due. A racer that failed is replaced at once.
     pub(crate) fn next_path(&mut self, now: Instant) -> Option<NetPath> {
         if now < self.next_at && !self.racers.is_empty() {
             return None;
@@ -76,25 +77,27 @@ impl Attempt {
         self.waiting.pop_front()
     }
 
-    /// When something is to be done next.
+    /// Returns when the next action is due.
     pub(crate) fn timeout(&self) -> Instant {
         if self.waiting.is_empty() { self.deadline } else { self.deadline.min(self.next_at) }
     }
 
-    /// A racer has failed. Where the server answered, another interface leads to the same answer.
+    /// Handles a racer that failed. If the server answered, another interface leads to the same
+    /// answer.
     pub(crate) fn on_failure(&mut self, key: u64, remote: SocketAddr, reason: CloseReason) {
         self.racers.retain(|(racer, _)| *racer != key);
         if !matches!(reason, CloseReason::TimedOut) {
             self.refused.push(remote);
             self.waiting.retain(|path| path.remote != remote);
         }
-        // A server that answered says more than silence.
+        // The error of a server that answered is more specific than a timeout.
         if self.failure.as_ref().is_none_or(|first| *first == CloseReason::TimedOut) {
             self.failure = Some(reason);
         }
     }
 
-    /// Why the attempt has failed, if it has: when its time is up, or nothing is left to hope for.
+    /// Returns the reason of failure, if the attempt has failed: at its deadline, or without a
+    /// racer left.
     pub(crate) fn failed(&self, now: Instant) -> Option<CloseReason> {
         if now >= self.deadline {
             return Some(self.failure.clone().unwrap_or(CloseReason::TimedOut));
@@ -104,8 +107,8 @@ impl Attempt {
         self.failure.clone().filter(|_| over)
     }
 
-    /// The path that each interface keeps, the winner's included, so that all are opened again when they
-    /// go down.
+    /// Returns the path that each interface keeps, the winner's included, so that all are opened
+    /// again when they are down.
     pub(crate) fn kept_paths(&self, winner: NetPath) -> impl Iterator<Item = NetPath> {
         self.target.interfaces.iter().filter_map(move |paths| {
             let same = paths.iter().find(|p| **p == winner);

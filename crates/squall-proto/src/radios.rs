@@ -1,5 +1,5 @@
-//! The radios behind this side's interfaces: what they report, what was announced of it to the peer, and what the
-//! peer announced of its own.
+//! The radios behind this side's interfaces: their reports, the alerts announced to the peer, and
+//! the peer's alerts.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,36 @@ use squall_signal::{Alert, AlertKind, Reading, Watermark, WatermarkConfig, Water
 
 use crate::{Interface, path::Fates, wire::PathAlert};
 
-/// Paths of which the peer's announcement is kept: twice as many as a session has at a time.
+/// Number of paths whose announcement by the peer is kept: twice the number of concurrent paths of
+/// a session.
 const MAX_RECEIVED: usize = 16;
 
-/// Interfaces whose radio is watched at most; the application names them. A modem that is attached again may
-/// have another address each time, so the one that was read the longest ago makes room.
+/// Largest number of interfaces whose radio is watched; the application names them. A modem that is
+/// attached again may have another address each time, so the one that was read the longest ago is
+/// dropped.
 const MAX_WATCHED: usize = 32;
 
-/// Packets that must have met their fate for their loss to mean something: of 50 one that is lost by chance
-/// costs the index two hundredths, of ten it would cost a tenth.
+/// Smallest number of packets with a fate for a meaningful loss: out of 50 one that is lost by
+/// chance costs the index two hundredths, out of ten it would cost a tenth.
 const ENOUGH_PACKETS: u64 = 50;
 
-/// A window of losses that has not enough packets after this time is out of date, and is begun again.
+/// Longest window of losses; one with too few packets after this time is begun again.
 const LONGEST_WINDOW: Span = Span::from_secs(1);
 
-/// An alert that is not acknowledged is repeated after this time or a little more than a round trip, and
-/// then ever more rarely.
+/// Time after which an alert that is not acknowledged is repeated, or slightly more than a round
+/// trip. It doubles with each repetition.
 const FIRST_REPEAT: Span = Span::from_millis(50);
+/// Longest time between two repetitions of an alert.
 const LAST_REPEAT: Span = Span::from_secs(1);
 
-/// What is known of radios.
+/// State of the radios.
 #[derive(Debug, Default)]
 pub(crate) struct Radios {
     watched: Vec<Watched>,
     announced: Vec<Announced>,
-    /// What the peer announced last of a path, by number, with the sequence of that.
+    /// Latest alert of the peer about a path, by number, with its sequence number.
     received: BTreeMap<u32, (u64, Alert)>,
-    /// Sequence of the last alert.
+    /// Sequence number of the last alert.
     sequence: u64,
 }
 
@@ -42,17 +45,18 @@ pub(crate) struct Radios {
 struct Watched {
     local: Interface,
     watermark: Watermark,
-    /// What it reported last.
+    /// Latest report of the radio.
     alert: Option<Alert>,
-    /// Packets on its paths by their fate when the window of losses began, and when that was.
+    /// Fates of the packets on its paths when the window of losses began.
     fates: Fates,
+    /// Start of the window of losses.
     window: Time,
-    /// When it was last read.
+    /// Time of the last reading.
     read_at: Time,
 }
 
 impl Watched {
-    /// The share of packets lost in a window that is full now.
+    /// Returns the share of packets lost in a window that is full now.
     fn loss(&mut self, now: Time, fates: Fates) -> Option<f64> {
         let new = fates.since(self.fates);
         let full = new.known() >= ENOUGH_PACKETS;
@@ -79,8 +83,9 @@ impl Announced {
 }
 
 impl Radios {
-    /// Takes in a reading of the radio behind an interface, with the packets on its paths by their fate. Returns what
-    /// changes. The first reading does even if nothing is wrong: it has the peer report its losses.
+    /// Processes a reading of the radio behind an interface, with the fates of the packets on its
+    /// paths. Returns the change. The first reading is one even without an alert: it makes the peer
+    /// report its losses.
     pub(crate) fn read(
         &mut self,
         now: Time,
@@ -115,7 +120,7 @@ impl Radios {
         self.watched.len() - 1
     }
 
-    /// Radios that have been silent for too long, whose alerts end.
+    /// Ends the alert of a radio that has been silent for too long.
     pub(crate) fn silent(&mut self, now: Time) -> Option<(Interface, Alert)> {
         self.watched.iter_mut().find_map(|radio| {
             let alert = radio.watermark.on_time(now)?;
@@ -124,17 +129,17 @@ impl Radios {
         })
     }
 
-    /// The last alert of the radio behind an interface.
+    /// Returns the last alert of the radio behind an interface.
     pub(crate) fn alert_of(&self, local: Interface) -> Option<Alert> {
         self.watched.iter().find(|radio| radio.local == local)?.alert
     }
 
-    /// The quality index of the radio behind an interface.
+    /// Returns the quality index of the radio behind an interface.
     pub(crate) fn quality(&self, local: Interface) -> Option<f64> {
         self.watched.iter().find(|radio| radio.local == local)?.watermark.quality()
     }
 
-    /// Has an alert of a path announced to the peer, in place of an earlier one.
+    /// Announces an alert of a path to the peer, in place of an earlier one.
     pub(crate) fn announce(&mut self, now: Time, path: u32, alert: &Alert) {
         self.sequence += 1;
         let alert = PathAlert::new(path, alert, self.sequence);
@@ -142,7 +147,8 @@ impl Radios {
         self.announced.push(Announced { alert, acked: false, repeat_at: now, interval: FIRST_REPEAT });
     }
 
-    /// The next alert that is to be sent (again), on all paths. `rtt` is the best path's round trip.
+    /// Returns the next alert to be sent or repeated, on all paths. `rtt` is the best path's round
+    /// trip.
     pub(crate) fn due(&mut self, now: Time, rtt: Span) -> Option<PathAlert> {
         let sent = self.announced.iter_mut().find(|sent| !sent.acked && sent.repeat_at <= now)?;
         sent.interval = sent.interval.max(rtt + rtt / 4).min(LAST_REPEAT);
@@ -151,50 +157,50 @@ impl Radios {
         Some(sent.alert)
     }
 
-    /// An alert that the peer does not have, if no later one has taken its place.
+    /// Returns an alert that the peer does not have, if no later one has replaced it.
     pub(crate) fn pending(&self, path: u32, sequence: u64) -> Option<PathAlert> {
         let is_it = |sent: &&Announced| sent.is(path, sequence) && !sent.acked;
         self.announced.iter().find(is_it).map(|sent| sent.alert)
     }
 
-    /// The peer has an alert.
+    /// Records that the peer has an alert.
     pub(crate) fn on_acked(&mut self, path: u32, sequence: u64) {
         if let Some(sent) = self.announced.iter_mut().find(|sent| sent.is(path, sequence)) {
             sent.acked = true;
         }
     }
 
-    /// A packet with an alert was lost: it is repeated at once.
+    /// Repeats an alert at once whose packet was lost.
     pub(crate) fn on_lost(&mut self, now: Time, path: u32, sequence: u64) {
         if let Some(sent) = self.announced.iter_mut().find(|sent| sent.is(path, sequence)) {
             sent.repeat_at = sent.repeat_at.min(now);
         }
     }
 
-    /// A path is gone, and with it what there was to announce of it.
+    /// Forgets a closed path and its announcement.
     pub(crate) fn forget(&mut self, path: u32) {
         self.announced.retain(|sent| sent.alert.path != path);
     }
 
-    /// Takes in an alert of the peer's; returns whether it is news.
+    /// Processes an alert of the peer; returns `true` if it is new.
     pub(crate) fn receive(&mut self, alert: &PathAlert) -> bool {
         let newest = self.received.get(&alert.path).is_none_or(|(sequence, _)| *sequence < alert.sequence);
         if newest {
             self.received.insert(alert.path, (alert.sequence, alert.alert()));
         }
-        // Numbers only grow, so the lowest belongs to a path that is gone.
+        // Numbers only grow, so the lowest belongs to a closed path.
         while self.received.len() > MAX_RECEIVED {
             self.received.pop_first();
         }
         newest
     }
 
-    /// The latest alert of the peer's for a path.
+    /// Returns the peer's latest alert for a path.
     pub(crate) fn received(&self, path: u32) -> Option<Alert> {
         self.received.get(&path).map(|(_, alert)| *alert)
     }
 
-    /// When there is something to do.
+    /// Returns when the next action is due.
     pub(crate) fn timeout(&self) -> Option<Time> {
         let repeats = self.announced.iter().filter(|sent| !sent.acked).map(|sent| sent.repeat_at);
         let silences = self.watched.iter().filter_map(|radio| radio.watermark.timeout());
@@ -256,7 +262,8 @@ mod tests {
         assert!(radios.received(99).is_some());
     }
 
-    /// Reads a radio with an index of 0.33, which a loss of a tenth more brings below the Warning mark.
+    /// Reads a radio with an index of 0.33, which a loss of a tenth more lowers below the Warning
+    /// mark.
     fn read(radios: &mut Radios, now: u64, last: u8, (acked, lost): (u64, u64)) -> Option<AlertKind> {
         let local = Interface(last.into());
         let (reading, fates) = (Reading::wifi(at_us(now), -74.9), Fates { acked, lost });
@@ -271,7 +278,7 @@ mod tests {
         assert_eq!(read(0, (100, 0)), Some(AlertKind::Recovery), "the peer learns of the radio");
         assert_eq!(read(100_000, (200, 0)), None);
         assert_eq!(read(200_000, (240, 9)), None, "49 packets");
-        // With the ones before 18 of 69.
+        // Together with the earlier ones, 18 of 69.
         assert_eq!(read(300_000, (251, 18)), Some(AlertKind::Warning));
     }
 

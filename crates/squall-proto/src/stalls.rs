@@ -1,9 +1,10 @@
-//! Stalls of a channel: its next block comes later than its reader expects it.
+//! Stalls of a channel: its next block arrives later than its reader expects.
 //!
-//! A gap is a stall as the W3C's webrtc-stats counts freezes (`freezeCount`): at least three usual intervals between
-//! blocks, and at least one and 150 ms. The usual interval is the running mean of [`MEMORY`] gaps.
-//! The block that ends a gap stalled, and so did those held back with it: blocks that since then come less than half an
-//! interval apart on average, while they are that much overdue.
+//! A gap is a stall if the W3C's webrtc-stats would count a freeze (`freezeCount`): at least three
+//! usual intervals between blocks, and at least one and 150 ms. The usual interval is the running
+//! mean of [`MEMORY`] gaps. The block that ends a gap stalled, and so did those held back with it:
+//! blocks that since then arrive less than half an interval apart on average, while they are
+//! overdue by that much.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,16 +12,17 @@ use squall_sched::{BlockId, Span, Time};
 
 use crate::wire::Stalled;
 
-/// Stalls that wait to be reported at most; the oldest make way.
+/// Largest number of stalls that wait to be reported; the oldest are dropped.
 const MAX_WAITING: usize = 64;
 
-/// A gap is no stall unless it is longer than usual by this.
+/// Excess over the usual interval below which a gap is no stall.
 const LEAST: Span = Span::from_millis(150);
 
-/// Intervals that the usual one is the mean of.
+/// Number of intervals in the mean.
 const MEMORY: u64 = 64;
 
-/// The latest stalls of all channels. Of a channel is kept as much as [`Cadence`] has, once a block of it has come.
+/// The latest stalls of all channels. The state of a channel is a [`Cadence`], from its first block
+/// on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stalls {
     channels: HashMap<u16, Cadence>,
@@ -29,26 +31,28 @@ pub(crate) struct Stalls {
 
 #[derive(Clone, Copy, Debug)]
 struct Cadence {
-    /// The usual time between two blocks, and of how many it is the mean.
+    /// Usual time between two blocks, a mean.
     interval: Span,
+    /// Number of intervals in the mean.
     intervals: u64,
-    /// When the last block came.
+    /// Arrival of the last block.
     at: Time,
-    /// When it was due, if it stalled; else when it came.
+    /// Due time of the last block, if it stalled; else its arrival.
     due: Time,
-    /// When the last gap ended, and how many blocks stalled since.
+    /// End of the last gap.
     resumed: Time,
+    /// Number of blocks that stalled since `resumed`.
     stalled: u64,
 }
 
 impl Stalls {
-    /// A block of a channel is there for its reader.
+    /// Records a block of a channel that is available to its reader.
     pub(crate) fn on_block(&mut self, now: Time, channel: u16, id: BlockId) {
         let first =
             Cadence { interval: Span::ZERO, intervals: 0, at: now, due: now, resumed: now, stalled: 0 };
         let known = self.channels.entry(channel).or_insert(first);
         if known.at == now && known.intervals == 0 {
-            // The first ones, which are due when they come.
+            // The first ones, which are due at their arrival.
             return;
         }
         if known.next(now) {
@@ -56,17 +60,17 @@ impl Stalls {
         }
     }
 
-    /// A report was lost: its blocks are to be reported again.
+    /// Returns the blocks of a lost report, to be reported again.
     pub(crate) fn repeat(&mut self, report: Stalled) {
         report.blocks().for_each(|id| self.add(id));
     }
 
-    /// Whether the block is among the latest stalls.
+    /// Returns `true` if the block is among the latest stalls.
     pub(crate) fn contains(&self, id: BlockId) -> bool {
         self.waiting.contains(&id)
     }
 
-    /// What to report next.
+    /// Takes the next report.
     pub(crate) fn take(&mut self) -> Option<Stalled> {
         let mut report = Stalled::new(self.waiting.pop_first()?);
         while self.waiting.first().is_some_and(|next| report.add(*next)) {
@@ -84,7 +88,7 @@ impl Stalls {
 }
 
 impl Cadence {
-    /// The next block comes. Returns whether it stalled.
+    /// Records the next block. Returns `true` if it stalled.
     fn next(&mut self, now: Time) -> bool {
         let least = (self.interval * 3).max(self.interval + LEAST);
         let (gap, overdue) = (now - self.at, now - self.due);
@@ -99,7 +103,8 @@ impl Cadence {
         let stalled = known && gap >= least;
         (self.resumed, self.stalled) = (now, u64::from(stalled));
         self.due = if stalled { self.due + self.interval } else { now };
-        // Another cadence looks like stalls at first, so those count, but as no more than the least of them.
+        // Another cadence looks like stalls at first, so its gaps count, but limited to the
+        // smallest stall.
         let gap = if self.intervals == 0 { gap } else { gap.min(least) };
         self.interval = (self.interval * self.intervals + gap) / (self.intervals + 1);
         self.intervals = (self.intervals + 1).min(MEMORY - 1);
@@ -114,14 +119,16 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of the blocks that stall, of blocks on one channel that come at these times in milliseconds.
+    /// Returns the numbers of the blocks that stall, among blocks on one channel that arrive at
+    /// these times in milliseconds.
     fn stalled(times: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut stalls = Stalls::default();
         (0..).zip(times).for_each(|(id, at)| stalls.on_block(at_ms(at), 7, BlockId(id)));
         stalls.waiting.into_iter().map(|id| id.0).collect()
     }
 
-    /// 60 frames a second, nearly, of which none gets through from the 100th on for that many milliseconds.
+    /// Returns almost 60 frames a second, of which none passes from the 100th on for that many
+    /// milliseconds.
     fn held(ms: u64) -> impl Iterator<Item = u64> {
         (0..200).map(move |n| if n >= 100 { (16 * n).max(1584 + ms) } else { 16 * n })
     }
@@ -131,7 +138,8 @@ mod tests {
         assert!(stalled(held(0)).is_empty());
         assert!(stalled(held(165)).is_empty(), "150 ms more than usual is the least");
         assert_eq!(stalled(held(166)), [100]);
-        // Due 16 ms apart from 1600 on, later 18 as the gap counts in the mean, they come at 1984.
+        // They are due 16 ms apart from 1600 on, later 18 as the gap counts in the mean, and arrive
+        // at 1984.
         assert_eq!(stalled(held(400)), (100..113).collect::<Vec<_>>());
     }
 
@@ -165,7 +173,7 @@ mod tests {
     fn channels_have_nothing_to_do_with_one_another() {
         let mut stalls = Stalls::default();
         for id in 0..100 {
-            // The second has a gap, in which the first goes on.
+            // The second has a gap, in which the first continues.
             stalls.on_block(at_ms(10 * id), 0, BlockId(2 * id));
             if !(40..90).contains(&id) {
                 stalls.on_block(at_ms(10 * id), 1, BlockId(2 * id + 1));
@@ -188,7 +196,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes: each block stalls at most once, none before a gap of 150 ms, and memory is bounded.
+        /// For any input, each block stalls at most once, none before a gap of 150 ms, and memory
+        /// is bounded.
         #[test]
         fn no_stall_without_a_gap(pauses in vec((prop_oneof![4 => 0..40u64, 1 => 0..2000u64], 0..3u16), 1..300)) {
             let mut stalls = Stalls::default();

@@ -1,6 +1,6 @@
-//! What the workers of an endpoint have together, so that its limits hold for all of them.
+//! Counts over the workers of an endpoint, so that its limits apply to all of them together.
 //!
-//! Each session and each newcomer holds a place, which is given back when it is dropped.
+//! Each session and each pending connection holds a place, which is returned when it is dropped.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use std::{
 
 use crate::attempts::Attempts;
 
-/// The counts of all workers.
+/// Counts over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Sessions that are open and announced.
     open: AtomicUsize,
     /// All other connections.
     others: AtomicUsize,
-    /// Handshakes of addresses that are not proven.
+    /// Handshakes of addresses that are not validated.
     in_doubt: AtomicUsize,
     newcomers: Mutex<Newcomers>,
     attempts: Mutex<Attempts>,
@@ -45,7 +45,7 @@ impl Tally {
         self.in_doubt.load(Relaxed)
     }
 
-    /// Newcomers of all networks, and of each of these.
+    /// Returns the pending connections of all networks, and of each of these.
     pub(crate) fn newcomers(
         &self,
         networks: impl Iterator<Item = IpAddr>,
@@ -64,7 +64,7 @@ impl Tally {
     }
 }
 
-/// The place of a session.
+/// Place of a session.
 #[derive(Debug)]
 pub(crate) struct SessionPlace {
     tally: Arc<Tally>,
@@ -73,14 +73,14 @@ pub(crate) struct SessionPlace {
 }
 
 impl SessionPlace {
-    /// Of a connection that begins, from an address that is proven or not.
+    /// Creates the place of a connection that begins, from a validated address or not.
     pub(crate) fn new(tally: &Arc<Tally>, in_doubt: bool) -> Self {
         tally.others.fetch_add(1, Relaxed);
         tally.in_doubt.fetch_add(in_doubt.into(), Relaxed);
         Self { tally: tally.clone(), is_open: false, in_doubt }
     }
 
-    /// Notes how far the connection has come.
+    /// Records the progress of the connection.
     pub(crate) fn update(&mut self, is_open: bool, in_handshake: bool) {
         if self.is_open != is_open {
             self.is_open = is_open;
@@ -106,7 +106,7 @@ impl Drop for SessionPlace {
     }
 }
 
-/// The place of a newcomer.
+/// Place of a pending connection.
 #[derive(Debug)]
 pub(crate) struct NewcomerPlace {
     tally: Arc<Tally>,

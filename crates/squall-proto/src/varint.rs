@@ -14,14 +14,14 @@ pub(crate) fn write(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Appends `value` in `len` bytes (1, 2, 4 or 8), which may be more than it takes.
+/// Appends `value` in `len` bytes (1, 2, 4 or 8), which may be more than it needs.
 pub(crate) fn write_in(out: &mut Vec<u8>, value: u64, len: usize) {
     debug_assert!(self::len(value) <= len);
     let bytes = (value | (len.ilog2() as u64) << (8 * len - 2)).to_be_bytes();
     out.extend_from_slice(&bytes[8 - len..]);
 }
 
-/// Takes a value off the front; `None` if the input ends too soon.
+/// Takes a value off the front; `None` if the input ends within it.
 pub(crate) fn read(input: &mut &[u8]) -> Option<u64> {
     let first = *input.first()?;
     let len = 1usize << (first >> 6);
@@ -31,7 +31,7 @@ pub(crate) fn read(input: &mut &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Bytes that `value` takes.
+/// Returns the encoded length of `value` in bytes.
 pub(crate) const fn len(value: u64) -> usize {
     match value {
         0..=0x3f => 1,

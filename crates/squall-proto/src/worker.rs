@@ -1,62 +1,67 @@
-//! Several endpoints behind the same addresses: which of them a datagram is for.
+//! Several endpoints behind the same addresses, and the assignment of datagrams to them.
 //!
-//! A connection stays with the worker that accepted it, whatever its addresses become. So the worker is chosen by the
-//! destination connection id, which a peer repeats in every packet, and never by addresses: the low five bits of the first
-//! byte of the id, modulo the number of workers. Ids that a worker issues have its number there; ids that clients choose for
-//! their first packets are random, and spread. QUIC-LB leaves these bits to the server (draft-ietf-quic-load-balancers-21
-//! §3), so both go together. Positions are those of RFC 8999, so they hold for every version of QUIC.
+//! A connection stays with the worker that accepted it, whatever its addresses become. Therefore
+//! the worker is selected by the destination connection id, which a peer repeats in every packet,
+//! and never by addresses: the low five bits of the first byte of the id, modulo the number of
+//! workers. Ids that a worker issues contain its number there; ids that clients choose for their
+//! first packets are random, and spread. QUIC-LB leaves these bits to the server
+//! (draft-ietf-quic-load-balancers-21 §3), so both can be combined. Positions are those of RFC
+//! 8999, so they apply to every version of QUIC.
 
-/// Workers of one endpoint at most: as many as the five bits distinguish.
+/// Largest number of workers of an endpoint: as many as the five bits distinguish.
 pub const MAX_WORKERS: usize = 32;
 
-/// The bits of the first byte of a connection id that name the worker.
+/// Bits of the first byte of a connection id that identify the worker.
 pub(crate) const WORKER_BITS: u8 = MAX_WORKERS as u8 - 1;
 
 /// One of the endpoints that share a server's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Worker {
     pub(crate) index: usize,
-    /// From 1 to [`MAX_WORKERS`].
+    /// Number of workers, 1 to [`MAX_WORKERS`].
     pub(crate) count: usize,
 }
 
 impl Worker {
-    /// An endpoint that has its addresses to itself.
+    /// The only endpoint of its addresses.
     pub(crate) const ALONE: Self = Self { index: 0, count: 1 };
 
-    /// Whether a connection id is one of this worker's.
+    /// Returns `true` if a connection id belongs to this worker.
     pub(crate) fn has(self, id: &[u8]) -> bool {
         id.first().is_some_and(|first| of_id(*first, self.count) == self.index)
     }
 
-    /// The low bits of an id of this worker, of all that there are the one that `draw` selects.
+    /// Returns the low bits of an id of this worker: among all its values the one that `draw`
+    /// selects.
     pub(crate) fn low_bits(self, draw: u8) -> u8 {
         let choices = (MAX_WORKERS - self.index).div_ceil(self.count);
         (self.index + usize::from(draw) % choices * self.count) as u8
     }
 
-    /// The share of this worker of something that all have together; never nothing.
+    /// Returns the share of this worker of a common limit; at least 1.
     pub(crate) fn share(self, total: usize) -> usize {
         (total / self.count).max(1)
     }
 }
 
-/// The worker, of `workers` many, that a UDP datagram is for. One that is too short to have a connection id is for the
-/// first, as it is for the kernel.
+/// Returns the worker, out of `workers`, that a UDP datagram is for. A datagram that is too short
+/// for a connection id is for the first, as in the kernel.
 pub fn worker_of(datagram: &[u8], workers: usize) -> usize {
     let is_long = datagram.first().is_some_and(|first| first & 0x80 != 0);
     let first_of_id = datagram.get(if is_long { LONG_ID_AT } else { SHORT_ID_AT });
     first_of_id.map_or(0, |first| of_id(*first, workers))
 }
 
-/// Where the destination connection id begins behind a long header: after the version and its own length (RFC 8999 §5.1).
+/// Offset of the destination connection id behind a long header: after the version and its own
+/// length (RFC 8999 §5.1).
 pub const LONG_ID_AT: usize = 6;
 
-/// The same behind a short header (RFC 8999 §5.2).
+/// Offset of the destination connection id behind a short header (RFC 8999 §5.2).
 pub const SHORT_ID_AT: usize = 1;
 
-/// The destination connection id of a UDP payload (RFC 8999 §5): with a long header as many bytes as that says, with a short
-/// one `short_len`, as servers have them all of one length. `None` if it is too short.
+/// Returns the destination connection id of a UDP payload (RFC 8999 §5): with a long header its
+/// length is in the packet, with a short one it is `short_len`, because all ids of a server have
+/// one length. `None` if the payload is too short.
 pub fn destination_id(datagram: &[u8], short_len: usize) -> Option<&[u8]> {
     if datagram.first()? & 0x80 == 0 {
         return datagram.get(SHORT_ID_AT..SHORT_ID_AT + short_len);

@@ -1,15 +1,15 @@
-//! When a change of the capacity is worth an event.
+//! Decision which changes of the capacity become events.
 
 use squall_sched::{Span, Time};
 
-/// A fall by this share is reported at once.
+/// Share by which a fall is reported at once.
 const DOWN: f64 = 0.05;
-/// A rise by this share is reported …
+/// Share by which a rise is reported, if [`INTERVAL`] has passed.
 const UP: f64 = 0.10;
-/// … if nothing was for so long.
+/// Time after a report in which no rise is reported.
 const INTERVAL: Span = Span::from_millis(50);
 
-/// What was reported last.
+/// The last report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changes {
     reported: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Whether `safe` is to be reported; if so, it counts as reported.
+    /// Returns `true` if `safe` is to be reported; it then counts as reported.
     pub(crate) fn is_news(&mut self, now: Time, safe: u64) -> bool {
         let (old, new) = (self.reported as f64, safe as f64);
         let has_fallen = new < old * (1.0 - DOWN);

@@ -1,12 +1,13 @@
-//! What a rate is going to be, by what it was.
+//! Forecast of a rate from its history.
 //!
-//! The rate is kept in slots of 100 ms for a minute. For each slot the mean over the next second (or another horizon) is
-//! divided by the rate at its start: a quantile of these ratios times the present rate is the forecast. It calibrates
-//! itself: a rate that is estimated badly, or that follows the traffic, has wide ratios and a low forecast. Each forecast
-//! is kept too, and compared with what came.
+//! The rate is kept in slots of 100 ms for a minute. For each slot the mean over the next second
+//! (or another horizon) is divided by the rate at its start: a quantile of these ratios times the
+//! present rate is the forecast. It calibrates itself: a rate that is estimated badly, or that
+//! follows the traffic, has wide ratios and a low forecast. Each forecast is kept too, and compared
+//! with the actual rate.
 //!
-//! While nothing is observed the rate is held for a second; slots after that belong to no ratio. The forecast then widens
-//! with the square root of the age, as that of a random walk.
+//! While nothing is observed the rate is held for a second; slots after that belong to no ratio.
+//! The forecast then widens with the square root of the age, like that of a random walk.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use squall_sched::{Span, Time};
 
 /// Length of a slot.
 const SLOT: Span = Span::from_millis(100);
-/// Slots that are kept: a minute.
+/// Number of slots that are kept: a minute.
 const SLOTS: usize = 600;
 /// Slots of the horizon of `safe`: a second.
 const SECOND: usize = 10;
@@ -22,25 +23,26 @@ const SECOND: usize = 10;
 const LONGEST: usize = 30;
 /// Slots for which a rate counts although nothing was observed.
 const HELD: u64 = 10;
-/// Ratios below which the history is too short to forecast from: ten seconds.
+/// Number of ratios below which the history is too short to forecast from: ten seconds.
 const ENOUGH: usize = 100;
 /// The quantile of `safe`.
 const SAFE: f64 = 0.1;
-/// Share of the present rate that is safe while there is no history: about what half of the recorded networks turn out to
-/// have. Over 15 pairs of them it was 0.66 to 0.93, and 13.6 % of the seconds were below what had been safe.
+/// Share of the present rate that is safe while there is no history: about the actual share of half
+/// of the recorded networks. Over 15 pairs of them it was 0.66 to 0.93, and 13.6 % of the seconds
+/// were below the safe rate.
 const UNKNOWN: f64 = 0.75;
-/// The longest age in seconds by which a forecast widens.
+/// Largest age in seconds by which a forecast widens.
 const OLDEST: f64 = 60.0;
 
-/// 100 ms of the rate, in bits per second; no numbers where it is not known.
+/// A slot of the rate, in bits per second; NaN where it is unknown.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// At its start.
+    /// Rate at its start.
     first: f32,
     mean: f32,
-    /// What was forecast at its start for the next second.
+    /// Forecast at its start for the next second.
     safe: f32,
-    /// The mean of that second, once it is over.
+    /// Mean of that second, once it is over.
     came: f32,
 }
 
@@ -49,18 +51,19 @@ impl Slot {
         Self { first: first as f32, mean: mean as f32, safe: safe as f32, came: f32::NAN }
     }
 
-    /// The second from its start on, over the rate there; `None` unless both are known.
+    /// Returns the mean of the second from its start on, over the rate there; `None` unless both
+    /// are known.
     fn ratio(&self) -> Option<f32> {
         (self.first > 0.0 && !self.came.is_nan()).then(|| self.came / self.first)
     }
 
-    /// Whether its forecast held; `None` if there is nothing to judge.
+    /// Returns whether its forecast held; `None` if there is none to judge.
     fn has_held(&self) -> Option<bool> {
         self.ratio().filter(|_| !self.safe.is_nan()).map(|_| self.came >= self.safe)
     }
 }
 
-/// The slot of the present.
+/// The present slot.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     number: u64,
@@ -70,22 +73,23 @@ struct Open {
     area: f64,
     since: Time,
     until: Time,
-    /// The rate since `until`.
+    /// Rate since `until`.
     rate: f64,
 }
 
-/// The history of a rate, and what it says.
+/// The history of a rate, and its forecast.
 #[derive(Clone, Debug)]
 pub(crate) struct Forecast {
     slots: VecDeque<Slot>,
-    /// The ratios of the slots, ascending: going through a minute of them for every slot would cost a session more than its
-    /// packets do.
+    /// Ratios of the slots, ascending: a pass over a minute of them for every slot would cost a
+    /// session more than its packets do.
     ratios: Vec<f32>,
-    /// Forecasts of the slots that held, and those that did not.
+    /// Number of slots whose forecast held.
     held: usize,
+    /// Number of slots whose forecast did not hold.
     missed: usize,
     open: Option<Open>,
-    /// The ratio that nine in ten seconds reach.
+    /// Ratio that is reached in nine of ten seconds.
     safe: f64,
     /// Share of forecasts that held.
     confidence: f64,
@@ -106,7 +110,7 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// The rate is this, from now on.
+    /// Records the rate from now on.
     pub(crate) fn observe(&mut self, now: Time, rate: u64) {
         let (number, rate) = (now.since_epoch() / SLOT, rate as f64);
         if let Some(open) = self.open.filter(|open| open.number != number) {
@@ -174,12 +178,13 @@ impl Forecast {
         }
     }
 
-    /// By what the present rate is to be multiplied to have what nine in ten seconds reach.
+    /// Returns the factor from the present rate to the rate that is reached in nine of ten seconds.
     pub(crate) fn safe(&self) -> f64 {
         self.safe
     }
 
-    /// The same for a time of `within` and a probability; takes a pass over the history.
+    /// Like [`Self::safe`], for a time of `within` and a probability; takes a pass over the
+    /// history.
     pub(crate) fn reached(&self, within: Span, probability: f64) -> f64 {
         let horizon = (within.micros().div_ceil(SLOT.micros()) as usize).clamp(1, LONGEST);
         let complete = (self.slots.len() + 1).saturating_sub(horizon);
@@ -190,33 +195,34 @@ impl Forecast {
         })
     }
 
-    /// The rate that was observed last, in bits per second; 0 before there was one.
+    /// Returns the latest observed rate, in bits per second; 0 before the first.
     pub(crate) fn latest(&self) -> u64 {
         self.open.map_or(0, |open| open.rate as u64)
     }
 
-    /// By what the present rate is to be multiplied because it was not observed for a while.
+    /// Returns the factor for the present rate after a time without observation.
     pub(crate) fn ageing(&self, now: Time) -> f64 {
         let Some(open) = self.open else { return 1.0 };
         let age = (now - open.until).as_secs_f64();
         self.safe.powf((1.0 + age.min(OLDEST)).sqrt() - 1.0)
     }
 
-    /// Share of the forecasts of the last minute that held; 0 before there is one to judge.
+    /// Returns the share of the forecasts of the last minute that held; 0 before there is one to
+    /// judge.
     pub(crate) fn confidence(&self) -> f64 {
         self.confidence
     }
 }
 
-/// The mean over `horizon` slots from one on.
+/// Returns the mean over `horizon` slots from one on.
 fn mean(slots: &VecDeque<Slot>, from: usize, horizon: usize) -> f32 {
     slots.range(from..from + horizon).map(|slot| slot.mean).sum::<f32>() / horizon as f32
 }
 
-/// The quantile `q` of ratios, of which `nth` finds the one at a place of their order.
+/// Returns the quantile `q` of ratios; `nth` finds the one at a position of their order.
 fn quantile(ratios: &mut [f32], q: f64, nth: impl FnOnce(&mut [f32], usize) -> f32) -> f64 {
     if ratios.len() < ENOUGH {
-        // As a random walk whose tenth is `UNKNOWN`, of which the logarithm is about linear in q there.
+        // Like a random walk whose tenth is `UNKNOWN`, whose logarithm is about linear in q there.
         return UNKNOWN.powf((0.5 - q) / (0.5 - SAFE)).min(1.0);
     }
     let at = ((ratios.len() - 1) as f64 * q) as usize;
@@ -233,13 +239,15 @@ mod tests {
 
     const STEP: u64 = 20_000;
 
-    /// A rate of 10 Mbps whose logarithm walks at random, `sigma` a square root of second.
+    /// Returns a rate of 10 Mbps whose logarithm is a random walk of `sigma` per square root of a
+    /// second.
     fn walk(sigma: f64, seconds: u64, seed: u64) -> Vec<f64> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mut log = 0.0f64;
         let step = sigma * (STEP as f64 / 1e6).sqrt();
         let rates = (0..seconds * 1_000_000 / STEP).map(|_| {
-            // The sum of twelve has variance 1. The walk is drawn back, so that it stays within reason.
+            // The sum of twelve has variance 1. The walk is drawn back, so that it stays within
+            // reason.
             let normal = (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
             log += step * normal - 0.002 * log;
             1e7 * log.exp()
@@ -247,7 +255,8 @@ mod tests {
         rates.collect()
     }
 
-    /// Of the seconds of a rate after the first minute, the share in which less was carried than was safe.
+    /// Returns the share of the seconds of a rate after the first minute in which less was carried
+    /// than was safe.
     fn missed(rates: &[f64]) -> (f64, f64) {
         let second = (1_000_000 / STEP) as usize;
         let mut forecast = Forecast::default();

@@ -20,21 +20,22 @@ use crate::{
     path::{Path, RateMeter},
 };
 
-/// A path for which no rate was estimated carries no more than this many times the most that it has delivered in a twentieth of a
-/// second: as much as slow start sends in the next round trip (RFC 9002 §7.3.1). Frames leave in bursts, so that leaves an encoder
-/// room to grow.
+/// Factor by which a path without an estimated rate may exceed its largest delivery in a twentieth
+/// of a second: as much as slow start sends in the next round trip (RFC 9002 §7.3.1). Frames leave
+/// in bursts, so that leaves an encoder room to grow.
 const GROWTH: u64 = 2;
 
-/// Bytes that every path is taken to deliver until it has: the initial window (RFC 9002 §7.2), of the smallest packets.
+/// Bytes that every path is assumed to deliver before it has: the initial window (RFC 9002 §7.2),
+/// of the smallest packets.
 const FIRST: u64 = INITIAL_PACKETS * 1_200;
 
-/// What a path carries in bits per second of UDP payload, whether it is in use or not; no more than its rate limit, nor than
-/// its deliveries make likely.
+/// Returns the rate of a path in bits per second of UDP payload, whether it is in use or not;
+/// limited by its rate limit, and by a likely growth of its deliveries.
 pub(crate) fn link_rate(control: &CongestionControl, path: &Path) -> u64 {
     path.within_limit(path.capacity.unwrap_or_else(|| by_window(control, path).min(likely(path))))
 }
 
-/// The most that a path is likely to carry, by what it has delivered.
+/// Returns the largest likely rate of a path, by its deliveries.
 fn likely(path: &Path) -> u64 {
     let first = FIRST * 8_000_000 / RateMeter::INTERVAL.micros();
     path.delivery.largest(FIRST).unwrap_or(first).saturating_mul(GROWTH)
@@ -49,9 +50,10 @@ fn by_window(control: &CongestionControl, path: &Path) -> u64 {
     path.effective_window().saturating_mul(8_000_000) / within.micros().max(1)
 }
 
-/// What arrivals on a path are predicted with: while a controller that estimates what the path carries is still looking for it,
-/// what its window makes of it; where it estimates nothing, the bottleneck that flights of packets showed. One or two
-/// packets, whose acknowledgements waited for those of other paths, show one that is none.
+/// Returns the rate for predictions of arrivals on a path: while a controller that estimates the
+/// rate is still searching for it, that of its window; where it estimates nothing, the bottleneck
+/// that flights of packets showed. One or two packets, whose acknowledgements waited for those of
+/// other paths, show a bottleneck that is none.
 pub(crate) fn predicted_rate(control: &CongestionControl, path: &Path, now: Time) -> u64 {
     match control.evidence() {
         Evidence::Losses => path.bandwidth_of_flights(now),
@@ -61,7 +63,8 @@ pub(crate) fn predicted_rate(control: &CongestionControl, path: &Path, now: Time
     }
 }
 
-/// Whether the controller estimates what the path carries by arrivals, and has not seen enough of them.
+/// Returns `true` if the controller estimates the rate of the path by arrivals, and has not seen
+/// enough of them.
 pub(crate) fn is_unmeasured(control: &CongestionControl, path: &Path) -> bool {
     control.evidence() == Evidence::Capacity && path.capacity.is_none()
 }
@@ -85,7 +88,7 @@ mod tests {
             path.rtt.sample(at_us(at), us(rtt), Sample::Data);
         }
         path.window = 25_000;
-        // The window is what bounds it, not what was delivered.
+        // The window is the limit, not the deliveries.
         (1..100).for_each(|at| path.delivery.record(at_us(at * 10_000), 1_000_000));
         // 200,000 bits within 20 ms smoothed, and 2 · 10.
         let mbps = |control: &CongestionControl, path: &Path| link_rate(control, path) / 1_000_000;

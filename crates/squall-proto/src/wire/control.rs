@@ -10,20 +10,21 @@ use crate::varint;
 pub struct Cancel {
     /// Id of the block.
     pub block: u64,
-    /// Why.
+    /// Reason of the end.
     pub reason: CancelReason,
-    /// Its priority.
+    /// Priority of the block.
     pub priority: u8,
-    /// Its channel.
+    /// Channel of the block.
     pub channel: u16,
-    /// As in [`Data::previous`](super::Data::previous), so that the order holds though nothing of the block ever arrived.
+    /// As in [`Data::previous`](super::Data::previous), so that the order is kept though nothing of
+    /// the block ever arrived.
     pub previous: Option<u64>,
 }
 
-/// Why a sender gave a block up; the numbers are those on the wire.
+/// Reason why a sender cancelled a block; the numbers are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelReason {
-    /// The application, or the scheduler, took it back.
+    /// The application or the scheduler cancelled it.
     Cancelled = 0,
     /// Its deadline passed.
     Expired = 1,
@@ -31,12 +32,12 @@ pub enum CancelReason {
     Lost = 2,
 }
 
-/// Why a receiver will not take a block; the numbers are those on the wire.
+/// Reason why a receiver refuses a block; the numbers are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefuseReason {
-    /// Larger than the receiver takes.
+    /// The block exceeds the limit of the receiver.
     TooLarge = 0,
-    /// No memory left for it.
+    /// No memory is left for it.
     NoMemory = 1,
     /// Too many blocks are open.
     TooManyBlocks = 2,

@@ -13,24 +13,25 @@ const PRIORITY: u64 = 0x07;
 /// Unit of the time left to the deadline, in microseconds.
 const DEADLINE_UNIT: u64 = 256;
 
-/// Longest header of a DATA item in bytes, with every field at its largest; one more if the block is partial.
+/// Longest header of a DATA item in bytes, with every field at its largest; one more if the block
+/// is partial.
 pub(crate) const MAX_DATA_HEADER: usize = 1 + 8 + 8 + 4 + 4 + 2 + 8 + 3;
 
 /// Header of a DATA item; the payload is the rest of the datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
-    /// Id of the block; ids grow by one with each block a sender hands over.
+    /// Id of the block; ids grow by one with each block that a sender hands over.
     pub block: u64,
-    /// Whether lost bytes are sent again.
+    /// Lost bytes are sent again.
     pub reliable: bool,
-    /// Whether the receiver has a use for what arrives of it, if it does not arrive whole.
+    /// The receiver can use parts of the block if it does not arrive whole.
     pub partial: bool,
-    /// For a block of an ordered channel: how many ids back the channel's previous block is; the first
-    /// one names itself, with 0.
+    /// For a block of an ordered channel: distance in ids back to the channel's previous block; 0
+    /// for the first one.
     pub previous: Option<u64>,
-    /// 0 (most important) to 7.
+    /// Priority, 0 (most important) to 7.
     pub priority: u8,
-    /// Where in the block the payload belongs.
+    /// Offset of the payload in the block.
     pub offset: u32,
     /// Length of the whole block; `None` while it is not final.
     pub total: Option<u32>,
@@ -38,28 +39,28 @@ pub struct Data {
     pub channel: u16,
     /// Microseconds left until the deadline, in steps of 256; `None` for no deadline.
     pub left: Option<u64>,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: Stamp,
 }
 
 impl Data {
-    /// Bytes of the header when encoded, with an offset of this many bytes.
+    /// Returns the encoded length of the header in bytes, with an offset of this many bytes.
     pub fn header_len(&self, offset_len: usize) -> usize {
         self.flags_len() + self.fields_len() + offset_len
     }
 
-    /// Bytes of the offset at least.
+    /// Returns the shortest encoding of the offset in bytes.
     pub fn offset_len(&self) -> usize {
         varint::len(self.offset.into())
     }
 
-    /// Bytes of the longest offset of the block. With it, the headers of all its chunks have one length, and packets of
-    /// one size can leave in one go.
+    /// Returns the encoding of the longest offset of the block in bytes. With it, the headers of
+    /// all its chunks have one length, and packets of one size can leave in one call.
     pub fn even_offset_len(&self) -> usize {
         varint::len(self.offset.max(self.total.unwrap_or(0)).into())
     }
 
-    /// Bytes of the fields of the block.
+    /// Returns the length of the fields of the block in bytes.
     pub(super) fn fields_len(&self) -> usize {
         varint::len(self.block)
             + self.previous.map_or(0, varint::len)
@@ -69,12 +70,12 @@ impl Data {
             + 3
     }
 
-    /// Bytes of the type, and of the bits of it alone.
+    /// Returns the length of the type in bytes, which is that of its flags alone.
     pub(super) fn flags_len(&self) -> usize {
         varint::len(self.flags())
     }
 
-    /// The bits of the type.
+    /// Returns the flags of the type.
     pub(super) fn flags(&self) -> u64 {
         debug_assert!(self.priority < PRIORITIES);
         let reliable = if self.reliable { RELIABLE } else { 0 };
@@ -83,20 +84,22 @@ impl Data {
         partial | reliable | ordered | u64::from(self.priority)
     }
 
-    /// Appends header and payload; nothing may follow in the same datagram. Without payload it announces the end of
-    /// a block that grew: the offset is the length.
+    /// Appends header and payload; nothing may follow in the same datagram. Without payload it
+    /// announces the end of a block that grew: the offset is the length.
     pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
         self.encode_with(self.offset_len(), payload, out);
     }
 
-    /// The same with an offset of this many bytes (1, 2, 4 or 8), which may be more than it takes (RFC 9000 §16).
+    /// Like [`Self::encode`], with an offset of this many bytes (1, 2, 4 or 8), which may be more
+    /// than it needs (RFC 9000 §16).
     pub fn encode_with(&self, offset_len: usize, payload: &[u8], out: &mut Vec<u8>) {
         varint::write(out, TYPE_DATA | self.flags());
         self.encode_fields(Some(offset_len), out);
         out.extend_from_slice(payload);
     }
 
-    /// Appends the fields of the block, with the offset of a payload after the name of the block, in this many bytes.
+    /// Appends the fields of the block, with the offset of a payload after the id of the block, in
+    /// this many bytes.
     pub(super) fn encode_fields(&self, offset_len: Option<usize>, out: &mut Vec<u8>) {
         varint::write(out, self.block);
         if let Some(back) = self.previous {
@@ -111,7 +114,7 @@ impl Data {
         write_u24(out, self.sent.0);
     }
 
-    /// Reads the fields of the block; returns the offset apart, 0 if there is none.
+    /// Reads the fields of the block; returns the offset separately, 0 if there is none.
     pub(super) fn decode_fields(
         flags: u64,
         has_offset: bool,
@@ -159,7 +162,8 @@ impl Data {
     }
 }
 
-/// Longest time that can be stated, in units: 584,000 years, so that it fits `u64` in microseconds.
+/// Longest time that can be encoded, in units: 584,000 years, so that it fits `u64` in
+/// microseconds.
 const MAX_LEFT: u64 = u64::MAX / DEADLINE_UNIT;
 
 pub(super) fn encode_left(left: Option<u64>) -> u64 {

@@ -1,40 +1,42 @@
-//! FEEDBACK: what a receiver saw.
+//! FEEDBACK: a receiver's report.
 
 use super::{Stamp, WireError, check_path, next, read_u24, write_u24};
 use crate::varint;
 
-/// Path samples in a feedback item at most.
+/// Largest number of path samples in a feedback item.
 pub(super) const MAX_SAMPLES: usize = 16;
 
-/// What a receiver saw of a path.
+/// A receiver's measurements of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Number of the path.
     pub path: u32,
-    /// Delay of the newest packet in ticks modulo 2²⁴: arrival by the receiver's clock minus departure
-    /// by the sender's.
+    /// Delay of the newest packet in ticks modulo 2²⁴: arrival by the receiver's clock minus
+    /// departure by the sender's.
     pub delay: u32,
-    /// When that packet departed, by which its sender recognizes it; `None` from peers of before.
+    /// Departure of that packet, by which its sender recognizes it; `None` from peers of earlier
+    /// versions.
     pub departure: Option<Stamp>,
-    /// DATA items received on the path since the feedback before.
+    /// DATA items received on the path since the previous feedback.
     pub received: u32,
 }
 
 /// A receiver's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
-    /// Grows by one with each report; an older one that arrives late is ignored.
+    /// Sequence number, which grows by one with each report; an older report that arrives late is
+    /// ignored.
     pub sequence: u64,
-    /// Bytes of blocks the receiver will take, counted over all blocks begun and not finished, in KiB.
+    /// Bytes of blocks that the receiver accepts, counted over all blocks begun and not finished,
+    /// in KiB.
     pub credit: u64,
-    /// Bytes that arrived in vain since the session began: they were there already, or their block had
-    /// ended.
+    /// Bytes that arrived in vain since the session began: duplicates, and bytes of ended blocks.
     pub duplicates: u64,
     /// Blocks that missed their deadline while incomplete, since the session began.
     pub expired: u64,
-    /// One for each path on which something arrived since the feedback before; at most 16 are sent.
+    /// A sample for each path with arrivals since the previous feedback; at most 16 are sent.
     pub samples: Vec<Sample>,
-    /// Bits per second of blocks that the receiver wants at most, if it says so.
+    /// Largest rate of blocks that the receiver requests, in bits per second; `None` for no limit.
     pub wanted: Option<u64>,
 }
 
@@ -44,7 +46,7 @@ impl Feedback {
         varint::write(body, self.credit);
         varint::write(body, self.duplicates);
         varint::write(body, self.expired);
-        // More paths than that can only come and go between two reports if the peer makes them.
+        // More paths than that within two reports can only be caused by the peer.
         let samples = &self.samples[..self.samples.len().min(MAX_SAMPLES)];
         varint::write(body, samples.len() as u64);
         for sample in samples {
@@ -52,11 +54,11 @@ impl Feedback {
             write_u24(body, sample.delay);
             varint::write(body, sample.received.into());
         }
-        // Behind what peers of before read.
+        // Behind the fields that peers of earlier versions read.
         for departure in samples.iter().map_while(|sample| sample.departure) {
             write_u24(body, departure.0);
         }
-        // Behind all departures, as nothing else marks where those end.
+        // Behind all departures, as nothing else marks their end.
         if let Some(wanted) = self.wanted.filter(|_| samples.iter().all(|sample| sample.departure.is_some()))
         {
             varint::write(body, wanted.min(varint::MAX));

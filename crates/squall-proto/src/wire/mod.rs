@@ -30,7 +30,7 @@ use squall_sched::{MAX_BLOCK, PRIORITIES, Span, Time};
 
 use crate::varint;
 
-/// Channels a session may use; a channel number is below this.
+/// Number of channels of a session; a channel number is below it.
 pub const MAX_CHANNELS: u16 = 1024;
 
 const TYPE_PADDING: u8 = 0x00;
@@ -47,13 +47,14 @@ const TYPE_REPAIR: u64 = 0x0a;
 const TYPE_RUN_PARITY: u64 = 0x0b;
 const TYPE_REBUILT: u64 = 0x0c;
 const TYPE_DATA: u64 = 0x20;
-/// DATA takes the types from 0x20 to 0x3f, and from 0x60 to 0x7f: the other bits are flags and priority.
+/// DATA uses the types from 0x20 to 0x3f, and from 0x60 to 0x7f: the other bits are flags and
+/// priority.
 const DATA_BITS: u64 = 0x5f;
 
-/// Send times count in units of this many microseconds.
+/// Unit of send times in microseconds.
 pub(crate) const TICK: u64 = 4;
 const TICK_MASK: u32 = 0xff_ffff;
-/// Stamps further apart than this cannot be compared.
+/// Distance of stamps beyond which they cannot be compared.
 pub(crate) const WRAP: Span = Span::from_micros(TICK << 23);
 
 /// A point in time modulo 2²⁴ ticks of 4 µs (67 s): enough for every delay.
@@ -61,23 +62,23 @@ pub(crate) const WRAP: Span = Span::from_micros(TICK << 23);
 pub struct Stamp(u32);
 
 impl Stamp {
-    /// The stamp of a time.
+    /// Returns the stamp of a time.
     pub fn at(time: Time) -> Self {
         Self((time.micros() / TICK) as u32 & TICK_MASK)
     }
 
-    /// Ticks from `earlier` to `self`, modulo 2²⁴.
+    /// Returns the ticks from `earlier` to `self`, modulo 2²⁴.
     pub fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0) & TICK_MASK
     }
 
-    /// Time from it to `now`, in whole ticks, modulo 2²⁴ of them.
+    /// Returns the time from this stamp to `now`, in whole ticks, modulo 2²⁴ of them.
     #[cfg(feature = "trace")]
     pub(crate) fn age(self, now: Time) -> Span {
         Span::from_micros(u64::from(Self::at(now).since(self)) * TICK)
     }
 
-    /// The distance from `b` to `a`, in ticks modulo 2²⁴, taken the short way round.
+    /// Returns the shorter signed distance from `b` to `a`, in ticks modulo 2²⁴.
     pub(crate) fn distance(a: u32, b: u32) -> i64 {
         i64::from((a.wrapping_sub(b) << 8) as i32 >> 8)
     }
@@ -88,23 +89,23 @@ impl Stamp {
 pub enum Item<'a> {
     /// Bytes of a block, to the end of the datagram.
     Data(Data, &'a [u8]),
-    /// The sender gives a block up.
+    /// The sender cancels a block.
     Cancel(Cancel),
-    /// The receiver does not take a block.
+    /// The receiver refuses a block.
     Refused(u64, RefuseReason),
-    /// What the receiver saw.
+    /// A receiver's report.
     Feedback(Feedback),
-    /// To be answered at once, on the same path.
+    /// A probe, to be answered at once on the same path.
     Probe(u64, Stamp),
-    /// The answer, with the stamp of the question.
+    /// The answer to a probe, with its stamp.
     ProbeReply(u64, Stamp),
-    /// What the sender declares of a path.
+    /// Properties of a path that the sender declares.
     PathInfo(PathInfo),
-    /// What the sender's radio says of a path.
+    /// A report of the sender's radio about a path.
     PathAlert(PathAlert),
-    /// What became of the packets that the sender sent on a path.
+    /// Fates of the packets that the sender sent on a path.
     PathLoss(PathLoss),
-    /// Blocks that came later than their reader expected them.
+    /// Blocks that arrived later than their reader expected.
     Stalled(Stalled),
     /// A symbol of a block's parity.
     Repair(Repair, &'a [u8]),
@@ -114,75 +115,75 @@ pub enum Item<'a> {
     Rebuilt(u64),
 }
 
-/// Why a datagram was not understood. The session is closed with this as the reason.
+/// Reason why a datagram is invalid. The session is closed with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The datagram ends within an item.
     #[error("datagram ends within an item")]
     Truncated,
-    /// A block longer than the protocol allows.
+    /// A block is longer than the protocol allows.
     #[error("block length {0} exceeds {MAX_BLOCK}")]
     BlockTooLong(u64),
-    /// Payload that does not fit its block.
+    /// A payload does not fit its block.
     #[error("chunk at {offset} with {len} bytes does not fit a block of {total}")]
     ChunkOutside {
-        /// Where it was to go.
+        /// Offset of the payload.
         offset: u64,
-        /// How long it is.
+        /// Length of the payload.
         len: usize,
-        /// How long the block is.
+        /// Length of the block.
         total: u64,
     },
-    /// A block or a chunk of no bytes.
+    /// A block or a chunk has no bytes.
     #[error("empty block or chunk")]
     Empty,
-    /// No such channel.
+    /// There is no such channel.
     #[error("channel {0} is not below {MAX_CHANNELS}")]
     BadChannel(u64),
-    /// A priority that is not below 8.
+    /// A priority is not below 8.
     #[error("priority is not below {PRIORITIES}")]
     BadPriority,
     /// The previous block of the channel would have a negative id.
     #[error("block {block} names a previous block {back} ids back")]
     BadPrevious {
-        /// Which block.
+        /// Id of the block.
         block: u64,
-        /// How far back.
+        /// Distance to the previous block.
         back: u64,
     },
-    /// A reason number that is not defined.
+    /// A reason number is not defined.
     #[error("unknown reason {0}")]
     BadReason(u64),
-    /// More path samples than there can be paths.
+    /// Feedback has more path samples than there can be paths.
     #[error("feedback with {0} samples")]
     TooManySamples(u64),
-    /// A kind of alert that is not defined.
+    /// A kind of alert is not defined.
     #[error("unknown kind of alert {0}")]
     BadAlert(u64),
-    /// A quality or a gap above 1.
+    /// A quality or a gap is above 1.
     #[error("quality {0} is above 1000 thousandths")]
     BadQuality(u64),
-    /// A path number that is out of range.
+    /// A path number is out of range.
     #[error("path number {0} out of range")]
     BadPath(u64),
-    /// Parity that its block does not have.
+    /// The block does not have this parity.
     #[error("there is no parity symbol {index} of {size} bytes of a block of {total}")]
     BadSymbol {
-        /// Which symbol.
+        /// Number of the symbol.
         index: u64,
-        /// How long it is.
+        /// Size of the symbol.
         size: u64,
-        /// How long the block is.
+        /// Length of the block.
         total: u32,
     },
-    /// Parity that a run of this number of blocks does not have.
+    /// A run of this number of blocks does not have this parity.
     #[error("there is no parity symbol {index} of {size} bytes of a run of {blocks} blocks")]
     BadRun {
-        /// How many blocks.
+        /// Number of blocks.
         blocks: u64,
-        /// How long the symbol is.
+        /// Size of the symbol.
         size: u64,
-        /// Which symbol.
+        /// Number of the symbol.
         index: u64,
     },
 }
@@ -217,10 +218,10 @@ impl Item<'_> {
     }
 }
 
-/// Appends a PROBE whose body is padded with zeros, so that the datagram has `size` bytes: what follows the known
-/// fields of an item is skipped.
+/// Appends a PROBE whose body is padded with zeros, so that the datagram has `size` bytes: bytes
+/// after the known fields of an item are skipped.
 pub(crate) fn encode_padded_probe(id: u64, stamp: Stamp, size: usize, out: &mut Vec<u8>) {
-    // Type, and a length of two bytes.
+    // The type, and a length of two bytes.
     let body = size.saturating_sub(out.len() + 3).clamp(64, 16_383);
     with_length(out, TYPE_PROBE, |bytes| {
         varint::write(bytes, id);
@@ -229,9 +230,10 @@ pub(crate) fn encode_padded_probe(id: u64, stamp: Stamp, size: usize, out: &mut 
     });
 }
 
-/// A datagram of `size` bytes with one item that receivers skip; `None` if it is too short or long for one.
+/// Returns a datagram of `size` bytes with one item that receivers skip; `None` if it is too short
+/// or long for one.
 pub(crate) fn padding(size: usize) -> Option<Vec<u8>> {
-    // A length of two bytes, however short the body is (RFC 9000 §16).
+    // A length of two bytes, even for a short body (RFC 9000 §16).
     let body = size.checked_sub(3).filter(|body| *body < 1 << 14)?;
     let mut datagram = vec![TYPE_PADDING];
     varint::write_in(&mut datagram, body as u64, 2);
@@ -262,7 +264,7 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The items of `datagram`.
+    /// Iterates over the items of `datagram`.
     pub fn of(datagram: &'a [u8]) -> Self {
         Self { rest: datagram }
     }
@@ -278,7 +280,7 @@ impl<'a> Items<'a> {
             let (mut body, rest) = self.rest.split_at_checked(len).ok_or(WireError::Truncated)?;
             self.rest = rest;
             let body = &mut body;
-            // What follows the known fields of an item is left to later versions.
+            // Bytes after the known fields of an item are reserved for later versions.
             return Ok(Some(match kind {
                 TYPE_CANCEL => Item::Cancel(Cancel::decode(body)?),
                 TYPE_REFUSED => Item::Refused(next(body)?, RefuseReason::decode(next(body)?)?),

@@ -1,22 +1,23 @@
-//! PATH_ALERT: what one side's radio says of a path.
+//! PATH_ALERT: the report of one side's radio about a path.
 
 use squall_signal::{Alert, AlertKind};
 
 use super::{WireError, check_path, next};
 use crate::varint;
 
-/// What the radio behind one end of a path says of it (STORM §3.2.3).
+/// A report of the radio behind one end of a path about it (STORM §3.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathAlert {
     /// Number of the path.
     pub path: u32,
-    /// What changes for the sender.
+    /// Change for the sender.
     pub kind: AlertKind,
     /// The quality index in thousandths, at most 1000.
     pub quality: u16,
-    /// How far it is below the Warning mark, in thousandths, at most 1000.
+    /// Distance of the index below the Warning mark, in thousandths, at most 1000.
     pub gap: u16,
-    /// Grows with each alert of the session; an older one about the same path is ignored.
+    /// Sequence number, which grows with each alert of the session; an older alert about the same
+    /// path is ignored.
     pub sequence: u64,
 }
 
@@ -29,7 +30,7 @@ impl PathAlert {
         Self { path, kind: alert.kind, quality, gap, sequence }
     }
 
-    /// The alert without what belongs to the session.
+    /// Returns the alert without the fields of the session.
     pub fn alert(&self) -> Alert {
         let share = |thousandths: u16| f64::from(thousandths) / 1000.0;
         Alert { kind: self.kind, quality: share(self.quality), gap: share(self.gap) }

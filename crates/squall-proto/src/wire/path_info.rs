@@ -7,18 +7,19 @@ const METERED: u64 = 0x01;
 const BACKUP: u64 = 0x02;
 const REPAIR: u64 = 0x04;
 
-/// What a side declares of a path.
+/// A side's declaration about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInfo {
     /// Number of the path.
     pub path: u32,
-    /// Whether its bytes cost money.
+    /// Bytes on the path cost money.
     pub metered: bool,
-    /// What it is used for.
+    /// Role of the path.
     pub role: Role,
-    /// What the peer is to send on it at most.
+    /// Limit of the rate at which the peer sends on it.
     pub limit: Option<RateLimit>,
-    /// Grows with each item of the session; an older one about the same path is ignored.
+    /// Sequence number, which grows with each item of the session; an older one about the same path
+    /// is ignored.
     pub sequence: u64,
 }
 
@@ -40,7 +41,7 @@ impl PathInfo {
 
     pub(super) fn decode(input: &mut &[u8]) -> Result<Self, WireError> {
         let path = check_path(next(input)?)?;
-        // Bits without a meaning yet are left to later versions.
+        // Bits without a meaning yet are reserved for later versions.
         let flags = next(input)?;
         let role = match flags & (BACKUP | REPAIR) {
             0 => Role::Primary,
@@ -48,7 +49,7 @@ impl PathInfo {
             _ => Role::Repair,
         };
         let (metered, sequence) = (flags & METERED != 0, next(input)?);
-        // Peers from before there were limits do not write the fields.
+        // Peers of versions before the limits do not write the fields.
         let limit = match input.is_empty() {
             true => None,
             false => Some(RateLimit { bits_per_second: next(input)?, burst: next(input)? }),

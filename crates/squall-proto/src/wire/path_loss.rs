@@ -1,10 +1,10 @@
-//! PATH_LOSS: what became of the packets that one side sent on a path.
+//! PATH_LOSS: fates of the packets that one side sent on a path.
 
 use super::{WireError, check_path, next};
 use crate::varint;
 
-/// Packets of the sender's on a path, by their fate. Both counts only grow: of two about the same path the greater ones
-/// are the later ones.
+/// Fates of the sender's packets on a path. Both counts only grow: of two items about the same path
+/// the one with larger counts is the later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathLoss {
     /// Number of the path.

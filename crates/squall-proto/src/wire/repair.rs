@@ -5,8 +5,8 @@ use squall_sched::{MAX_DATA_SYMBOLS, parity_symbols};
 use super::{Data, TYPE_REPAIR, WireError, next};
 use crate::varint;
 
-/// Longest header of a REPAIR item in bytes, with every field at its largest: that of DATA without the offset, with a length,
-/// flags, size and index of the symbol.
+/// Longest header of a REPAIR item in bytes, with every field at its largest: that of DATA without
+/// the offset, with a length, flags, size and index of the symbol.
 pub(crate) const MAX_REPAIR_HEADER: usize = super::MAX_DATA_HEADER - 4 + 2 + 2 + 2 + 2;
 
 /// Largest symbol in bytes.
@@ -20,14 +20,14 @@ const MIN_SYMBOL: u32 = 64;
 pub struct Repair {
     /// The block, whose length is final. The offset is 0.
     pub block: Data,
-    /// Bytes of each symbol of the block.
+    /// Size of each symbol of the block in bytes.
     pub symbol_size: u32,
-    /// Which symbol of its parity.
+    /// Number of the parity symbol.
     pub index: u32,
 }
 
 impl Repair {
-    /// Bytes of the item before the payload when encoded.
+    /// Returns the encoded length of the item before the payload in bytes.
     pub fn header_len(&self) -> usize {
         let body = self.body_len();
         1 + varint::len(body as u64) + body - self.symbol_size as usize

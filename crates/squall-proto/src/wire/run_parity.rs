@@ -11,15 +11,15 @@ use crate::varint;
 /// A small block of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its id.
+    /// Id of the block.
     pub block: u64,
-    /// As [`Data::left`].
+    /// Time left, as in [`Data::left`].
     pub left: Option<u64>,
 }
 
 impl Member {
-    /// The data symbol of a block in a run, without its padding: its header as in REPAIR, without the fields that differ from
-    /// packet to packet, and its bytes.
+    /// Returns the data symbol of a block in a run, without its padding: its header as in REPAIR,
+    /// without the fields that differ from packet to packet, and its bytes.
     pub fn write(block: &Data, payload: &[u8]) -> Vec<u8> {
         let block = Data { offset: 0, left: None, sent: Stamp(0), ..block.clone() };
         let mut symbol = Vec::with_capacity(block.flags_len() + block.fields_len() + payload.len());
@@ -29,7 +29,7 @@ impl Member {
         symbol
     }
 
-    /// The block of a data symbol, and its bytes; `None` if there is none in it.
+    /// Parses a data symbol into its block and bytes; `None` if it contains none.
     pub(crate) fn read(mut symbol: &[u8]) -> Option<(Data, &[u8])> {
         let flags = next(&mut symbol).ok()?;
         let (block, _) = Data::decode_fields(flags, false, &mut symbol).ok()?;
@@ -43,16 +43,16 @@ impl Member {
 pub struct RunParity {
     /// The blocks of the run, 1 to [`MAX_RUN`], by ascending id.
     pub members: Vec<Member>,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: Stamp,
-    /// Bytes of a symbol.
+    /// Size of a symbol in bytes.
     pub symbol_size: u32,
-    /// Which symbol of the parity.
+    /// Number of the parity symbol.
     pub index: u32,
 }
 
 impl RunParity {
-    /// Bytes of the item when encoded.
+    /// Returns the encoded length of the item in bytes.
     pub fn encoded_len(&self) -> usize {
         let body = self.body_len();
         1 + varint::len(body as u64) + body
@@ -68,7 +68,8 @@ impl RunParity {
         [self.members.len() as u64, self.symbol_size.into(), self.index.into()]
     }
 
-    /// Of each member, by how much its id is beyond the least that it can be, and its time left.
+    /// Returns for each member the distance of its id from the smallest possible one, and its time
+    /// left.
     fn fields(&self) -> impl Iterator<Item = u64> {
         let least = std::iter::once(0).chain(self.members.iter().map(|member| member.block + 1));
         let fields = least.zip(&self.members);

@@ -1,36 +1,36 @@
-//! STALLED: blocks that came later than their reader expected them.
+//! STALLED: blocks that arrived later than their reader expected.
 
 use squall_sched::BlockId;
 
 use super::{WireError, next};
 use crate::varint;
 
-/// Ids after the first block that one item reaches.
+/// Number of ids after the first block that one item covers.
 const REACH: u64 = 62;
 
-/// Blocks that stalled: one, and which of the 62 ids after it.
+/// Blocks that stalled: one, and any of the 62 ids after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalled {
     /// Id of the first of them.
     pub block: u64,
-    /// Bit n: block + 1 + n stalled too; below 2⁶².
+    /// Bit n is set if block + 1 + n stalled too; below 2⁶².
     pub more: u64,
 }
 
 impl Stalled {
-    /// The item of one block.
+    /// Creates the item of one block.
     pub fn new(block: BlockId) -> Self {
         Self { block: block.0, more: 0 }
     }
 
-    /// Names a later block as well. Returns whether the item reaches so far.
+    /// Adds a later block. Returns `false` if the item does not cover its id.
     pub fn add(&mut self, block: BlockId) -> bool {
         let after = block.0.checked_sub(self.block + 1).filter(|after| *after < REACH);
         self.more |= after.map_or(0, |after| 1 << after);
         after.is_some()
     }
 
-    /// The blocks that it names.
+    /// Iterates over the blocks of the item.
     pub fn blocks(self) -> impl Iterator<Item = BlockId> {
         let after = (0..REACH).filter(move |bit| self.more >> bit & 1 != 0).map(|bit| 1 + bit);
         std::iter::once(0).chain(after).map(move |after| BlockId(self.block + after))

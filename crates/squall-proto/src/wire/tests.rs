@@ -8,7 +8,7 @@ use squall_units::short::{at_ms, at_us};
 use super::*;
 use crate::{RateLimit, Role};
 
-/// Datagrams and what they mean; `docs/wire.md` has the same.
+/// Datagrams and their items; `docs/wire.md` has the same.
 fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
     let data = Data {
         block: 1,
@@ -141,7 +141,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
     ]
 }
 
-/// Datagrams that end a session, and why; `docs/wire.md` has the same.
+/// Datagrams that end a session, and the reasons; `docs/wire.md` has the same.
 fn bad_vectors() -> Vec<(&'static str, WireError)> {
     vec![
         ("05 04 01 03d0", WireError::Truncated),
@@ -238,10 +238,10 @@ fn the_specification_has_these_vectors() {
     assert!(missing.is_empty(), "docs/wire.md lacks:\n{missing}");
 }
 
-/// What earlier releases and this one sent: the text of each file in `tests/vectors`.
+/// Items of earlier releases and this one: the text of each file in `tests/vectors`.
 const RELEASES: &[&str] = &[include_str!("../../tests/vectors/0.1.0.txt")];
 
-/// The name of an item, as `docs/wire.md` has it.
+/// Returns the name of an item in `docs/wire.md`.
 fn name(item: &Item<'_>) -> &'static str {
     match item {
         Item::Data(..) => "DATA",
@@ -270,7 +270,7 @@ fn items_of_every_release_are_read() {
             let datagram = bytes(hex);
             let items = decode(&datagram).unwrap_or_else(|error| panic!("{row}: {error}"));
             assert_eq!(items.iter().map(name).collect::<Vec<_>>().join(" "), names, "{row}");
-            // Whatever is written for it now means the same.
+            // The present encoding of it has the same meaning.
             let again = encode(&items);
             assert_eq!(decode(&again), Ok(items), "{row}");
             kinds.extend(names.split(' '));
@@ -344,7 +344,7 @@ fn deadlines_round_down_and_do_not_overflow() {
     assert_eq!(left(255), Some(0));
     assert_eq!(left(256), Some(256));
     assert_eq!(left(u64::MAX), Some(u64::MAX - 255));
-    // The largest that the field can say.
+    // The largest value of the field.
     let datagram = bytes("30 01 00 05 00 ffffffffffffffff 000000 ff");
     assert!(
         matches!(&decode(&datagram).as_deref(), Ok([Item::Data(data, _)]) if data.left == Some(u64::MAX - 255))
@@ -465,7 +465,7 @@ fn any_id() -> impl Strategy<Value = u64> {
     prop_oneof![0..100u64, 0..=varint::MAX]
 }
 
-/// A valid header with the payload's length.
+/// Generates a valid header with the payload's length.
 fn any_data() -> impl Strategy<Value = (Data, usize)> {
     let place = (1..=MAX_BLOCK).prop_flat_map(|total| {
         (Just(total), 0..total).prop_flat_map(|(total, offset)| {
@@ -485,7 +485,7 @@ fn any_data() -> impl Strategy<Value = (Data, usize)> {
     })
 }
 
-/// A valid header of parity; the payload has the size of a symbol.
+/// Generates a valid header of parity; the payload has the size of a symbol.
 fn any_repair() -> impl Strategy<Value = Item<'static>> {
     let symbol = (32..=650u32, 1..=20u32, 0..64u32, 0..8u32);
     (any_data(), symbol).prop_map(|((data, _), (half, symbols, short, index))| {
@@ -496,7 +496,7 @@ fn any_repair() -> impl Strategy<Value = Item<'static>> {
     })
 }
 
-/// Parity over a run; the payload has the size of a symbol.
+/// Generates parity over a run; the payload has the size of a symbol.
 fn any_run() -> impl Strategy<Value = Item<'static>> {
     let member = (0..1u64 << 40, prop::option::of(any::<u64>()));
     let members = prop::collection::vec(member, 1..=32).prop_map(|members| {
@@ -597,7 +597,7 @@ proptest! {
         prop_assert_eq!(decode(&datagram), Ok(items));
     }
 
-    /// A datagram cut short says less, never something else.
+    /// A truncated datagram has fewer items, never other ones.
     #[test]
     fn truncation_invents_nothing((mut items, data) in any_datagram(), cut in any::<prop::sample::Index>()) {
         if let Some((data, len)) = data {
@@ -619,7 +619,7 @@ proptest! {
         }
     }
 
-    /// For blocks as they usually are, the header takes less than 20 bytes of the packet.
+    /// Usual blocks have a header of less than 20 bytes in the packet.
     #[test]
     fn usual_headers_are_short(
         block in 0..1u64 << 30,
