@@ -1,4 +1,5 @@
-//! What parity costs: encoding a block, and rebuilding one that lacks a twentieth of its symbols, at least one.
+//! Cost of parity: encoding a block, and rebuilding one that lacks a twentieth of its symbols, at
+//! least one.
 //!
 //! The sizes are those of frames of 3, 16 and 30 Mbps at 30 a second, in symbols of 1,200 bytes.
 

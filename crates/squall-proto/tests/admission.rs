@@ -1,4 +1,4 @@
-//! What strangers can do to a server, in virtual time.
+//! Attacks of unknown peers on a server, in virtual time.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +18,10 @@ use squall_testkit::{
     world::{SERVER, World},
 };
 
-/// Time of a packet on its way, and the step of the clock.
+/// One-way delay of a packet, and step of the clock.
 const WAY: Duration = Duration::from_millis(2);
 
-/// What a server with a token allows.
+/// Limits of a server with a token.
 fn server_config() -> Config {
     Config::default()
         .handshakes(32)
@@ -35,16 +35,17 @@ fn server(config: Config, seed: u8, now: Instant) -> Peer {
     Peer { holds_events: true, ..Peer::server(config, seed, now) }
 }
 
-/// A server, its strangers and Squall's own clients on one network. No application takes events by itself.
+/// A server, its unknown peers and Squall's own clients on one network. No application takes events
+/// by itself.
 struct Scene {
     world: World,
-    /// Strangers so far.
+    /// Number of unknown peers so far.
     strangers: u32,
-    /// Addresses that are not those of their senders, which send one packet, and whether it is still to leave.
+    /// Forged addresses, from each of which one packet is sent, and whether it is still to leave.
     spoofed: BTreeMap<SocketAddr, bool>,
-    /// Of each packet.
+    /// Delay of each packet.
     delay: Duration,
-    /// Most connections that had not announced themselves.
+    /// Largest number of connections that had not announced themselves.
     most: usize,
 }
 
@@ -60,7 +61,7 @@ impl Scene {
         Self { world, strangers: 0, spoofed: BTreeMap::new(), delay: Duration::ZERO, most: 0 }
     }
 
-    /// The server is killed and started again.
+    /// Kills the server and starts it again.
     fn restart(&mut self) {
         self.world.server = server(server_config(), 2, self.world.now);
     }
@@ -75,7 +76,7 @@ impl Scene {
         self.world.strangers.last_mut().expect("was pushed")
     }
 
-    /// Returns the place of the client.
+    /// Adds a client; returns its index.
     fn client(&mut self, addr: [u8; 4]) -> usize {
         let at = self.world.clients.len();
         let mut client = Peer::client(Config::default(), 10 + at as u8, self.world.now, &[(addr, 7).into()]);
@@ -88,13 +89,13 @@ impl Scene {
         self.world.clients[client].session()
     }
 
-    /// The next event of a client.
+    /// Returns the next event of a client.
     fn event(&mut self, client: usize) -> Option<Event> {
         let client = &mut self.world.clients[client];
         client.endpoint.poll_event(client.id?)
     }
 
-    /// The only session of the server.
+    /// Returns the only session of the server.
     fn served(&mut self) -> (SessionId, &mut Session) {
         let server = &mut self.world.server.endpoint;
         let id = server.sessions().next().expect("there is one");
@@ -120,7 +121,7 @@ impl Scene {
         }
     }
 
-    /// Connects from there; returns how long it took.
+    /// Connects from there; returns the duration.
     fn connects(&mut self, addr: [u8; 4]) -> Duration {
         let begin = self.world.now;
         let client = self.client(addr);
@@ -162,7 +163,7 @@ impl Scene {
 #[test]
 fn silent_connections_do_not_keep_others_out() {
     let mut scene = Scene::new();
-    // From the address of the honest client, and from others, again as soon as they are let go.
+    // From the address of the honest client, and from others, again as soon as they are dropped.
     for round in 0..15 {
         for n in 0..40 {
             scene.stranger([10, 0, n % 5, 1]);
@@ -176,8 +177,8 @@ fn silent_connections_do_not_keep_others_out() {
     assert!(stats.displaced > 100 && stats.refused == 0, "{stats:?}");
 }
 
-/// Handshakes that are never announced, from these hosts in turn, as many a second; each of `clients` that come after some seconds
-/// of them connects within three.
+/// Starts handshakes that are never announced, from these hosts in turn, at `per_second`. Each of
+/// `clients` that start after `lead` seconds of them connects within three.
 fn connect_beside(per_second: u32, lead: u64, clients: usize, host: impl Fn(u32) -> IpAddr) {
     let mut scene = Scene::new();
     scene.delay = Duration::from_millis(125);
@@ -226,7 +227,8 @@ fn handshakes_of_a_customer_with_many_networks_do_not_keep_others_out() {
     connect_beside(150, 2, 5, |n| std::net::Ipv6Addr::from_bits(customer | u128::from(n % 256) << 64).into());
 }
 
-/// Attempts from the address of a client, then as many others as in the tests above: whether a client from there connects.
+/// Makes attempts from the address of a client, then as many others as in the tests above; returns
+/// `true` if a client from there connects.
 fn connects_after_attempts_of_its_own(is_authorised: bool) -> bool {
     let mut scene = Scene::new();
     let host = [172, 16, 0, 1];
@@ -341,7 +343,7 @@ fn spoofed_handshakes_do_not_keep_others_out() {
     assert!(scene.most <= 9 && stats.retried > 500, "{} at a time, {stats:?}", scene.most);
 }
 
-/// What a hello says, and why the session ends.
+/// Returns the reason for which the session ends after this hello.
 fn end_of(hello: &[u8]) -> String {
     let mut scene = Scene::new();
     scene.stranger([10, 0, 0, 1]).hello = Some(hello.to_vec());
@@ -387,7 +389,8 @@ fn a_server_that_is_killed_and_started_again_says_so() {
     assert_eq!((error.code, error.message.as_str()), (None, "reset by peer"), "after {lasted:?}");
 }
 
-/// Three probe timeouts after a close noq forgets the connection (RFC 9000 §10.2), whether the close has left or not.
+/// Three probe timeouts after a close noq forgets the connection (RFC 9000 §10.2), whether the
+/// close has left or not.
 #[test]
 fn a_close_leaves_even_if_the_server_is_late() {
     let mut scene = Scene::new();
@@ -436,8 +439,8 @@ fn a_stranger_has_64_blocks_however_small() {
     assert!(received <= 64, "{received} blocks");
 }
 
-/// The credit that is announced while a block waits to be read has to grow again once it was read, even if that is less than
-/// a quarter of the memory.
+/// The credit that is announced while a block waits to be read must grow again once it was read,
+/// even if that is less than a quarter of the memory.
 #[test]
 fn a_block_that_was_read_holds_up_no_larger_one() {
     for (config, sizes) in [
@@ -461,7 +464,7 @@ fn a_block_that_was_read_holds_up_no_larger_one() {
     }
 }
 
-/// noq writes the close again at every call as long as the handshake is not over.
+/// noq writes the close again at every call until the handshake is over.
 #[test]
 fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut scene = Scene::new();
@@ -494,12 +497,13 @@ fn addresses_that_are_filtered_out_get_no_answer() {
         scene.step();
         assert!(scene.world.wire.packets().all(|packet| packet.from != SERVER));
     }
-    // The client says it again, how often depends on its timers.
+    // The client repeats it; how often depends on its timers.
     assert!(scene.admission().refused >= 2 && scene.world.server.endpoint.is_empty());
     scene.connects([10, 0, 0, 2]);
 }
 
-/// QUIC uses the number of a connection again once it is over, whether or not the application has read what it left.
+/// QUIC reuses the number of a connection once it is over, whether or not the application has read
+/// its remaining events.
 #[test]
 fn reading_what_a_session_left_does_not_disturb_the_next_one() {
     let mut scene = Scene::new();
@@ -536,7 +540,7 @@ fn a_session_that_is_over_is_freed_however_slow_its_network_was() {
         while let Some(id) = scene.world.server.endpoint.poll_ready() {
             while scene.world.server.endpoint.poll_event(id).is_some() {}
         }
-        // It forgets a session with the next that it does.
+        // It forgets a session with its next call.
         scene.step();
         scene.world.server.endpoint.is_empty()
     };

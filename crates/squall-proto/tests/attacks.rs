@@ -1,4 +1,4 @@
-//! What somebody beside the path, or on it, or a peer, can do to a session: in virtual time, packet by packet.
+//! Attacks beside the path, on it, or by a peer, on a session: in virtual time, packet by packet.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -12,7 +12,7 @@ use squall_testkit::{
     world::{Packet, SERVER, Wire, World, after},
 };
 
-/// Time of a packet on its way: the step of the clock.
+/// One-way delay of a packet: the step of the clock.
 const WAY: Duration = Duration::from_millis(2);
 
 const fn address(last: u8, port: u16) -> SocketAddr {
@@ -20,9 +20,9 @@ const fn address(last: u8, port: u16) -> SocketAddr {
 }
 
 const CLIENT: SocketAddr = address(1, 7);
-/// Where the client has a second network, if it has one.
+/// Second network of the client, if it has one.
 const CELLULAR: SocketAddr = address(3, 7);
-/// Sends nothing.
+/// A host that sends nothing.
 const VICTIM: SocketAddr = address(2, 53);
 
 fn server_config() -> Config {
@@ -33,21 +33,22 @@ fn server_config() -> Config {
         .announce_timeout(Duration::from_secs(5))
 }
 
-/// A block of this size with a deadline in milliseconds.
+/// Creates a block of this size with a deadline in milliseconds.
 fn within(size: usize, deadline: u64) -> Block {
     Block::with(vec![7; size], BlockOptions::new().deadline(Duration::from_millis(deadline)))
 }
 
-/// A server and a client, somebody between them, and what can be seen of them.
+/// A server and a client, an attacker between them, and observations of them.
 struct Scene {
     world: World,
-    /// Every packet for the server, and the destinations and sizes of those that it sent.
+    /// Every packet for the server.
     to_server: Vec<Packet>,
+    /// Destinations and sizes of the packets of the server.
     sent: Vec<(SocketAddr, usize)>,
-    /// Sessions of the server.
+    /// Number of sessions that the server announced.
     announced: usize,
     received: usize,
-    /// Changes of paths that the server noticed.
+    /// Changes of paths that the server reported.
     changes: Vec<PathChange>,
 }
 
@@ -56,7 +57,7 @@ impl Scene {
         Self::over(&[CLIENT])
     }
 
-    /// With a client that has these networks.
+    /// Creates a client with these networks.
     fn over(networks: &[SocketAddr]) -> Self {
         let now = Instant::now();
         let client = Peer::client(Config::default(), 2, now, networks);
@@ -64,7 +65,8 @@ impl Scene {
         Self { world, to_server: vec![], sent: vec![], announced: 0, received: 0, changes: vec![] }
     }
 
-    /// Lets time pass; `change` gets each packet that leaves, and may drop it, change it or add others.
+    /// Advances the time; `change` gets each packet that leaves, and may drop it, change it or add
+    /// others.
     fn run(&mut self, time: Duration, mut change: impl FnMut(Instant, &mut Vec<Packet>)) {
         let Self { world, to_server, sent, .. } = self;
         let mut network = |now, packet: Packet, wire: &mut Wire| {
@@ -100,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// With a session that is up.
+    /// Creates a session that is up.
     fn connected() -> Self {
         let mut scene = Self::new();
         scene.run(Duration::from_millis(100), |_, _| {});
@@ -112,7 +114,7 @@ impl Scene {
         &mut self.world.clients[0]
     }
 
-    /// The server sends blocks, as many of them as the session has room for.
+    /// Sends blocks from the server, up to the room of the session.
     fn send(&mut self, block: impl Fn() -> Block, count: u32) {
         let now = self.world.now;
         if let Some(session) = self.world.server.find() {
@@ -120,7 +122,7 @@ impl Scene {
         }
     }
 
-    /// The server hands over 30 kB each 10 ms, for a second.
+    /// Hands over 30 kB each 10 ms at the server, for a second.
     fn stream(&mut self, mut change: impl FnMut(Instant, &mut Vec<Packet>)) {
         for _ in 0..100 {
             self.send(|| within(30_000, 500), 1);
@@ -128,7 +130,7 @@ impl Scene {
         }
     }
 
-    /// Bytes that the server received from there, and sent to there.
+    /// Returns the bytes that the server received from there, and sent to there.
     fn exchanged(&self, with: SocketAddr) -> (usize, usize) {
         let from = self.to_server.iter().filter(|packet| packet.from == with);
         let to = self.sent.iter().filter(|(to, _)| *to == with);
@@ -140,7 +142,7 @@ impl Scene {
     }
 }
 
-/// Has a router give the client another address every 200 ms, and the first one again.
+/// Emulates a router that changes the client's address every 200 ms, and back again.
 fn rebind(now: Instant, start: Instant, packets: &mut [Packet]) {
     for packet in packets {
         if packet.from == CLIENT && (now - start).as_millis() / 200 % 2 == 1 {
@@ -164,7 +166,7 @@ fn an_address_that_is_not_its_senders_is_sent_three_times_as_much_at_most() {
     let (received, sent) = scene.exchanged(VICTIM);
     assert!(received > 1_200 && sent > 1_200, "{received} and {sent} bytes");
     assert!(sent <= 3 * received, "{sent} bytes for {received}");
-    // A single packet, of which the server repeats its answer.
+    // A single packet, whose answer the server repeats.
     let mut scene = Scene::new();
     let mut taken = 0;
     scene.run(Duration::from_secs(40), |_, packets| {
@@ -177,7 +179,8 @@ fn an_address_that_is_not_its_senders_is_sent_three_times_as_much_at_most() {
     assert!(scene.world.server.endpoint.is_empty(), "it is forgotten");
 }
 
-/// Somebody on the path gives some packets of the client the address of somebody else (RFC 9000 §9.3.1).
+/// An attacker on the path rewrites the source of some packets of the client to that of another
+/// host (RFC 9000 §9.3.1).
 #[test]
 fn a_session_does_not_move_to_an_address_that_does_not_answer() {
     let mut scene = Scene::connected();
@@ -190,19 +193,20 @@ fn a_session_does_not_move_to_an_address_that_does_not_answer() {
             }
         }
     });
-    // noq starts to count again with every change of the address, and lets a packet leave as soon as one byte may.
+    // noq restarts its count with every change of the address, and lets a packet leave as soon as
+    // one byte may.
     let moves = scene.to_server.iter().filter(|packet| packet.from == VICTIM).count();
     let (_, sent) = scene.exchanged(VICTIM);
     assert!(moves > 10, "it was moved {moves} times");
     assert!(sent <= moves * 2 * 1_452, "{sent} bytes for {moves} packets");
-    // Nothing else moves: the session goes on where it was.
+    // Nothing else moves: the session continues on its path.
     let before = scene.received;
     scene.stream(|_, _| {});
     assert!(scene.received > before + 1_000_000, "{} bytes", scene.received - before);
     assert!(!scene.world.server.is_closed());
 }
 
-/// All packets of the client, from the first second on, come from the victim.
+/// All packets of the client, from the first second on, have the source of the victim.
 #[test]
 fn a_flood_is_not_turned_to_an_address_that_does_not_answer() {
     let mut scene = Scene::connected();
@@ -213,7 +217,8 @@ fn a_flood_is_not_turned_to_an_address_that_does_not_answer() {
     assert!(sent <= 3 * received, "{sent} bytes for {received}");
 }
 
-/// Somebody on one of two paths gives its packets another address every 200 ms, and passes on what comes back: each is validated.
+/// An attacker on one of two paths rewrites the source of its packets every 200 ms, and forwards
+/// the replies: each is validated.
 #[test]
 fn a_path_that_moves_again_and_again_is_closed() {
     let mut scene = Scene::over(&[CLIENT, CELLULAR]);
@@ -240,8 +245,8 @@ fn a_path_that_moves_again_and_again_is_closed() {
     assert!(!scene.world.server.is_closed());
 }
 
-/// A server closes the only path that is up, as it moves again and again, while another one of the client never comes up. Nothing that the
-/// server sends arrives any more, and whatever the client sends does.
+/// A server closes the only path that is up, as it moves again and again, while another one of the
+/// client is never up. Packets of the server no longer arrive, and those of the client do.
 #[test]
 fn a_session_without_a_path_ends_although_its_client_sends() {
     let mut scene = Scene::over(&[CLIENT, CELLULAR]);
@@ -273,8 +278,9 @@ fn a_session_without_a_path_ends_although_its_client_sends() {
     assert!(lasted <= late && received > 50, "{lasted:?}, with {received} packets of the client");
 }
 
-/// A router gives a path another address, somebody gives one packet of it a third one, and nothing arrives for four seconds. noq goes back to
-/// the second one, and never validates it: the path would carry no data of the server for good.
+/// A router changes the address of a path, an attacker changes that of one packet to a third one,
+/// and nothing arrives for four seconds. noq moves back to the second one, and never validates it:
+/// the path would never carry data of the server again.
 #[test]
 fn a_path_without_validation_is_closed_and_the_last_one_ends_its_session() {
     for networks in [&[CLIENT][..], &[CLIENT, CELLULAR]] {
@@ -313,7 +319,8 @@ fn a_path_without_validation_is_closed_and_the_last_one_ends_its_session() {
     }
 }
 
-/// A client with two networks has its session over one, and one of its packets is given the address of the other.
+/// A client with two networks has its session over one, and one of its packets gets the address of
+/// the other.
 #[test]
 fn a_packet_with_another_address_of_the_client_moves_nothing_for_long() {
     for forged in 1..=20 {
@@ -336,7 +343,8 @@ fn a_packet_with_another_address_of_the_client_moves_nothing_for_long() {
     }
 }
 
-/// On one of two paths somebody drops what has the size of data, and lets probes pass, which are smaller or larger.
+/// A device on one of two paths drops packets of the size of data, and lets probes pass, which are
+/// smaller or larger.
 #[test]
 fn a_path_that_drops_the_sizes_of_data_carries_none() {
     for size in [150, 400, 700, 1_050] {
@@ -369,7 +377,8 @@ fn a_path_that_drops_the_sizes_of_data_carries_none() {
     }
 }
 
-/// The last path in use carries data of any size as well as it can, be it the only one or the one that remains.
+/// The last path in use carries data of any size as well as it can, whether it is the only one or
+/// the one that remains.
 #[test]
 fn the_last_path_is_used_whatever_it_drops() {
     for networks in [&[CLIENT][..], &[CLIENT, CELLULAR]] {
@@ -395,7 +404,7 @@ fn the_last_path_is_used_whatever_it_drops() {
             (given, silent)
         };
         stream(&mut scene, 4, false);
-        // The other path goes dark where there is one.
+        // The other path fails where there is one.
         let (given, silent) = stream(&mut scene, 8, true);
         assert!(given > 800, "{} paths: {given} packets", networks.len());
         // An encoder that follows the forecast sends nothing meanwhile.
@@ -414,7 +423,7 @@ fn a_forged_stateless_reset_ends_nothing() {
         let mut forged = packets.clone();
         forged.retain(|packet| packet.data.len() > 40);
         for packet in &mut forged {
-            // The connection id is known on the path, the token is not.
+            // The connection id is used on the path, the token is not.
             packet.data.truncate(64);
             for byte in packet.data.iter_mut().skip(9) {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -460,7 +469,7 @@ fn a_recorded_session_opens_no_other() {
     }
 }
 
-/// A server of this configuration, and a client of QUIC that is not Squall's and has a session with it.
+/// Creates a server of this configuration, and a foreign QUIC client that has a session with it.
 fn greeted_by(config: Config) -> World {
     let mut transport = TransportConfig::default();
     transport.max_concurrent_multipath_paths(512);
@@ -474,7 +483,8 @@ fn greeted_by(config: Config) -> World {
     world
 }
 
-/// Data of a handshake that is not over could be replayed (RFC 8446 §8); a client that wants to send some has no ticket.
+/// Data of a handshake that is not over could be replayed (RFC 8446 §8); a client that wants to
+/// send some has no ticket.
 #[test]
 fn there_is_no_data_before_the_handshake() {
     let now = Instant::now();
@@ -491,7 +501,8 @@ fn there_is_no_data_before_the_handshake() {
     }
 }
 
-/// Each number keeps connection ids at the server, also that of a path which was abandoned before a packet of it arrived.
+/// Each number keeps connection ids at the server, also that of a path which was abandoned before a
+/// packet of it arrived.
 #[test]
 fn numbers_of_paths_are_granted_slowly_and_not_without_end() {
     let mut world = greeted_by(server_config());

@@ -1,4 +1,4 @@
-//! The fuzz targets' checks, on their corpus and on random input, without a fuzzer.
+//! The checks of the fuzz targets, on their corpus and on random input, without a fuzzer.
 
 use std::{
     panic,
@@ -36,7 +36,7 @@ fn corpora_of_sessions() {
     replay("pair", pair::check);
 }
 
-/// Both ends of the session that noq panics in find it ended, by the checks of [`pair`].
+/// Both ends of the session that noq panics in detect its end, by the checks of [`pair`].
 #[test]
 fn a_panic_of_noq_ends_a_session_and_nothing_else() {
     let input = include_bytes!("../../../fuzz/corpus/pair/moved-twice-and-back");

@@ -1,5 +1,5 @@
-//! What a hostile peer can make an inbox hold, measured at the allocator against the bound that the
-//! inbox documents.
+//! Memory that a hostile peer can make an inbox hold, measured at the allocator against the limit
+//! that the inbox documents.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -65,15 +65,15 @@ static TURN: Mutex<()> = Mutex::new(());
 const REASSEMBLY: u64 = 8 << 20;
 const OPEN_BLOCKS: usize = 4096;
 
-/// As the documentation of `inbox` and `docs/wire.md` state it.
+/// The limit in the documentation of `inbox` and `docs/wire.md`.
 const BOUND: usize = REASSEMBLY as usize / 16 * 21 + OPEN_BLOCKS * 1024 + (512 << 10);
 
-/// A chunk arrives.
+/// Delivers a chunk.
 fn take(inbox: &mut Inbox, header: &Data, payload: &[u8]) -> Result<(), InboxError> {
     inbox.on_data(Time::EPOCH, PathId(0), Span::ZERO, header, payload)
 }
 
-/// Runs `attack` until the inbox ends the session, or the attack ends; checks what it took.
+/// Runs `attack` until the inbox ends the session, or the attack ends; checks the used memory.
 fn measure(name: &str, attack: impl FnOnce(&mut Inbox) -> Result<(), InboxError>) -> usize {
     let _turn = TURN.lock();
     let config = Config::default().max_block(1 << 20).reassembly(REASSEMBLY).open_blocks(OPEN_BLOCKS);
@@ -216,7 +216,7 @@ fn blocks_that_grow_and_never_end() {
 
 #[test]
 fn parity_of_blocks_that_are_never_whole() {
-    // Of the second kind parity is all but one of the symbols that the block needs.
+    // With the second kind, parity lacks one of the symbols that the block needs.
     for (size, data, symbols) in [(64, 10, 8), (1024, 256, 255), (1024, 1024, 256), (2, 1, 1)] {
         let taken = measure("parity", |inbox| {
             for id in 0..1 << 14 {
@@ -306,7 +306,7 @@ fn anything_at_random() {
         measure("random items", |inbox| {
             for step in 0..20_000u64 {
                 let id = step / 3 + random.random_range(0..50_000);
-                // Of one block, always the same is said.
+                // Chunks of one block must agree.
                 let previous = (id % 2 == 0).then_some(id.min(2));
                 if random.random_bool(0.3) {
                     inbox.on_cancel(Time::EPOCH, &cancel(id, previous))?;

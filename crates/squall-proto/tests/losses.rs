@@ -1,4 +1,5 @@
-//! Whole sessions over a network that loses packets, in virtual time: what a lost tail takes, and what partial blocks lose.
+//! Whole sessions over a lossy network, in virtual time: repair time of a lost tail, and losses of
+//! partial blocks.
 
 use std::{
     sync::Arc,
@@ -14,10 +15,10 @@ use squall_testkit::{
     world::{Packet, SERVER, Wire, World},
 };
 
-/// One way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(50);
 
-/// A client and a server, for a second, with a scheduler that sends no parity.
+/// Connects a client and a server, for a second, with a scheduler that sends no parity.
 fn connected(lab: LabConfig) -> World {
     let config = || Config::default().scheduler(Arc::new(|| Box::new(MinRtt))).lab(lab);
     let now = Instant::now();
@@ -28,7 +29,7 @@ fn connected(lab: LabConfig) -> World {
     world
 }
 
-/// Lets time pass; loses what the server sends and `loses` names.
+/// Advances the time; drops packets of the server that `loses` selects.
 fn run(world: &mut World, time: Duration, mut loses: impl FnMut(&Packet) -> bool) {
     world.run(time, |now, packet, wire: &mut Wire| {
         if packet.from != SERVER || !loses(&packet) {
@@ -49,7 +50,7 @@ fn received(world: &mut World) -> Vec<Received> {
         .collect()
 }
 
-/// Time from sending a block of one packet, which is lost, to its arrival.
+/// Returns the time from sending a block of one packet, which is lost, to its arrival.
 fn repair(probe_with_data: bool) -> Duration {
     let lab = LabConfig { probe_with_data, ..LabConfig::standard() };
     let mut world = connected(lab);
@@ -76,20 +77,21 @@ fn a_lost_tail_is_repaired_by_the_probe_and_not_a_round_trip_after_it() {
     assert!((150..=210).contains(&data.as_millis()), "{data:?}");
 }
 
-/// Of 400 unreliable blocks of 37.5 kB, of whose packets 1 % are lost: those that arrived whole, and the share of all bytes.
+/// Sends 400 unreliable blocks of 37.5 kB with 1 % of packet loss; returns the number that arrived
+/// whole, and the share of all bytes.
 fn unreliable(partial: bool) -> (usize, f64) {
     const BLOCKS: usize = 400;
     const LEN: usize = 37_500;
     let mut world = connected(LabConfig::default());
     let mut dice = 1_u64;
     let mut loses = move |packet: &Packet| {
-        // Of Knuth's linear congruential generator the high bits.
+        // High bits of Knuth's linear congruential generator.
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         packet.data.len() > 200 && (dice >> 33).is_multiple_of(100)
     };
     for block in 0..30 + BLOCKS {
         if block == 30 {
-            // The network carries them by now.
+            // The network can carry them by now.
             received(&mut world);
         }
         let options =

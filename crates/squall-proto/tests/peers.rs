@@ -1,4 +1,5 @@
-//! Sessions with peers of other releases and abilities: plain QUIC that writes a hello and items of its own.
+//! Sessions with peers of other releases and abilities: plain QUIC that writes a hello and items of
+//! its own.
 
 use std::{
     sync::Arc,
@@ -32,7 +33,7 @@ impl Meeting {
         meeting
     }
 
-    /// Lets a second pass.
+    /// Advances the time by a second.
     fn settle(&mut self) {
         self.pass(Duration::from_secs(1));
     }
@@ -50,7 +51,7 @@ impl Meeting {
     }
 }
 
-/// What earlier releases and this one sent: the text of each file in `tests/vectors`.
+/// Items of earlier releases and this one: the text of each file in `tests/vectors`.
 const RELEASES: &[&str] = &[include_str!("vectors/0.1.0.txt")];
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -63,8 +64,8 @@ fn hello_block() -> Vec<u8> {
     bytes("30 00 00 05 00 00 000000 68656c6c6f")
 }
 
-/// What the honest side has of the peer, and whether its own block was delivered, after `datagrams` of a peer with this
-/// hello.
+/// Returns the number of blocks that the honest side has received and had delivered, and the reason
+/// for the end, after `datagrams` of a peer with this hello.
 fn meet(hello: &[u8], datagrams: &[Vec<u8>]) -> (u64, u64, Option<CloseReason>) {
     let mut meeting = Meeting::new(Config::default(), hello);
     let (now, session) = meeting.session();
@@ -87,7 +88,8 @@ fn hellos_of_every_release_are_read() {
 fn a_peer_of_a_later_release_is_understood() {
     // Version 7, unknown abilities, and more fields.
     let hello = bytes("07 81000000 80010000 ffffffffffffffff 4567 ff00ff");
-    // Items of reserved and of later types, beside known ones with more fields than this release has.
+    // Items of reserved and of later types, beside known ones with more fields than this release
+    // has.
     let datagrams = [
         bytes("1f 02 ffff"),
         bytes("4100 00 80010000 03 aabbcc"),
@@ -104,7 +106,7 @@ fn a_peer_of_an_earlier_release_is_understood() {
     assert!(none.0.server.is_closed());
 }
 
-/// Lengths and payloads of the DATA that the honest side sent.
+/// Returns lengths and payloads of the DATA that the honest side sent.
 fn data(meeting: &mut Meeting) -> Vec<(Option<u32>, usize)> {
     let items = meeting.peer().received.iter().flat_map(|datagram| Items::of(datagram));
     let data = items.filter_map(|item| match item {
@@ -114,7 +116,7 @@ fn data(meeting: &mut Meeting) -> Vec<(Option<u32>, usize)> {
     data.collect()
 }
 
-/// A session whose peer wrote this hello, and an open block of 500 bytes.
+/// Creates a session whose peer wrote this hello, and an open block of 500 bytes.
 fn with_hello(hello: &[u8]) -> (Meeting, BlockId) {
     let mut meeting = Meeting::new(Config::default(), hello);
     let (now, session) = meeting.session();
@@ -124,7 +126,8 @@ fn with_hello(hello: &[u8]) -> (Meeting, BlockId) {
     (meeting, block)
 }
 
-/// The stalls that the honest side reports of 20 blocks, from `first` on, with a gap before the tenth.
+/// Returns the stalls that the honest side reports for 20 blocks, from `first` on, with a gap
+/// before the tenth.
 fn stalls(meeting: &mut Meeting, first: u64) -> Vec<u64> {
     meeting.peer().received.clear();
     for block in first..first + 20 {
@@ -210,7 +213,7 @@ fn blocks_that_are_not_whole_end_with_their_session() {
     }
 }
 
-/// Data, and a symbol of parity behind each block.
+/// Sends data, and a symbol of parity behind each block.
 struct WithParity;
 
 impl sched::Scheduler for WithParity {
@@ -247,7 +250,7 @@ fn parity_is_sent_to_a_peer_that_takes_it() {
     }
 }
 
-/// Data, and a symbol of parity over each run of small blocks.
+/// Sends data, and a symbol of parity over each run of small blocks.
 struct WithRuns;
 
 impl sched::Scheduler for WithRuns {

@@ -1,4 +1,4 @@
-//! The work that a session has with whatever a peer sends, beside a packet of small blocks.
+//! Work that a session has with packets of a peer, relative to a packet of small blocks.
 
 use std::time::{Duration, Instant};
 
@@ -16,30 +16,31 @@ use squall_testkit::{
     world::{End as _, World, after},
 };
 
-/// With all abilities.
+/// A hello with all abilities.
 const HELLO: [u8; 10] = [1, 0x81, 0, 0, 0, 0x80, 1, 0, 0, 0x0d];
 
-/// Times as much work as with plain data that a packet may be, whatever is in it.
+/// Largest ratio of a packet's work to that of plain data, whatever its content.
 const MOST: f64 = 5.0;
 
-/// Bytes of a full packet.
+/// Size of a full packet in bytes.
 const FULL: usize = 1_150;
 
-/// Bytes of the frame around a datagram (RFC 9221 §4).
+/// Overhead in bytes of the frame around a datagram (RFC 9221 §4).
 const FRAME: usize = 3;
 
-/// Packets that one of the liar may have the honest side send, in the mean.
+/// Largest mean number of packets that one of the liar causes at the honest side.
 const MOST_ANSWERS: u64 = 4;
 
-/// Packets before those of which the work is measured, which fill what a session keeps; those; and how often.
+/// Packets before the measured ones, which fill the state of a session.
 const WARM: usize = 200;
+/// Measured packets.
 const PACKETS: usize = 100;
 const TIMES: usize = 3;
 
-/// What a liar fills a packet with: datagrams.
+/// Fills a packet of a liar with datagrams.
 type Fill = fn(&mut Liar) -> Vec<Vec<u8>>;
 
-/// Numbers that a liar takes for its items.
+/// Numbers of a liar's items.
 #[derive(Default)]
 struct Liar {
     next: u64,
@@ -73,12 +74,12 @@ fn bytes_of(item: &Item<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A packet full of such items, in one datagram.
+/// Creates a packet full of such items, in one datagram.
 fn full(item: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
     vec![many(0, item).concat()]
 }
 
-/// A packet full of such datagrams, each of which takes `more` bytes beside its own.
+/// Creates a packet full of such datagrams, each of which uses `more` bytes beside its own.
 fn many(more: usize, mut datagram: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
     let (mut datagrams, mut len) = (Vec::new(), 0);
     loop {
@@ -91,15 +92,15 @@ fn many(more: usize, mut datagram: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
     }
 }
 
-/// Parity of a run of blocks that are far ahead.
+/// Creates parity of a run of blocks that are far ahead.
 fn run(first: u64, members: u64, size: u32) -> Vec<u8> {
     let members = (0..members).map(|n| Member { block: first + n, left: None }).collect();
     let run = RunParity { members, sent: Stamp::at(Time::EPOCH), symbol_size: size, index: 0 };
     bytes_of(&Item::RunParity(run, &[0; 1024][..size as usize]))
 }
 
-/// Small blocks of which every other one is missing, and the parity that brings it. As short as they can be: a packet has more than
-/// are solved at once.
+/// Creates small blocks of which every other one is missing, and the parity that rebuilds it. They
+/// are as short as possible: a packet has more than are solved at once.
 fn solvable(liar: &mut Liar) -> Vec<Vec<u8>> {
     let whole = |id| Data { partial: false, ..data(id, 0, Some(1)) };
     many(FRAME, || {
@@ -117,14 +118,15 @@ fn solvable(liar: &mut Liar) -> Vec<Vec<u8>> {
     })
 }
 
-/// A byte of a block of this length, far from all others: the last one first, and again and again.
+/// Creates a byte of a block of this length, far from all others: the last one first, and
+/// repeatedly.
 fn dust(liar: &mut Liar, total: u32) -> Vec<u8> {
     let pieces = u64::from(total / 1024);
     let at = total - 1 - 1024 * (liar.number() % pieces) as u32;
     bytes_of(&Item::Data(data(1, at, Some(total)), &[7]))
 }
 
-/// Whole blocks of one byte.
+/// Creates whole blocks of one byte.
 fn blocks(liar: &mut Liar) -> Vec<Vec<u8>> {
     many(FRAME, || bytes_of(&Item::Data(data(liar.number(), 0, Some(1)), &[7])))
 }
@@ -255,8 +257,8 @@ const KINDS: &[(&str, Fill)] = &[
     ("items of unknown type", |_| full(|| vec![0x1f, 0])),
 ];
 
-/// The time of a session for a packet of these, in microseconds: the mean of nine in ten packets, in the quickest of some runs. Other
-/// programs only add to it.
+/// Returns the time of a session for a packet of these, in microseconds: the mean of nine in ten
+/// packets, in the quickest of some runs. Other programs only add to it.
 fn cost(fill: Fill) -> f64 {
     let once = || {
         let (mut world, mut liar, mut answers) = (meet(Config::default()), Liar::default(), 0);
@@ -272,7 +274,7 @@ fn cost(fill: Fill) -> f64 {
     least.as_secs_f64() * 1e6 / (PACKETS * 9 / 10) as f64
 }
 
-/// A server, and a client that is not Squall's, which has written its hello.
+/// Creates a server, and a foreign client that has written its hello.
 fn meet(config: Config) -> World {
     let now = Instant::now();
     let mut world = World::new(now, Peer::server(config, 1, now), Vec::new());
@@ -283,7 +285,7 @@ fn meet(config: Config) -> World {
     world
 }
 
-/// Has the liar send a packet, and returns how long the server had to do with it.
+/// Sends a packet of the liar, and returns the time that the server needed for it.
 fn deliver(world: &mut World, datagrams: Vec<Vec<u8>>, answers: &mut u64) -> Duration {
     let liar = &mut world.strangers[0];
     datagrams.into_iter().for_each(|datagram| liar.say(datagram));
@@ -320,7 +322,7 @@ fn no_packet_is_much_more_work_than_one_of_small_blocks() {
 
 #[test]
 fn a_stranger_has_no_runs_solved() {
-    // Of more than are solved at once, the rest waits for packets.
+    // If there are more than are solved at once, the others wait for packets.
     for (distrust, rebuilt) in [(false, 32), (true, 0)] {
         let config = Config::default().distrust(distrust);
         let mut world = meet(config);

@@ -1,7 +1,7 @@
-//! What a path carries, as its congestion control has it.
+//! Rate of a path by the state of its congestion control.
 //!
-//! A controller that estimates what the path carries is taken at its word. The others give a window, and each means
-//! something else by it:
+//! The estimate of a controller that measures the rate of the path is used as it is. The others
+//! give a window, whose meaning differs:
 //!
 //! | control | rate | because |
 //! | --- | --- | --- |
@@ -9,8 +9,9 @@
 //! | `bbr3` | window / (2 · smallest RTT) | the window is twice what the path carries in its shortest round trip |
 //! | one of an own crate | window / [`window_time`](crate::congestion::ControllerFactory::window_time) | |
 //!
-//! A window that was never used up says little of the path: divided by a round trip of 0.1 ms it is a gigabit per second on any
-//! link. The forecast for an encoder is therefore bounded by what the path has delivered ([`GROWTH`]).
+//! A window that was never used up is no measure of the path: divided by a round trip of 0.1 ms it
+//! is a gigabit per second on any link. The forecast for an encoder is therefore limited by the
+//! deliveries of the path ([`GROWTH`]).
 
 use squall_sched::Time;
 

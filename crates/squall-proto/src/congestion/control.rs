@@ -1,4 +1,4 @@
-//! The congestion controller that a session uses on its paths: a name, and what makes it.
+//! The congestion controller of a session's paths: a name, and a factory.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -11,34 +11,37 @@ use super::{Controller, Group, Steady, SteadyConfig};
 pub struct NewPath<'a> {
     /// Largest packet at first, in bytes.
     pub mtu: u64,
-    /// Time since the first path of the session was made.
+    /// Time since the first path of the session was opened.
     pub age: Span,
-    /// The paths of the session that share bottlenecks.
+    /// Paths of the session that share bottlenecks.
     pub group: &'a Group,
 }
 
-/// Evidence that the window of a controller rests on.
+/// Evidence on which the window of a controller rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Losses: the window does not say what the path carries. Arrivals are predicted by the rate of flights of packets.
+    /// Losses: the window is no measure of the path's rate. Arrivals are predicted by the rate of
+    /// flights of packets.
     Losses,
     /// Times of arrival: window over [`ControllerFactory::window_time`] is the rate of the path.
     Arrivals,
-    /// The same, and [`Controller::capacity`] is the rate of the path as soon as it is measured.
+    /// Times of arrival as in [`Self::Arrivals`], and [`Controller::capacity`] is the rate of the
+    /// path as soon as it is measured.
     Capacity,
 }
 
-/// Makes the controllers of a session's paths.
+/// Creates the controllers of a session's paths.
 pub trait ControllerFactory: Send + Sync {
-    /// Makes the controller of one path.
+    /// Creates the controller of one path.
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller>;
 
-    /// Evidence that the windows rest on. Default: losses.
+    /// Returns the evidence on which the windows rest. Default: losses.
     fn evidence(&self) -> Evidence {
         Evidence::Losses
     }
 
-    /// Time in which a full window leaves on a path with these round trips. Default: the smoothed one.
+    /// Returns the time in which a full window leaves on a path with these round trips. Default:
+    /// the smoothed one.
     fn window_time(&self, _smallest_rtt: Span, smoothed_rtt: Span) -> Span {
         smoothed_rtt
     }
@@ -54,7 +57,7 @@ impl ControllerFactory for SteadyConfig {
     }
 }
 
-/// Congestion controller of every path of a session. Two of one name are equal.
+/// Congestion controller of every path of a session. Controllers are equal if their names are.
 #[derive(Clone)]
 pub struct CongestionControl {
     name: Cow<'static, str>,
@@ -74,8 +77,8 @@ pub(crate) enum Kind {
 impl CongestionControl {
     /// CUBIC (RFC 9438).
     pub const CUBIC: Self = Self::of_library("cubic", Kind::Cubic);
-    /// CUBIC that takes a loss for congestion only where packets queue, or more than a tenth of them is lost; for
-    /// media over radio. See `docs/congestion.md`.
+    /// CUBIC that responds to a loss only where packets queue, or more than a tenth of them is
+    /// lost; for media over radio. See `docs/congestion.md`.
     pub const CUBIC_TOLERANT: Self = Self::of_library("cubic-tolerant", Kind::CubicTolerant);
     /// NewReno (RFC 9002 §7).
     pub const NEW_RENO: Self = Self::of_library("newreno", Kind::NewReno);
@@ -87,12 +90,12 @@ impl CongestionControl {
         Self { name: Cow::Borrowed(name), kind }
     }
 
-    /// The controllers that `factory` makes.
+    /// Creates a control whose controllers `factory` creates.
     pub fn new(name: impl Into<Cow<'static, str>>, factory: impl ControllerFactory + 'static) -> Self {
         Self { name: name.into(), kind: Kind::Own(Arc::new(factory)) }
     }
 
-    /// The name that it is picked by.
+    /// Returns the name in the registry.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -109,7 +112,7 @@ impl CongestionControl {
     }
 }
 
-/// Steady.
+/// Returns Steady.
 impl Default for CongestionControl {
     fn default() -> Self {
         Self::new("steady", SteadyConfig::default())

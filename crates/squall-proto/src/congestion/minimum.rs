@@ -1,11 +1,11 @@
-//! The smallest and the largest of recent values.
+//! Minimum and maximum of recent values.
 
 use std::collections::VecDeque;
 
 use squall_sched::{Span, Time};
 
-/// The minimum over a sliding window of time, in constant amortised time: what a later, smaller value
-/// outdoes is forgotten at once.
+/// The minimum over a sliding window of time, in constant amortised time: values that a later,
+/// smaller one undercuts are dropped at once.
 #[derive(Clone, Debug, Default)]
 pub struct Minimum {
     /// Ascending, in time and in value.
@@ -26,7 +26,7 @@ impl Minimum {
         self.samples[0].1
     }
 
-    /// The minimum when last added to.
+    /// Returns the minimum at the last addition.
     pub fn get(&self) -> Option<i64> {
         self.samples.front().map(|&(_, value)| value)
     }
@@ -42,7 +42,7 @@ impl Maximum {
         self.0.add(now, -value, window);
     }
 
-    /// The maximum when last added to.
+    /// Returns the maximum at the last addition.
     pub(super) fn get(&self) -> Option<i64> {
         self.0.get().map(|value| -value)
     }

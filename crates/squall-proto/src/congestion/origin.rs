@@ -1,62 +1,65 @@
-//! Where losses come from: full queues, or the medium.
+//! Origin of losses: full queues, or the medium.
 //!
-//! Radio loses packets that no slower sender would have saved, and a loss-based controller takes each for a full
-//! queue: over 1 % of random loss CUBIC carries a third of a link. TCP Veno (Fu, Liew: "TCP Veno: TCP
-//! Enhancement for Transmission Over Wireless Access Networks", IEEE JSAC 21(2), 2003) distinguishes the two by the
-//! round trip: where nothing waits, nothing overflows. What is done here:
+//! Radio loses packets that no slower sender would have saved, and a loss-based controller takes
+//! each for a full queue: over 1 % of random loss CUBIC carries a third of a link. TCP Veno (Fu,
+//! Liew: "TCP Veno: TCP Enhancement for Transmission Over Wireless Access Networks", IEEE JSAC
+//! 21(2), 2003) distinguishes the two by the round trip: where nothing waits, nothing overflows.
+//! The rules here:
 //!
-//! - A loss is by **congestion** where packets have been waiting lately: where even the smallest round trip of the
-//!   last 100 ms is longer than the smallest of all by an eighth, and by 5 ms at least. The smallest, since the
-//!   packets of a frame wait for each other, which is no sign that the next frame's will; and since jitter is not a queue.
-//! - It is by congestion too where more than one packet in ten is lost, whatever the round trip says: a queue too
-//!   short to be seen, or a policer. Google's congestion control for WebRTC draws the line at the same place
-//!   (draft-ietf-rmcat-gcc-02, its loss-based part). The share is a mean over some 500 packets: over 100, a radio that
-//!   loses 2 % of all packets, four in a row, passes for one that loses a tenth now and then.
+//! - A loss is by **congestion** where packets have been waiting recently: where even the smallest
+//!   round trip of the last 100 ms is longer than the smallest of all by an eighth, and by 5 ms at
+//!   least. The smallest, since the packets of a frame wait for each other, which is no sign that
+//!   the next frame's will; and since jitter is not a queue.
+//! - It is by congestion too where more than one packet in ten is lost, whatever the round trip: a
+//!   queue too short to be seen, or a policer. Google's congestion control for WebRTC draws the
+//!   line at the same place (draft-ietf-rmcat-gcc-02, its loss-based part). The share is a mean
+//!   over some 500 packets: over 100, a radio that loses 2 % of all packets, four in a row, is
+//!   occasionally taken for one that loses a tenth.
 //! - All others are the **medium's**.
 //!
-//! Where a path grows longer for good all its losses are by congestion from then on: the error is on the side of
-//! those who share the link.
+//! If the delay of a path grows permanently, all its losses count as congestion from then on: the
+//! error favours the other flows on the link.
 
 use squall_sched::{Span, Time};
 
 use super::minimum::Minimum;
 
-/// The smallest round trip over this time is taken for that of packets that did not wait for others
-/// of their frame.
+/// Time over which the smallest round trip is taken for that of packets that did not wait for
+/// others of their frame.
 const RECENT: Span = Span::from_millis(100);
-/// A queue stands if even that is longer than the smallest of all by this …
+/// Smallest excess over the smallest round trip that is a queue.
 const QUEUE: Span = Span::from_millis(5);
-/// … and by this part of it.
+/// Divisor of the smallest round trip: a queue is also longer than this part of it.
 const QUEUE_PART: u64 = 8;
-/// Weight of a packet in the share that is lost.
+/// Weight of a packet in the share of lost ones.
 const WEIGHT: f64 = 0.002;
-/// A larger share is congestion in any case.
+/// Share of losses above which they are congestion in any case.
 const TOLERATED: f64 = 0.1;
 
 /// Classifies the losses of one path by their origin.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
-    /// The smallest round trip of all.
+    /// Smallest round trip of all.
     base: Option<Span>,
     recent: Minimum,
-    /// Share of packets that were lost lately.
+    /// Share of packets that were lost recently.
     lost: f64,
 }
 
 impl Origin {
-    /// A packet is acknowledged, `rtt` after it left.
+    /// Records the acknowledgement of a packet, `rtt` after it left.
     pub(crate) fn on_ack(&mut self, now: Time, rtt: Span) {
         self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
         self.recent.add(now, rtt.micros() as i64, RECENT);
         self.lost -= WEIGHT * self.lost;
     }
 
-    /// A packet is lost.
+    /// Records the loss of a packet.
     pub(crate) fn on_loss(&mut self) {
         self.lost += WEIGHT * (1.0 - self.lost);
     }
 
-    /// Whether what is lost now is lost by congestion. What is lost before anything was acknowledged is.
+    /// Returns `true` if a loss now is by congestion. A loss before the first acknowledgement is.
     pub(crate) fn is_congestion(&self) -> bool {
         let (Some(base), Some(recent)) = (self.base, self.recent.get()) else { return true };
         self.lost > TOLERATED || Span::from_micros(recent as u64) > base + QUEUE.max(base / QUEUE_PART)

@@ -4,21 +4,21 @@ use super::CongestionControl;
 
 type Find = Box<dyn Fn(&str) -> Option<CongestionControl> + Send + Sync>;
 
-/// The congestion controllers that can be picked by name.
+/// The congestion controllers that are available by name.
 pub struct Registry(Vec<(CongestionControl, Find)>);
 
-/// There is no congestion controller of that name.
+/// No congestion controller has that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown congestion control '{name}'; there are {known}")]
 pub struct UnknownController {
-    /// The request.
+    /// The requested name.
     pub name: String,
-    /// The names there are.
+    /// The available names.
     pub known: String,
 }
 
 impl Registry {
-    /// The controllers of this crate.
+    /// Creates a registry with the controllers of this crate.
     pub fn standard() -> Self {
         let mut registry = Self(Vec::new());
         registry.register(CongestionControl::default());
@@ -29,13 +29,14 @@ impl Registry {
         registry
     }
 
-    /// Adds a controller, or replaces the one of its name.
+    /// Adds a controller, or replaces the one with its name.
     pub fn register(&mut self, control: CongestionControl) {
         let only = control.clone();
         self.register_family(control, move |name| (name == only.name()).then(|| only.clone()));
     }
 
-    /// Adds controllers whose names have a parameter: `example` is listed, `find` returns that of a name.
+    /// Adds controllers whose names have a parameter: `example` is listed, `find` returns that of a
+    /// name.
     pub fn register_family(
         &mut self,
         example: CongestionControl,
@@ -45,17 +46,17 @@ impl Registry {
         self.0.push((example, Box::new(find)));
     }
 
-    /// The controllers, in the order in which they were added.
+    /// Iterates over the controllers, in the order in which they were added.
     pub fn controls(&self) -> impl Iterator<Item = &CongestionControl> {
         self.0.iter().map(|(control, _)| control)
     }
 
-    /// The names, as a sentence lists them: `steady, cubic, …`.
+    /// Returns the names as a list in a sentence: `steady, cubic, …`.
     pub fn names(&self) -> String {
         self.controls().map(CongestionControl::name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The controller of that name.
+    /// Returns the controller with that name.
     ///
     /// # Errors
     /// If there is none.

@@ -4,15 +4,17 @@ use std::collections::VecDeque;
 
 use squall_sched::Span;
 
-/// Silences that are remembered apart. A path that carries feedback alone has one before each packet, and no arrivals.
+/// Largest number of silences that are remembered separately. A path that carries feedback alone
+/// has one before each packet, and no arrivals.
 pub(super) const MAX_SILENCES: usize = 256;
 
-/// Packets before which the sender was silent, of those whose arrival is open: number, and length of the silence.
+/// Packets before which the sender was silent and whose arrival is open: number, and length of the
+/// silence.
 #[derive(Clone, Debug, Default)]
 pub struct Silences(pub(super) VecDeque<(u64, Span)>);
 
 impl Silences {
-    /// A packet leaves after a silence.
+    /// Records a packet that leaves after a silence.
     pub fn add(&mut self, packet: u64, silence: Span) {
         if self.0.len() == MAX_SILENCES
             && let Some((_, oldest)) = self.0.pop_front()

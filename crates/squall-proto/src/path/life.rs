@@ -14,19 +14,21 @@
 //! any ──closed──▶ (free) ──by a client, after a pause─────▶ Opened, under another number (`session/reopen.rs`)
 //! ```
 //!
-//! Only [`Stage::InUse`] and [`Stage::Readmitted`] carry data. A spent path can be silent, narrow or out as well.
-//! `session/paths.rs` carries out what a transition brings about ([`Change`]).
+//! Only [`Stage::InUse`] and [`Stage::Readmitted`] carry data. A spent path can be silent, narrow or
+//! out as well. `session/paths.rs` applies the effects of a transition ([`Change`]).
 //!
-//! A path is judged by proof of delivery, never by the RTT, which stays at its last good value when a path dies.
-//! `docs/liveness.md` gives the reasoning. Proof is an acknowledgement of a packet that left on the path, or the answer to a
-//! probe that did. When proof is overdue the path is *challenged*: a probe leaves on it, which the peer answers on the same
-//! path. Only a path that stays silent through a challenge is suspected, because the acknowledgement that is missing may
-//! have left on another path, which is the dead one. A suspected path carries probes only. The first probe that is
-//! acknowledged in reasonable time readmits it, on probation: with half the window it had, for a round trip (the way of
-//! Careful Resume, draft-ietf-tsvwg-careful-resume), then with all of it. If it falls silent again on probation, the window
-//! it may resume with is halved.
+//! A path is judged by proof of delivery, never by the RTT, which stays at its last good value when
+//! a path dies. `docs/liveness.md` gives the reasoning. Proof is an acknowledgement of a packet that
+//! left on the path, or the answer to a probe that did. When proof is overdue the path is
+//! *challenged*: a probe leaves on it, which the peer answers on the same path. Only a path that
+//! stays silent through a challenge is suspected, because the missing acknowledgement may have left
+//! on another path, which is the dead one. A suspected path carries probes only. The first probe
+//! that is acknowledged in reasonable time readmits it, on probation: with half of its earlier
+//! window, for a round trip (as in Careful Resume, draft-ietf-tsvwg-careful-resume), then with all
+//! of it. If it becomes silent again on probation, the window it may resume with is halved.
 //!
-//! A path whose latest proof is old is *in doubt*: the session sends a copy of what it carries on another path.
+//! A path whose latest proof is old is *in doubt*: the session sends a copy of its data on another
+//! path.
 
 use squall_sched::{PathState, Span, Time};
 use squall_signal::AlertKind;

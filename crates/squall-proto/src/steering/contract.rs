@@ -1,5 +1,5 @@
-//! What Squall leans on in noq, stated as tests. When an upgrade of noq makes one of them fail, the
-//! steering must be thought through again before it is trusted.
+//! Tests of the behaviour of noq that Squall relies on. When an upgrade of noq makes one of them
+//! fail, review the steering before trusting it.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -18,10 +18,10 @@ use crate::{Config, Interface, NetPath, newcomers::Admission, pacer::MAX_BURST_P
 
 const DELAY: Duration = Duration::from_millis(10);
 
-/// What is sent: a number stands for what is in the datagram.
+/// A connection whose payloads are numbers that identify datagrams.
 type Conn = Connection<u32, QuicPath>;
 
-/// A packet that left: which path it took, and what it held.
+/// A packet that left, with its path and its payloads.
 #[derive(Debug, PartialEq)]
 struct Left {
     path: usize,
@@ -37,12 +37,12 @@ fn client_net(path: usize) -> NetPath {
     NetPath { local: Interface(path as u32), remote: SERVER }
 }
 
-/// Address of the client on a path.
+/// Returns the address of the client on a path.
 fn client_address(path: usize) -> IpAddr {
     Ipv4Addr::new(10, 0, path as u8, 1).into()
 }
 
-/// The path of a packet.
+/// Returns the path of a packet.
 fn path_of(packet: &Packet) -> usize {
     usize::from([packet.from.ip(), packet.to.ip()].contains(&client_address(1)))
 }
@@ -64,7 +64,7 @@ impl Side {
         Self { is_server, listener, conn: None, events: Vec::new(), arrived: Vec::new() }
     }
 
-    /// Polls once. Returns what left, and the packets.
+    /// Polls once. Returns the departures, and the packets.
     fn poll(&mut self, gate: Gate, now: Instant, max: usize) -> Option<(Left, Vec<Packet>)> {
         let (conn, mut buf) = (self.conn.as_mut()?, Vec::new());
         let transmit = conn.poll_transmit(gate, now, max, &mut buf)?;
@@ -133,7 +133,7 @@ struct Pair {
 
 struct Network {
     cut: [bool; 2],
-    /// The port under which the server sees the client, by path.
+    /// Port of the client as seen by the server, by path.
     ports: [u16; 2],
 }
 
@@ -150,7 +150,7 @@ impl Network {
 }
 
 impl Pair {
-    /// Both paths up, everything settled.
+    /// Creates a pair with both paths up and nothing pending.
     fn new() -> Self {
         let (der, key) = squall_testkit::certificate("squall.test");
         let server = ServerTls::new(vec![der.clone()], key).unwrap();
@@ -192,12 +192,12 @@ impl Pair {
         self.conn(SERVER_SIDE)
     }
 
-    /// Lets time pass, with every gate open.
+    /// Advances the time, with every gate open.
     fn settle(&mut self, time: Duration) {
         self.world.run(time, |now, packet, wire| self.network.carry(now, packet, wire));
     }
 
-    /// Lets packets arrive, while nothing else happens.
+    /// Delivers packets in flight, and nothing else.
     fn deliver(&mut self) {
         self.world.now += DELAY;
         while let Some(packet) = self.world.wire.arrive(self.world.now) {
@@ -206,7 +206,7 @@ impl Pair {
         }
     }
 
-    /// Polls once: with every gate open, or only that of one path. Returns what left.
+    /// Polls once: with every gate open, or only that of one path. Returns the departures.
     fn poll(&mut self, side: usize, gate: Option<usize>) -> Vec<Left> {
         self.poll_many(side, gate, 1)
     }
@@ -223,7 +223,7 @@ impl Pair {
         self.conn(side).queue(vec![payload as u8; size].into(), payload).unwrap();
     }
 
-    /// Fates of the packets of a path, learnt so far: (packet, acknowledged).
+    /// Returns the fates of the packets of a path so far: (packet, acknowledged).
     fn fates(&mut self, side: usize, path: usize) -> Vec<(u64, bool)> {
         let ledger = &self.conn(side).paths[PathId(path as u8)].ledger;
         ledger.lock().fates.drain(..).map(|f| (f.packet, f.acked)).collect()
@@ -317,7 +317,8 @@ fn the_ledger_names_the_packet_that_is_lost() {
     assert_eq!(fates.iter().filter(|(_, acked)| !acked).count(), 1);
 }
 
-/// How long noq waits for a packet that others have overtaken, if it is to take it to have left by `lead` too early.
+/// Returns how long noq waits for a packet that others have overtaken, with departures dated back
+/// by `lead`.
 fn waits_for(lead: Duration) -> Duration {
     let mut pair = Pair::new();
     pair.server().paths[PathId(0)].ledger.set_lead(lead.into());
@@ -328,7 +329,7 @@ fn waits_for(lead: Duration) -> Duration {
         pair.network.cut[0] = false;
         left.packets[0]
     };
-    // Round trips with the lead take the place of those before.
+    // Round trips with the lead replace the earlier ones.
     for _ in 0..50 {
         send(&mut pair, true);
         pair.settle(Duration::from_millis(100));
@@ -347,7 +348,7 @@ fn an_overtaken_packet_is_waited_for_as_long_as_the_session_may_need() {
     let in_order = waits_for(Duration::ZERO);
     assert!((60..80).contains(&in_order.as_millis()), "three round trips of 20 ms: {in_order:?}");
     let (lead, ahead) = (Duration::from_millis(30), waits_for(Duration::from_millis(30)));
-    // Three round trips of 50 ms, of which 30 are over when it leaves.
+    // Three round trips of 50 ms, 30 ms of which have passed when it leaves.
     assert!(ahead >= in_order + 2 * lead - Duration::from_millis(10), "{ahead:?} after {in_order:?}");
 }
 
@@ -362,7 +363,7 @@ fn acknowledgements_ride_on_the_packet_of_the_open_gate() {
         pair.deliver();
         pair.fates(SERVER_SIDE, 0);
         pair.fates(SERVER_SIDE, 1);
-        // The other path is dead in both directions: were the acknowledgements on it, none would come.
+        // The other path is dead in both directions: acknowledgements on it would not arrive.
         pair.network.cut[1 - path] = true;
         pair.queue(CLIENT_SIDE, 20, 9);
         assert_eq!(pair.poll(CLIENT_SIDE, Some(path))[0].path, path);
@@ -477,7 +478,7 @@ fn after_a_rebinding_older_packets_get_no_acknowledgement() {
     pair.queue(SERVER_SIDE, 500, 1);
     let old = pair.poll(SERVER_SIDE, Some(1)).remove(0).packets[0];
     pair.network.ports[1] = 2000;
-    // A packet of the client's from the new port arrives before the acknowledgement.
+    // A packet of the client from the new port arrives before the acknowledgement.
     pair.queue(CLIENT_SIDE, 100, 2);
     pair.poll(CLIENT_SIDE, Some(1));
     pair.settle(Duration::from_millis(500));

@@ -1,9 +1,9 @@
 //! The congestion controller that steers: a gate in front of the window, and a ledger of packets.
 //!
-//! noq asks its controller how large the window is before it puts anything that is congestion
-//! controlled on a path, and reports the number of every packet that was sent, acknowledged or lost to it.
-//! So a controller that answers 0 keeps a path closed, and one that keeps these reports has the fate of
-//! every packet. The real controller sits inside and never learns of the gate.
+//! noq asks its controller for the window before it puts anything that is congestion controlled on
+//! a path, and reports the number of every packet that was sent, acknowledged or lost to it.
+//! Therefore a controller that returns 0 keeps a path closed, and one that records these reports
+//! has the fate of every packet. The real controller is inside, and the gate is invisible to it.
 
 use std::{
     any::Any,
@@ -32,14 +32,14 @@ use crate::{
     congestion::{CongestionControl, Group, Kind, NewPath},
 };
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     /// Packet number on its path.
     pub(crate) packet: u64,
-    /// Acknowledged, or declared lost.
+    /// Acknowledged; otherwise declared lost.
     pub(crate) acked: bool,
-    /// When this became known.
+    /// Time of the report.
     pub(crate) at: Instant,
 }
 
@@ -50,48 +50,49 @@ pub(crate) struct Departure {
     pub(crate) bytes: u16,
 }
 
-/// What the controller of one path shares with the session.
+/// State that the controller of one path shares with the session.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     open: AtomicBool,
     entries: Mutex<Entries>,
-    /// The controller inside, which the session reaches with its verdicts.
+    /// The controller inside, to which the session passes its verdicts.
     governor: Option<Arc<Mutex<Governor>>>,
-    /// The same, if it wants to know when packets arrived.
+    /// The controller inside, if it uses the times of arrivals.
     media: Option<Media>,
     /// The session declares losses, not noq.
     tracks: bool,
-    /// See [`Self::lead`]: what the path needs, and that of the packets that leave now.
+    /// See [`Self::lead`]: the lead that the path needs.
     lead: AtomicU64,
+    /// Lead of the packets that leave now.
     lead_now: AtomicU64,
-    /// Of the connection: see [`Controllers::changes`].
+    /// Counter of the connection: see [`Controllers::changes`].
     changes: Arc<AtomicUsize>,
 }
 
-/// What is in a ledger.
+/// Contents of a ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
-    /// Packets sent since the session last looked, in order.
+    /// Packets sent since the session last read them, in order.
     pub(crate) sent: Vec<Departure>,
-    /// Fates learnt since the session last looked.
+    /// Fates reported since the session last read them.
     pub(crate) fates: Vec<Fate>,
     /// Window of the controller inside, in bytes.
     pub(crate) window: u64,
-    /// Pacing rate the controller inside asks for, in bytes per second.
+    /// Pacing rate of the controller inside, in bytes per second.
     pub(crate) pacing_rate: Option<u64>,
-    /// What the path carries, as the controller inside estimates it, in bits per second.
+    /// Rate of the path as the controller inside estimates it, in bits per second.
     pub(crate) capacity: Option<u64>,
-    /// Queue of our own that stands on the path, if the controller inside estimates it.
+    /// Delay of our own queue on the path, if the controller inside estimates it.
     pub(crate) queue: Option<Span>,
-    /// Time for which it has held packets, as that controller estimates it.
+    /// Time for which the path has held packets, as the controller inside estimates it.
     pub(crate) held: Span,
-    /// Whether the controller inside is in slow start.
+    /// The controller inside is in slow start.
     pub(crate) slow_start: bool,
-    /// Set by the session: the window is the limit, so acknowledgements may open it. Not so at the start: the handshake is
-    /// no reason to, and the sizes of its packets are random.
+    /// Set by the session: the window is the limit, so acknowledgements may open it. Not at the
+    /// start: the handshake is no reason to, and the sizes of its packets are random.
     pub(crate) window_limited: bool,
-    /// Set by the session: congestion signals of packets below this number are an outage's, and kept
-    /// from the controller inside.
+    /// Set by the session: congestion signals of packets below this number belong to an outage, and
+    /// are kept from the controller inside.
     pub(crate) forgive_below: u64,
     /// ECN of the path.
     pub(crate) marks: Marks,
@@ -99,23 +100,23 @@ pub(crate) struct Entries {
     pub(crate) sizes: Sizes,
     /// Congestion events that were passed on.
     pub(crate) congestion_events: u64,
-    /// Congestion events that turned out to have been mere reordering.
+    /// Congestion events that were caused by reordering.
     pub(crate) spurious_events: u64,
     /// Packets that the session has declared lost.
     declared: Declared,
 }
 
 impl Ledger {
-    /// The peer has reported the delay of a packet, in ticks modulo 2²⁴ and up to the offset of its clock, which is another
-    /// one from now on with `is_step`. Times are noq's.
+    /// Processes the peer's report of the delay of a packet, in ticks modulo 2²⁴ and up to the
+    /// offset of its clock. With `is_step` that clock is another one from now on. Times are noq's.
     pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32, is_step: bool) {
         if let Some(media) = &self.media {
             self.take(media.on_arrival(now, packet, sent, delay, is_step));
         }
     }
 
-    /// The session declares packets lost, by ascending number; the next one on the path will have the number `next`. noq
-    /// has done so already with `is_final`, and will report no acknowledgement.
+    /// Declares packets lost, by ascending number; the next one on the path will have the number
+    /// `next`. With `is_final` noq has done so already, and will report no acknowledgement.
     pub(crate) fn lose(&self, now: Instant, lost: &[Lost], next: u64, is_final: bool) {
         let Some(governor) = &self.governor else { return };
         let mut governor = lock(governor);
@@ -148,7 +149,7 @@ impl Ledger {
         }
     }
 
-    /// Takes over what the controller inside has worked out.
+    /// Copies the results of the controller inside.
     fn refresh(&self, governor: &Governor) -> Metrics {
         let (window, metrics) = (governor.inner.window(), governor.inner.metrics());
         let mut entries = self.lock();
@@ -158,7 +159,8 @@ impl Ledger {
         Metrics { window, ssthresh: metrics.ssthresh, bandwidth: metrics.bandwidth_estimate }
     }
 
-    /// Whether data waits for the path's pacer or window, and the session has no other path.
+    /// Records whether data waits for the path's pacer or window; `is_alone` if the session has no
+    /// other path.
     pub(crate) fn on_waiting(&self, now: Instant, waits: bool, is_alone: bool) {
         if let Some(media) = &self.media {
             self.take(media.on_waiting(now, waits, is_alone));
@@ -174,13 +176,14 @@ impl Ledger {
         entries.held = estimate.held;
     }
 
-    /// By how much earlier than they do noq takes packets to leave. Its round trips grow by that, and it waits for
-    /// three of them before it declares a packet lost: on a path that reorders by more, it would be before the session.
+    /// Returns the time by which departures are dated back for noq. Its round trips grow by that,
+    /// and it waits for three of them before it declares a packet lost: on a path with more
+    /// reordering, it would do so before the session.
     pub(crate) fn lead(&self) -> Span {
         Span::from_micros(self.lead.load(Ordering::Relaxed))
     }
 
-    /// When a packet left that noq takes to have left by `lead` too early.
+    /// Returns the departure of a packet that was dated back by `lead`.
     fn left_at(sent: Instant, lead: &AtomicU64) -> Instant {
         sent + Duration::from_micros(lead.load(Ordering::Relaxed))
     }
@@ -189,7 +192,7 @@ impl Ledger {
         self.lead.store(lead.micros(), Ordering::Relaxed);
     }
 
-    /// Opens the gate or closes it, for packets that noq takes to leave by `lead` too early.
+    /// Opens or closes the gate, for packets whose departure is dated back by `lead`.
     pub(crate) fn open(&self, open: bool, lead: Span) {
         self.open.store(open, Ordering::Relaxed);
         self.lead_now.store(lead.micros(), Ordering::Relaxed);
@@ -201,14 +204,14 @@ impl Ledger {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while the lock was held is already on its way out of the session.
+    // A panic that poisoned the lock already unwinds through the session.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The controller noq sees.
+/// The controller that noq uses.
 #[derive(Debug)]
 pub(crate) struct SteeringController {
-    /// Shared with the ledger, and with what noq clones when the path moves.
+    /// Shared with the ledger, and with clones that noq makes when the path moves.
     governor: Arc<Mutex<Governor>>,
     ledger: Arc<Ledger>,
     metrics: Metrics,
@@ -216,7 +219,7 @@ pub(crate) struct SteeringController {
     rtt: Option<RttEstimator>,
 }
 
-/// What the controller inside reported last: noq asks at every poll for every path.
+/// Latest values of the controller inside: noq reads them at every poll for every path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Metrics {
     window: u64,
@@ -280,7 +283,7 @@ impl Controller for SteeringController {
             self.governor().inner.on_spurious_congestion_event();
         }
         match late {
-            // To the controller it was lost, which stands if others were lost with it.
+            // The controller was notified of a loss, which stands if others were lost with it.
             Some(false) => {}
             Some(true) => self.governor().on_spurious_loss(),
             None => self.governor().on_ack(now, sent, bytes, pn, app_limited, &rtt),
@@ -309,7 +312,7 @@ impl Controller for SteeringController {
         lost_bytes: u64,
         largest_lost_pn: u64,
     ) {
-        // The session reports losses itself, but leaves it to noq to find that everything of a long time is lost.
+        // The session reports losses itself, but leaves persistent congestion to noq.
         let is_known = self.ledger.tracks && !is_ecn && !persistent;
         {
             let mut entries = self.ledger.lock();
@@ -362,8 +365,8 @@ impl Controller for SteeringController {
         self.governor().inner.on_ack_frequency_update(threshold, max_ack_delay);
     }
 
-    // noq calls this only through `path_congestion_check`, and there the true window plays no part:
-    // the session applies it itself before it opens the gate.
+    // noq calls this only through `path_congestion_check`, where the true window is not needed: the
+    // session applies it before it opens the gate.
     fn window(&self) -> u64 {
         if self.ledger.open.load(Ordering::Relaxed) { u64::MAX / 2 } else { 0 }
     }
@@ -373,7 +376,7 @@ impl Controller for SteeringController {
         metrics.congestion_window = self.metrics.window;
         metrics.ssthresh = self.metrics.ssthresh;
         metrics.bandwidth_estimate = self.metrics.bandwidth;
-        // So high that noq's own pacer never holds a packet; the session paces.
+        // High enough that noq's own pacer never holds a packet; the session paces.
         metrics.pacing_rate = Some(1 << 40);
         metrics
     }
@@ -395,14 +398,14 @@ impl Controller for SteeringController {
 
 /// Builds the controllers of a connection's paths.
 ///
-/// noq does not say for which path it wants one; the session finds out from
+/// noq does not name the path of a new controller; the session determines it from
 /// `congestion_state(path)` afterwards, whenever [`Self::built`] has grown.
 #[derive(Debug)]
 pub(crate) struct Controllers {
     control: CongestionControl,
-    /// The paths that share bottlenecks.
+    /// Paths that share bottlenecks.
     group: Group,
-    /// When the first was built.
+    /// Time at which the first controller was built.
     first: OnceLock<Instant>,
     built: AtomicUsize,
     changes: Arc<AtomicUsize>,
@@ -422,12 +425,13 @@ impl Controllers {
         })
     }
 
-    /// How many controllers there have been so far.
+    /// Returns the number of controllers built so far.
     pub(crate) fn built(&self) -> usize {
         self.built.load(Ordering::Relaxed)
     }
 
-    /// Grows when a controller is built, and when the largest packet of a path changes.
+    /// Returns a counter that grows when a controller is built, and when the largest packet of a
+    /// path changes.
     pub(crate) fn changes(&self) -> usize {
         self.changes.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! The controller of a path as noq's callbacks and the session's verdicts reach it, and the verdicts that may turn out wrong.
+//! The controller of a path between noq's callbacks and the session's verdicts, and the verdicts
+//! that may be revoked.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +14,7 @@ use super::tolerant::Tolerance;
 #[derive(Debug)]
 pub(super) struct Governor {
     pub(super) inner: Box<dyn Controller>,
-    /// Keeps losses of the medium from a controller that would answer them.
+    /// Keeps losses of the medium from a controller that would respond to them.
     pub(super) tolerance: Option<Tolerance>,
 }
 
@@ -54,7 +55,7 @@ impl Governor {
         }
     }
 
-    /// The losses that were answered last had not happened.
+    /// Revokes the latest losses that were responded to.
     pub(super) fn on_spurious_loss(&mut self) {
         if self.tolerance.as_ref().is_none_or(Tolerance::passes_on_revocation) {
             self.inner.on_spurious_congestion_event();
@@ -62,38 +63,41 @@ impl Governor {
     }
 }
 
-/// A packet that the session declares lost. noq still expects it, so that its acknowledgement is noticed if it comes.
+/// A packet that the session declares lost. noq still tracks it, so that its acknowledgement is
+/// reported if it arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     pub(crate) packet: u64,
     pub(crate) bytes: u16,
-    /// When it left.
+    /// Time of departure.
     pub(crate) sent: Instant,
 }
 
 /// Packets that the session has declared lost and whose fate noq has not reported.
 ///
-/// A controller answers the losses of a round trip once (RFC 9002 §7.3.1). Its answer is undone if all of them arrive, as TCP
-/// does on duplicate SACKs (RFC 9438 §4.9.2).
+/// A controller responds to the losses of a round trip once (RFC 9002 §7.3.1). Its response is
+/// undone if all of them arrive, as in TCP on duplicate SACKs (RFC 9438 §4.9.2).
 #[derive(Debug, Default)]
 pub(super) struct Declared {
-    /// When each left, and the answer that it belongs to.
+    /// Departure of each, and the response that it belongs to.
     packets: BTreeMap<u64, (Instant, u64)>,
-    /// Answers so far.
+    /// Responses so far.
     answers: u64,
-    /// Packets from this number on left after the last answer.
+    /// Number of the first packet that left after the last response.
     answered: u64,
-    /// Packets of the last answer that may still arrive.
+    /// Packets of the last response that may still arrive.
     open: usize,
     /// One of them was lost indeed.
     is_real: bool,
 }
 
-/// noq reports the fate of every packet that it tracks within a few round trips. What is older is none of those.
+/// Age after which a packet is forgotten: noq reports the fate of every packet that it tracks
+/// within a few round trips.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
 impl Declared {
-    /// A packet is declared lost; the next one on its path will have the number `next`.
+    /// Records a packet that is declared lost; the next one on its path will have the number
+    /// `next`.
     pub(super) fn insert(&mut self, lost: Lost, next: u64) {
         if lost.packet >= self.answered {
             (self.answers, self.answered) = (self.answers + 1, next);
@@ -109,7 +113,8 @@ impl Declared {
         }
     }
 
-    /// A packet is acknowledged. Returns `None` if it was not declared lost, else whether the last answer was to nothing.
+    /// Records the acknowledgement of a packet. Returns `None` if it was not declared lost, else
+    /// `true` if the last response was unjustified.
     pub(super) fn arrives(&mut self, packet: u64) -> Option<bool> {
         let (_, answer) = self.packets.remove(&packet)?;
         if answer != self.answers {
@@ -119,7 +124,7 @@ impl Declared {
         Some(self.open == 0 && !self.is_real)
     }
 
-    /// noq has declared a packet lost, too.
+    /// Records that noq has declared a packet lost, too.
     pub(super) fn confirm(&mut self, packet: u64) {
         if let Some((_, answer)) = self.packets.remove(&packet)
             && answer == self.answers

@@ -1,14 +1,14 @@
-//! The hello: what each side sends first, on a stream of its own.
+//! The hello: the first data of each side, on a stream of its own.
 
 use noq_proto::Dir;
 
 use super::{Connection, Entry};
 
-/// Longest hello that is read.
+/// Longest hello that is accepted, in bytes.
 const MAX_HELLO: usize = 256;
 
 impl<P, S: Entry> Connection<P, S> {
-    /// Reads the peer's first stream; `Some` when it is whole.
+    /// Reads the peer's first stream; `Some` when it is complete.
     pub(super) fn read_hello(&mut self) -> Option<Result<Vec<u8>, &'static str>> {
         let _ = self.inner.streams().accept(Dir::Uni);
         let side = match self.inner.side() {

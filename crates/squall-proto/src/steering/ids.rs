@@ -1,4 +1,4 @@
-//! Connection ids that name the worker which issued them, and with QUIC-LB the server too.
+//! Connection ids that identify the worker which issued them, and with QUIC-LB the server too.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use ring::hmac;
 
 use crate::{quic_lb::QuicLbServer, worker::Worker};
 
-/// Ids that can be recognised as our own without a table, by a keyed hash, and whose first byte names the worker.
+/// Ids that can be recognised as our own without a table, by a keyed hash, and whose first byte
+/// identifies the worker.
 pub(super) struct WorkerIds {
     key: u64,
     hashed: HashedConnectionIdGenerator,
@@ -27,7 +28,7 @@ impl Clone for WorkerIds {
 }
 
 impl ConnectionIdGenerator for WorkerIds {
-    /// The first byte is random, so as many ids are drawn on average as there are workers.
+    /// The first byte is random, so the average number of attempts is the number of workers.
     fn generate_cid(&mut self) -> ConnectionId {
         loop {
             let id = self.hashed.generate_cid();
@@ -37,7 +38,8 @@ impl ConnectionIdGenerator for WorkerIds {
         }
     }
 
-    /// No connection is reset for an id that is not valid: a worker does not end the sessions of another.
+    /// Rejects foreign ids, for which no connection is reset: a worker does not end the sessions of
+    /// another.
     fn validate(&self, id: ConnectionId) -> Result<(), InvalidCid> {
         if !self.worker.has(&id) {
             return Err(InvalidCid);
@@ -54,17 +56,17 @@ impl ConnectionIdGenerator for WorkerIds {
     }
 }
 
-/// Ids of QUIC-LB, whose five free bits name the worker. Of the numbers that name it one is drawn for each id, so that the
-/// bits show no more than that.
+/// Ids of QUIC-LB, whose five free bits identify the worker. Among the numbers that identify it one
+/// is drawn for each id, so that the bits reveal nothing else.
 #[derive(Clone)]
 pub(super) struct ServerIds {
     server: QuicLbServer,
-    /// Of all workers.
+    /// Secret of all workers.
     secret: hmac::Key,
     worker: Worker,
-    /// Ids that this worker has issued.
+    /// Number of ids that this worker has issued.
     issued: u64,
-    /// Where nonces begin.
+    /// First nonce.
     start: u128,
 }
 
@@ -75,8 +77,9 @@ impl ServerIds {
         Self { server, secret, worker, issued: 0, start }
     }
 
-    /// The nonce of the id of this number, of all workers. Encrypted ones count up from a random one, so that none is used
-    /// twice; those that all can read are a keyed hash of the number, so that they show no order (§9.6 of the draft).
+    /// Returns the nonce of the id of this number, over all workers. Encrypted nonces count up from
+    /// a random one, so that none is used twice; readable ones are a keyed hash of the number, so
+    /// that they show no order (§9.6 of the draft).
     fn nonce(&self, number: u64, hash: &[u8]) -> [u8; MAX_NONCE] {
         let mut nonce = [0; MAX_NONCE];
         if self.server.format().is_encrypted() {
@@ -89,7 +92,7 @@ impl ServerIds {
     }
 }
 
-/// Bytes of a nonce at most.
+/// Largest length of a nonce in bytes.
 const MAX_NONCE: usize = 18;
 
 impl ConnectionIdGenerator for ServerIds {
@@ -105,8 +108,8 @@ impl ConnectionIdGenerator for ServerIds {
         ConnectionId::new(&id[..format.id_len()])
     }
 
-    /// The reset tokens of servers with one certificate are the same, so only the server that issued an id may use its token
-    /// (draft-ietf-quic-load-balancers-21 §9.5).
+    /// The reset tokens of servers with one certificate are the same, so only the server that
+    /// issued an id may use its token (draft-ietf-quic-load-balancers-21 §9.5).
     fn validate(&self, id: ConnectionId) -> Result<(), InvalidCid> {
         let is_own = self.server.format().server_id(&id) == Some(self.server.id());
         if is_own && self.worker.has(&id) { Ok(()) } else { Err(InvalidCid) }

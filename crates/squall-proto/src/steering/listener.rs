@@ -1,4 +1,4 @@
-//! The part of noq that sorts incoming packets to connections, and makes new ones.
+//! The part of noq that dispatches incoming packets to connections, and creates new ones.
 
 use std::{
     net::SocketAddr,
@@ -21,13 +21,13 @@ use super::{
 };
 use crate::{ClientTls, Config, ConnectError, NetPath, ServerTls, newcomers::Admission, worker::Worker};
 
-/// What all workers of a server share: its certificate, and the keys that are derived from it or drawn for it. A token that
-/// one of them has issued is known to all, and used once.
+/// State that all workers of a server share: its certificate, and the keys that are derived from it
+/// or drawn for it. A token that one of them has issued is valid at all, and used once.
 #[derive(Clone)]
 pub(crate) struct Server {
     config: Arc<ServerConfig>,
     tls: ServerTls,
-    /// Of nonces in connection ids.
+    /// Secret for nonces in connection ids.
     secret: hmac::Key,
 }
 
@@ -35,7 +35,7 @@ impl Server {
     pub(crate) fn new(config: &Config, tls: &ServerTls, seed: Option<[u8; 32]>) -> Self {
         let secret = match seed {
             Some(seed) => hmac::Key::new(hmac::HMAC_SHA256, &seed),
-            // Without randomness of the system there is no handshake, and so no id.
+            // Without randomness of the system there is no handshake, and therefore no id.
             None => hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
                 .unwrap_or_else(|_| hmac::Key::new(hmac::HMAC_SHA256, &tls.id_key().to_be_bytes())),
         };
@@ -43,7 +43,7 @@ impl Server {
     }
 }
 
-/// Sorts packets to connections.
+/// Dispatches packets to connections.
 pub(crate) struct Listener {
     pub(crate) inner: noq_proto::Endpoint,
     pub(crate) clock: Clock,
@@ -51,20 +51,22 @@ pub(crate) struct Listener {
     config: Config,
 }
 
-/// What an incoming packet was.
+/// Kind of an incoming packet.
 pub(crate) enum Incoming<P, S> {
-    /// For a connection there is.
+    /// A packet of an existing connection.
     Packet(ConnectionHandle, ConnectionEvent),
-    /// The first of a new connection, and whether its peer has proved its address.
+    /// The first packet of a new connection; `true` if its peer has validated its address.
     New(Box<Connection<P, S>>, bool),
-    /// The first of a connection that does not begin. What the endpoint wrote to the buffer is to be sent, if anything.
+    /// The first packet of a connection that is refused, with a reply of the endpoint in the
+    /// buffer, if any.
     Refused(Option<Transmit>),
-    /// Of no connection; the same holds.
+    /// A packet of no connection, with a reply of the endpoint in the buffer, if any.
     Unknown(Option<Transmit>),
 }
 
 impl Listener {
-    /// `seed` makes connection ids, packet number gaps and path challenges reproducible.
+    /// Creates a listener. `seed` makes connection ids, packet number gaps and path challenges
+    /// reproducible.
     pub(crate) fn new(
         config: &Config,
         server: Option<Server>,
@@ -82,8 +84,8 @@ impl Listener {
         }
     }
 
-    /// New connections are accepted with this certificate. The keys of connection ids and of stateless resets remain those
-    /// of the first one, which open sessions rely on.
+    /// Sets the certificate of new connections. The keys of connection ids and of stateless resets
+    /// remain those of the first one, which open sessions rely on.
     pub(crate) fn set_tls(&mut self, tls: &ServerTls) {
         if let Some(server) = &mut self.server {
             Arc::make_mut(server).crypto = tls.crypto();
@@ -109,12 +111,13 @@ impl Listener {
         Ok(Connection::new(inner, handle, path, controllers, self.clock))
     }
 
-    /// Lets go of a connection that is not over.
+    /// Drops a connection that is not over.
     pub(crate) fn forget(&mut self, handle: ConnectionHandle) {
         self.inner.handle_event(handle, EndpointEvent::drained());
     }
 
-    /// Takes in a packet. `admit` says what becomes of a new connection, whose peer has proved its address or not.
+    /// Processes a packet. `admit` decides about a new connection; its argument is `true` if the
+    /// peer has validated its address.
     pub(crate) fn receive<P, S: Entry>(
         &mut self,
         now: Instant,
@@ -157,7 +160,8 @@ impl Listener {
         buf: &mut Vec<u8>,
     ) -> Incoming<P, S> {
         let Some(server) = &self.server else { return Incoming::Refused(None) };
-        // Each connection has controllers of its own, so that controllers are counted per connection.
+        // Each connection has controllers of its own, so that controllers are counted per
+        // connection.
         let controllers = Controllers::new(&self.config);
         let proven = incoming.remote_address_validated();
         let mut server = ServerConfig::clone(server);
@@ -182,8 +186,9 @@ fn reply(path: NetPath, transmit: &noq_proto::Transmit) -> Transmit {
     }
 }
 
-/// What a server derives from its private key is the same after a restart, so that its peers believe the stateless resets
-/// by which it says that it no longer has their sessions (RFC 9000 §10.3.2).
+/// Values that a server derives from its private key are the same after a restart, so that its
+/// peers accept the stateless resets by which it reports that it no longer has their sessions (RFC
+/// 9000 §10.3.2).
 fn endpoint_config(config: &Config, server: Option<&Server>, worker: Worker) -> EndpointConfig {
     let Some(server) = server else { return EndpointConfig::default() };
     let mut endpoint = EndpointConfig::new(server.tls.reset_key());
@@ -201,7 +206,8 @@ fn endpoint_config(config: &Config, server: Option<&Server>, worker: Worker) -> 
     endpoint
 }
 
-/// Between two stateless resets of all workers: noq's own default, by which a flood of garbage causes few answers.
+/// Interval between two stateless resets of all workers: noq's own default, by which a flood of
+/// garbage causes few answers.
 const MIN_RESET_INTERVAL: Duration = Duration::from_millis(20);
 
 fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {
@@ -217,8 +223,8 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
         .congestion_controller_factory(controllers.clone())
         .max_concurrent_multipath_paths(config.limits.max_paths as u32)
         .max_idle_timeout(Some(idle_timeout(config.idle_timeout)))
-        // Checked by the session: noq counts what a path receives only, and on one that carries media
-        // one way nothing comes back, since the acknowledgements take another.
+        // Checked by the session: noq counts only packets that a path receives, and on one that
+        // carries media one way nothing returns, since the acknowledgements take another.
         .default_path_max_idle_timeout(None)
         .packet_threshold(packets)
         .time_threshold(round_trips)
@@ -237,15 +243,18 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
     transport
 }
 
-/// Packets that overtake another one, and round trips since it left, after which it is lost (RFC 9002 §6.1).
+/// Packets that overtake another one, and round trips since it left, after which it is lost (RFC
+/// 9002 §6.1).
 const STANDARD: (u32, f32) = (3, 9.0 / 8.0);
 
-/// The same where the session declares losses (`session/loss.rs`): noq does not report the acknowledgement of a packet that it
-/// has declared lost, so it waits for longer. Its receiver drops a packet that 129 later ones have overtaken, as it may be a
-/// duplicate; a few more may be under way. Round trips grow by the [lead](super::Ledger::lead) where packets are overtaken by more.
-/// noq's own frames and the handshake wait as well: three round trips are the first probe timeout (RFC 9002 §6.2.2), so what
-/// is lost in the middle of a flight is repaired as soon as its end. With eight, the 95 % quantile of a session's first block over a
-/// path that loses 10 % is 251 instead of 219 ms.
+/// Thresholds where the session declares losses (`session/loss.rs`): noq does not report the
+/// acknowledgement of a packet that it has declared lost, so it waits longer. Its receiver drops a
+/// packet that 129 later ones have overtaken, as it may be a duplicate; a few more may be in
+/// flight. Round trips grow by the [lead](super::Ledger::lead) where packets are overtaken by more.
+/// noq's own frames and the handshake wait as well: three round trips are the first probe timeout
+/// (RFC 9002 §6.2.2), so a loss in the middle of a flight is repaired as soon as one at its end.
+/// With eight, the 95 % quantile of a session's first block over a path that loses 10 % is 251
+/// instead of 219 ms.
 const BACKSTOP: (u32, f32) = (256, BACKSTOP_ROUND_TRIPS as f32);
 
 pub(crate) const BACKSTOP_ROUND_TRIPS: u32 = 3;
@@ -253,10 +262,11 @@ pub(crate) const BACKSTOP_ROUND_TRIPS: u32 = 3;
 /// Datagrams are taken out of noq after every packet, so the buffer holds those of one packet only.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
-/// One batch for one path is queued at a time. See also [`drop_oversized`](super::Connection::drop_oversized).
+/// One batch for one path is queued at a time. See also
+/// [`drop_oversized`](super::Connection::drop_oversized).
 const SEND_BUFFER: usize = 1 << 16;
 
 fn idle_timeout(timeout: Duration) -> IdleTimeout {
-    // Fails above 2^62 ms, which is as good as never.
+    // Fails above 2^62 ms, which is practically never.
     IdleTimeout::try_from(timeout).unwrap_or_else(|_| noq_proto::VarInt::MAX.into())
 }

@@ -1,46 +1,55 @@
-//! Explicit congestion notification (ECN, RFC 3168) on one path: whether packets leave marked as ECT, and whether the CE marks
-//! that the peer reports count.
+//! Explicit congestion notification (ECN, RFC 3168) on one path: whether packets leave marked as
+//! ECT, and whether the CE marks that the peer reports count.
 //!
-//! noq marks the packets of a path until an ACK shows that counts do not match (RFC 9000 §13.4.2). Two kinds of faulty networks
-//! remain:
+//! noq marks the packets of a path until an ACK shows that counts do not match (RFC 9000 §13.4.2).
+//! Two kinds of faulty networks remain:
 //!
-//! - Marked packets are dropped. No ACK comes, and nothing ends the marking. So packets leave unmarked once marked ones have
-//!   been unanswered for [`UNANSWERED`], as at the end of the testing period of RFC 9000 A.4. A side whose own marks are
-//!   unproven also stops when an unmarked packet arrives: its peer may have found out already, or cannot report marks.
-//! - All packets are marked as CE. Marks say nothing then ([`IMPLAUSIBLE`]): packets leave unmarked, and marks are ignored. Those
-//!   from before the first packet that was not marked are withheld from the controller.
+//! - Marked packets are dropped. No ACK arrives, and nothing ends the marking. Therefore packets
+//!   leave unmarked once marked ones have been unanswered for [`UNANSWERED`], as at the end of the
+//!   testing period of RFC 9000 A.4. A side whose own marks are unproven also stops when an
+//!   unmarked packet arrives: its peer may have detected the fault already, or cannot report marks.
+//! - All packets are marked as CE. Marks carry no information then ([`IMPLAUSIBLE`]): packets leave
+//!   unmarked, and marks are ignored. Those from before the first packet that was not marked are
+//!   withheld from the controller.
 //!
-//! Marking ends for good on a path: the ACK of the first unmarked packet has a count too small, whereupon noq stops marking, too.
-//! A path that is opened again is tested again.
+//! Marking ends permanently on a path: the ACK of the first unmarked packet has a count too small,
+//! whereupon noq stops marking, too. A path that is opened again is tested again.
 
 use std::time::{Duration, Instant};
 
-/// Time after which marked packets without an answer are taken for lost because of their marks: a little less than the probe
-/// timeout before there is a sample of the round trip, 333 ms and four times the half of it (RFC 9002 §6.2.2), so that
-/// the first retransmission of a handshake is unmarked.
+/// Time after which marked packets without an answer are assumed lost because of their marks:
+/// slightly less than the probe timeout before there is a sample of the round trip, 333 ms and four
+/// times the half of it (RFC 9002 §6.2.2), so that the first retransmission of a handshake is
+/// unmarked.
 const UNANSWERED: Duration = Duration::from_millis(900);
 
-/// Acknowledged packets, all in acknowledgements that report marks, after which the marks are implausible …
+/// Number of acknowledged packets, all in acknowledgements that report marks, after which the marks
+/// are implausible, if [`ROUNDS`] have passed.
 const IMPLAUSIBLE: u64 = 100;
-/// … if this many round trips have passed since: the time in which an answer to marks shortens the queue that caused them.
+/// Round trips after which marks are implausible: the time in which a response to marks shortens
+/// the queue that caused them.
 const ROUNDS: u32 = 4;
-/// A round trip this much above the smallest, or an eighth above it, is without a queue.
+/// Excess over the smallest round trip, or an eighth of it, within which a round trip is without a
+/// queue.
 const NO_QUEUE: Duration = Duration::from_millis(5);
-/// Marks that go on when the window is a fraction of what it was, one in this many, do not depend on what the path sends …
+/// Marks that continue when the window is one in this many of its size do not depend on the sent
+/// packets.
 const FALLEN: u64 = 4;
-/// … nor do those that have kept it at six packets since the transfer began; in bytes.
+/// Window in bytes, six packets, at which marks that have kept it there since the transfer began do
+/// not depend on the sent packets.
 const SMALL: u64 = 9_000;
 
 /// ECN of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
-    /// Packets leave unmarked for good.
+    /// Packets leave unmarked from now on.
     is_off: bool,
-    /// Why, until that is reported. Networks that clear the field are common and do no harm: they are not.
+    /// Reason for the end, until it is reported. Networks that clear the field are common and
+    /// harmless: they are not reported.
     news: Option<&'static str>,
     /// A marked packet was acknowledged.
     proven: bool,
-    /// When the oldest marked packet left since the last acknowledgement.
+    /// Departure of the oldest marked packet since the last acknowledgement.
     unanswered: Option<Instant>,
     /// A packet was acknowledged that no router had marked.
     passed: bool,
@@ -58,7 +67,7 @@ struct Batch {
     is_complete: bool,
 }
 
-/// Batches in a row that report marks.
+/// Consecutive batches that report marks.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since: Instant,
@@ -68,7 +77,7 @@ struct Run {
 }
 
 impl Marks {
-    /// Whether packets that leave now may be marked.
+    /// Returns `true` if packets that leave now may be marked.
     pub(super) fn may_mark(&mut self, now: Instant) -> bool {
         let patience = UNANSWERED.max(2 * self.rtt);
         if self.unanswered.is_some_and(|since| now.saturating_duration_since(since) >= patience) {
@@ -77,23 +86,23 @@ impl Marks {
         !self.is_off
     }
 
-    /// Why marking has ended, once.
+    /// Takes the reason for the end of marking, once.
     pub(crate) fn take_news(&mut self) -> Option<&'static str> {
         self.news.take()
     }
 
-    /// A packet leaves that asks for an acknowledgement.
+    /// Records the departure of a packet that elicits an acknowledgement.
     pub(super) fn on_sent(&mut self, now: Instant) {
         self.unanswered.get_or_insert(now);
     }
 
-    /// An unmarked packet of the peer's has arrived on the path.
+    /// Records the arrival of an unmarked packet of the peer on the path.
     pub(super) fn on_unmarked(&mut self) {
         self.is_off |= !self.proven;
     }
 
-    /// A packet is acknowledged; `window` is the controller's. Returns whether marks that were answered before have turned out
-    /// to be no congestion.
+    /// Records an acknowledgement; `window` is the controller's. Returns `true` if marks with an
+    /// earlier response were no congestion.
     pub(super) fn on_ack(&mut self, now: Instant, rtt: Duration, min_rtt: Duration, window: u64) -> bool {
         (self.rtt, self.min_rtt) = (rtt, min_rtt);
         self.unanswered = None;
@@ -107,12 +116,12 @@ impl Marks {
         self.on_batch(now, batch, window)
     }
 
-    /// All packets of the batch have been acknowledged.
+    /// Ends the batch: all its packets have been acknowledged.
     pub(super) fn on_end_acks(&mut self) {
         self.batch.is_complete = true;
     }
 
-    /// The batch reports marks. Returns whether they count.
+    /// Records that the batch reports marks. Returns `true` if they count.
     pub(super) fn on_mark(&mut self) -> bool {
         self.batch.is_marked = true;
         self.passed && !self.is_off
@@ -153,8 +162,9 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(40);
 
-    /// Acknowledges batches of ten packets, one each quarter of a round trip, of which `marked` says which report marks.
-    /// Returns after how many packets marking ended, if it did, and how many batches with marks counted.
+    /// Acknowledges batches of ten packets, one each quarter of a round trip; `marked` selects
+    /// those that report marks. Returns the number of packets after which marking ended, if it did,
+    /// and the number of batches whose marks counted.
     fn run(queue: Duration, batches: usize, marked: impl Fn(usize) -> bool) -> (Option<usize>, usize) {
         let (mut marks, mut now, mut counted) = (Marks::default(), Instant::now(), 0);
         for batch in 0..batches {

@@ -1,4 +1,4 @@
-//! Squall's own congestion controllers, as noq wants to see one.
+//! Squall's own congestion controllers behind noq's interface.
 
 use std::{
     any::Any,
@@ -18,29 +18,29 @@ use crate::{
 };
 
 /// A controller for media behind noq's interface. Clones share their state: noq clones a path's
-/// controller when the path moves, and steering to find out whose it is.
+/// controller when the path moves, and steering to determine its path.
 #[derive(Clone, Debug)]
 pub(super) struct Media(Arc<Shared>);
 
-/// What a controller estimates.
+/// Estimates of a controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
     /// Bytes that may be in flight.
     pub(super) window: u64,
-    /// In bytes per second.
+    /// Rate in bytes per second.
     pub(super) pacing_rate: Option<u64>,
-    /// What the path carries, in bits per second.
+    /// Rate of the path in bits per second.
     pub(super) capacity: Option<u64>,
-    /// Queue of our own.
+    /// Delay of our own queue.
     pub(super) queue: Option<Span>,
     /// Time for which the path has held packets.
     pub(super) held: Span,
 }
 
-/// What clones, and the ledger of the path, share.
+/// State shared by clones and the ledger of the path.
 #[derive(Debug)]
 struct Shared {
-    /// Times count from here.
+    /// Origin of times.
     epoch: Instant,
     initial_window: u64,
     state: Mutex<State>,
@@ -52,16 +52,16 @@ struct State {
     clock: Clock,
 }
 
-/// One-way delays come as ticks modulo 2²⁴; this counts on across the wrap, so that a clock that drifts
-/// by half of it in the life of a path does no harm.
+/// One-way delays arrive as ticks modulo 2²⁴; this extends them across the wrap, so that a clock
+/// that drifts by half of the range in the life of a path does no harm.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
-    /// The ticks reported last, and the delay that they stand for in microseconds.
+    /// Latest reported ticks, and their delay in microseconds.
     last: Option<(u32, i64)>,
 }
 
 impl Clock {
-    /// The delay in microseconds, from the first one reported.
+    /// Returns the delay in microseconds, from the first reported one.
     fn micros(&mut self, ticks: u32) -> i64 {
         let micros =
             self.last.map_or(0, |(last, micros)| micros + Stamp::distance(ticks, last) * TICK as i64);
@@ -69,7 +69,7 @@ impl Clock {
         micros
     }
 
-    /// From now on these ticks stand for the delay that was reported last.
+    /// Makes these ticks stand for the last reported delay from now on.
     fn step(&mut self, ticks: u32) {
         self.last = self.last.map(|(_, micros)| (ticks, micros));
     }
@@ -81,7 +81,8 @@ impl Media {
         Self(Arc::new(Shared { epoch, initial_window: INITIAL_PACKETS * u64::from(mtu), state }))
     }
 
-    /// The peer has reported the delay of a packet, in ticks. Returns what the controller makes of it.
+    /// Processes the peer's report of the delay of a packet, in ticks. Returns the controller's
+    /// estimate.
     pub(super) fn on_arrival(
         &self,
         now: Instant,
@@ -100,12 +101,13 @@ impl Media {
         state.estimate()
     }
 
-    /// A packet that left during an outage is lost.
+    /// Handles the loss of a packet that left during an outage.
     pub(super) fn on_forgiven(&self, bytes: u16) {
         self.state().controller.on_forgiven(bytes.into());
     }
 
-    /// Data waits for the path's pacer or window, or does not. Returns what the controller makes of it.
+    /// Records whether data waits for the path's pacer or window. Returns the controller's
+    /// estimate.
     pub(super) fn on_waiting(&self, now: Instant, waits: bool, is_alone: bool) -> Estimate {
         let mut state = self.state();
         state.controller.on_waiting(self.time(now), waits, is_alone);
@@ -117,7 +119,7 @@ impl Media {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock was held is already on its way out of the session.
+        // A panic that poisoned the lock already unwinds through the session.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,7 +135,7 @@ impl State {
         }
     }
 
-    /// Pacing rate in bytes per second.
+    /// Returns the pacing rate in bytes per second.
     fn pacing_rate(&self) -> Option<u64> {
         self.controller.pacing_rate().map(|rate| rate / 8)
     }

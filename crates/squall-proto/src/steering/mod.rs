@@ -1,10 +1,11 @@
-//! Steering: everything that depends on noq, and the only place that imports it.
+//! Steering: all code that depends on noq, and the only place that imports it.
 //!
-//! noq has no scheduler to plug into: it sends what is queued on the lowest path id with window left,
-//! and every path's acknowledgements on the lowest usable path. Both decisions are taken over from
-//! outside, with the published crate as it is: [`controller`] closes the window of every path but
-//! one, so that the next packet can leave only there, and keeps the ledger of packet fates. What this
-//! leans on is stated as tests in `contract.rs`, which fail loudly should an upgrade change it.
+//! noq has no scheduler to plug into: it sends queued datagrams on the lowest path id with window
+//! left, and every path's acknowledgements on the lowest usable path. Both decisions are controlled
+//! from outside, with the published crate unchanged: [`controller`] closes the window of every path
+//! but one, so that the next packet can leave only there, and keeps the ledger of packet fates. The
+//! behaviour that this relies on is tested in `contract.rs`, whose tests fail if an upgrade changes
+//! it.
 
 #[cfg(test)]
 mod contract;
@@ -53,7 +54,7 @@ use crate::{CloseReason, Interface, NetPath, TransportError};
 /// A QUIC packet, or several of one size, ready to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// From which local interface to which peer.
+    /// The local interface and the peer.
     pub path: NetPath,
     /// Bytes written to the buffer.
     pub size: usize,
@@ -71,36 +72,38 @@ pub(crate) struct Sent<P> {
     pub(crate) packet: u64,
     /// Size of the packet; 0 for further datagrams of a packet already named.
     pub(crate) bytes: u16,
-    /// Whether the payload is in this packet. If not it is in another one of the path that left at the same time.
+    /// The payload is in this packet. Otherwise it is in another one of the path that left at the
+    /// same time.
     pub(crate) certain: bool,
     pub(crate) payload: Option<P>,
 }
 
-/// What a path that is gone has used.
+/// Usage of a closed path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// UDP payload that was sent.
+    /// Bytes of UDP payload sent.
     pub(crate) sent: u64,
-    /// IP packets sent and received.
+    /// Bytes of IP packets sent and received.
     pub(crate) carried: u64,
 }
 
-/// What happened inside noq.
+/// An event inside noq.
 #[derive(Debug)]
 pub(crate) enum QuicEvent {
-    /// Handshake done and confirmed: the packet numbers of the handshake are out of the way.
+    /// The handshake is confirmed: its packet numbers no longer collide with those of data.
     Confirmed,
     /// A path may carry data.
     PathUp { number: u32 },
-    /// A path is gone; no more fates of its packets will be reported. The session is to remove its entry.
+    /// A path is closed; no more fates of its packets will be reported. The session must remove its
+    /// entry.
     PathGone {
         number: u32,
         net: Option<NetPath>,
         used: Used,
-        /// The code with which the peer closed it, if the peer did.
+        /// Close code of the peer, if the peer closed it.
         by_peer: Option<u64>,
     },
-    /// The peer suspects (true) or trusts (false) a path.
+    /// The peer suspects (`true`) or trusts (`false`) a path.
     RemoteStatus { number: u32, backup: bool },
     /// The peer's hello has arrived, or cannot.
     Hello(Result<Vec<u8>, &'static str>),
@@ -108,81 +111,85 @@ pub(crate) enum QuicEvent {
     Closed(CloseReason),
 }
 
-/// The clock of noq, which stops while the process does not run. Otherwise a packet that was under way then would
-/// have had a round trip of that length, and losses on its path would be found out that late.
+/// The clock of noq, which stops while the process does not run. Otherwise a packet in flight at
+/// that time would have had a round trip of that length, and losses on its path would be detected
+/// that late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     behind: Duration,
 }
 
 impl Clock {
-    /// The process did not run for this time.
+    /// Stops the clock for the time in which the process did not run.
     pub(crate) fn stop_for(&mut self, time: Duration) {
         self.behind += time;
     }
 
-    /// The time of noq at a moment.
+    /// Returns the time of noq at a moment.
     pub(crate) fn of_quic(self, at: Instant) -> Instant {
         at.checked_sub(self.behind).unwrap_or(at)
     }
 
-    /// When noq had this time.
+    /// Returns the moment at which noq had this time.
     pub(crate) fn of_session(self, at: Instant) -> Instant {
         at + self.behind
     }
 }
 
-/// Which paths noq may send on.
+/// Paths on which noq may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// All: control frames, path validation, acknowledgements, and what is queued on the lowest path.
+    /// All: control frames, path validation, acknowledgements, and queued datagrams on the lowest
+    /// path.
     Open,
     /// None: only tail-loss probes and acknowledgements can leave.
     Closed,
-    /// One: what is queued leaves there.
+    /// One: queued datagrams leave there.
     Only(PathId),
 }
 
-/// How soon a timer of noq runs again that was due and stayed so.
+/// Time after which a timer of noq that stays due runs again.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// A noq connection under steering. `P` says what is in a datagram, `S` is what the session keeps of a path.
+/// A noq connection under steering. `P` identifies the content of a datagram, `S` is the session's
+/// state of a path.
 pub(crate) struct Connection<P, S> {
     inner: noq_proto::Connection,
     handle: ConnectionHandle,
-    /// The path of the handshake: noq does not know its interface before the first answer.
+    /// The path of the handshake: noq has no interface for it before the first answer.
     home: NetPath,
-    /// Parent of all that is logged of the connection.
+    /// Parent of all log messages of the connection.
     span: tracing::Span,
     controllers: Arc<controller::Controllers>,
-    /// The changes of [`Self::controllers`] that have been seen.
+    /// Latest value of [`Controllers::changes`](controller::Controllers::changes) that was handled.
     changes: usize,
     /// Controllers that have been matched to their paths.
     matched: usize,
     pub(crate) paths: Paths<S>,
-    /// Paths that have a controller, and that the session has not admitted.
+    /// Paths with a controller that the session has not admitted.
     pending: Vec<QuicPath>,
     /// Closed paths, which noq lists until the peer has closed them, too.
     gone: Vec<noq_proto::PathId>,
-    /// What noq has queued, oldest first: length and meaning.
+    /// Datagrams queued in noq, oldest first: length and payload.
     queued: VecDeque<(usize, P)>,
     queued_bytes: usize,
-    /// What noq has dropped from there since the session last took it, because the MTU shrank.
+    /// Datagrams that noq dropped from the queue since the session last took them, because the MTU
+    /// shrank.
     pub(crate) dropped: Vec<P>,
-    /// What has left since the session last took it.
+    /// Departures since the session last took them.
     pub(crate) departures: Vec<Sent<P>>,
-    /// Of the datagrams that have just left.
+    /// Packet of each datagram that has just left.
     places: Vec<Option<usize>>,
     buffer_size: usize,
-    /// What [`Self::max_datagram`] found, until it may have changed.
+    /// Cached result of [`Self::max_datagram`], until it may have changed.
     max_datagram: Option<usize>,
     hello: Vec<u8>,
     clock: Clock,
-    /// When noq's timers ran last, by its clock.
+    /// Time at which noq's timers ran last, by its clock.
     timed: Option<Instant>,
     /// noq has panicked: it is not called again.
     is_broken: bool,
-    /// That is still to be reported.
+    /// The panic of noq is still to be reported.
     breaks: bool,
 }
 
@@ -225,8 +232,8 @@ impl<P, S: Entry> Connection<P, S> {
         this
     }
 
-    /// The path of that number, which is made one of the session if it was not; `None` when there are too many, or noq
-    /// has none of that number.
+    /// Returns the path of that number, and admits it to the session if it is new; `None` when
+    /// there are too many, or noq has none of that number.
     pub(crate) fn admit(&mut self, number: u32, entry: impl FnOnce(PathId, QuicPath) -> S) -> Option<PathId> {
         self.paths.find(number).or_else(|| {
             let at = self.pending.iter().position(|path| path.number == number)?;
@@ -240,7 +247,8 @@ impl<P, S: Entry> Connection<P, S> {
     pub(crate) fn reject(&mut self, number: u32, now: Instant) {
         if let Some(path) = self.pending.iter().find(|path| path.number == number) {
             self.max_datagram = None;
-            // Closed before, it is to be polled; the last path is always admitted.
+            // If it was closed before, the event is still to be polled; the last path is always
+            // admitted.
             let _ = self.inner.close_path(self.clock.of_quic(now), path.noq_id, VarInt::from_u32(0));
         }
     }
@@ -250,7 +258,7 @@ impl<P, S: Entry> Connection<P, S> {
         self.pending.iter().for_each(|path| path.ledger.lock().fates.clear());
     }
 
-    /// Forgets every packet so far.
+    /// Forgets all packets so far.
     pub(crate) fn forget_packets(&self) {
         for path in self.all_paths() {
             let mut ledger = path.ledger.lock();
@@ -259,7 +267,7 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// Every path, admitted or not.
+    /// Iterates over all paths, admitted or not.
     fn all_paths(&self) -> impl Iterator<Item = &QuicPath> {
         self.paths.iter().map(Entry::quic).chain(&self.pending)
     }
@@ -272,7 +280,7 @@ impl<P, S: Entry> Connection<P, S> {
         &self.span
     }
 
-    /// Takes in a packet or an answer of the endpoint.
+    /// Processes a packet or an answer of the endpoint.
     pub(crate) fn on_event(&mut self, event: ConnectionEvent) {
         if !self.is_broken {
             self.inner.handle_event(event);
@@ -281,23 +289,25 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// When noq's timers are due. One that stays in the past when they have run is due again a millisecond later, the granularity
-    /// of timers in RFC 9002 §6.1.2: the session would run without end.
+    /// Returns when noq's timers are due. A timer that stays in the past after it has run is due
+    /// again a millisecond later, the granularity of timers in RFC 9002 §6.1.2: otherwise the
+    /// session would run without end.
     pub(crate) fn timeout(&self) -> Option<Instant> {
         let again = |at| self.timed.filter(|timed| at <= *timed).map_or(at, |timed| timed + GRANULARITY);
         let at = self.inner.poll_timeout().filter(|_| !self.is_broken).map(again);
         at.map(|at| self.clock.of_session(at))
     }
 
-    /// The clock of noq.
+    /// Returns the clock of noq.
     pub(crate) fn clock(&mut self) -> &mut Clock {
         &mut self.clock
     }
 
     /// Runs noq's timers.
     ///
-    /// noq-proto 1.4.0 panics when it forgets an abandoned path that had moved twice, and back when the second address did not
-    /// answer, if a probe of the MTU was in flight meanwhile (`discard_path`). That must end this session and no other.
+    /// noq-proto 1.4.0 panics when it forgets an abandoned path that had moved twice, and back when
+    /// the second address did not answer, if a probe of the MTU was in flight meanwhile
+    /// (`discard_path`). That must end this session and no other.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.max_datagram = None;
         if self.is_broken {
@@ -305,7 +315,7 @@ impl<P, S: Entry> Connection<P, S> {
         }
         let now = self.clock.of_quic(now);
         self.timed = Some(now);
-        // What a panic leaves behind is not looked at.
+        // The state after a panic is not read.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.inner.handle_timeout(now)));
         self.is_broken = outcome.is_err();
         self.breaks = self.is_broken;
@@ -314,7 +324,8 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// Whether noq has panicked: neither it nor its endpoint are to be called for this connection.
+    /// Returns `true` if noq has panicked: neither it nor its endpoint may be called for this
+    /// connection.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
     }
@@ -332,7 +343,7 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// The next thing that happened.
+    /// Returns the next event.
     pub(crate) fn poll(&mut self) -> Option<QuicEvent> {
         if self.is_broken {
             let error = TransportError::plain("internal error of the QUIC library");
@@ -386,18 +397,19 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// Next datagram that arrived.
+    /// Returns the next datagram that arrived.
     pub(crate) fn recv(&mut self) -> Option<Bytes> {
         self.inner.datagrams().recv()
     }
 
-    /// Largest datagram that fits every path now.
+    /// Returns the largest datagram that fits every path now.
     pub(crate) fn max_datagram(&mut self) -> usize {
-        // noq goes through all paths and connection ids, and the session asks several times for each packet. A packet or a
-        // poll changes the answer only where a path is added, removed or gets another MTU. A path that the peer abandons is
-        // noticed with the event that follows the packet; until then the answer may be too small, which does no harm.
+        // noq goes through all paths and connection ids, and the session asks several times for
+        // each packet. A packet or a poll changes the answer only where a path is added, removed or
+        // gets another MTU. A path that the peer abandons is detected with the event that follows
+        // the packet; until then the answer may be too small, which does no harm.
         self.max_datagram = self.max_datagram.or_else(|| self.inner.datagrams().max_size());
-        // Once no path can send, the size that noq makes up may be smaller.
+        // Once no path can send, the size that noq reports may be smaller.
         debug_assert!(
             self.max_datagram <= self.inner.datagrams().max_size() || self.has_abandoned(),
             "the size has shrunk unseen"
@@ -405,7 +417,7 @@ impl<P, S: Entry> Connection<P, S> {
         self.max_datagram.unwrap_or(0)
     }
 
-    /// Whether either side has abandoned a path.
+    /// Returns `true` if either side has abandoned a path.
     fn has_abandoned(&mut self) -> bool {
         let stats = self.inner.stats();
         stats.frame_rx.path_abandon + stats.frame_tx.path_abandon > 0
@@ -424,7 +436,7 @@ impl<P, S: Entry> Connection<P, S> {
         self.inner.close(self.clock.of_quic(now), VarInt::from_u32(code), reason);
     }
 
-    /// Opens a path; only clients may. Returns its number, or why not.
+    /// Opens a path; only clients may. Returns its number, or the error.
     pub(crate) fn open_path(&mut self, net: NetPath, now: Instant) -> Result<u32, String> {
         let tuple = FourTuple::new(net.remote, Some(net.local.address()));
         self.max_datagram = None;
@@ -434,13 +446,14 @@ impl<P, S: Entry> Connection<P, S> {
         Ok(number(id))
     }
 
-    /// How often the peer has said that it wants another path and may open none (PATHS_BLOCKED).
+    /// Returns how often the peer has reported that it wants another path and may open none
+    /// (PATHS_BLOCKED).
     pub(crate) fn paths_blocked(&mut self) -> u64 {
         self.inner.stats().frame_rx.paths_blocked
     }
 
-    /// Lets the peer have that many paths at a time. noq counts a path of which it receives nothing but the abandonment
-    /// as open for good.
+    /// Allows the peer that many concurrent paths. noq counts a path as open permanently if it
+    /// receives nothing of it but the abandonment.
     pub(crate) fn allow_paths(&mut self, count: usize, now: Instant) {
         if let Some(count) = u32::try_from(count).ok().and_then(NonZeroU32::new) {
             // Fails only without multipath.
@@ -453,63 +466,66 @@ impl<P, S: Entry> Connection<P, S> {
         self.max_datagram = None;
         let now = self.clock.of_quic(now);
         match self.inner.close_path(now, self.paths[path].quic().noq_id, VarInt::from_u32(code)) {
-            // Closed before; the event is still to be polled.
+            // If it was closed before, the event is still to be polled.
             Ok(()) | Err(ClosePathError::ClosedPath) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// Marks a path as one that carries nothing but probes, or lifts the mark. The peer is notified.
+    /// Marks a path as one that carries only probes, or removes the mark. The peer is notified.
     pub(crate) fn set_backup(&mut self, path: PathId, backup: bool) {
         let status = if backup { PathStatus::Backup } else { PathStatus::Available };
-        // Fails only on a path that is gone, which needs no mark.
+        // Fails only on a closed path, which needs no mark.
         let _ = self.inner.set_path_status(self.paths[path].quic().noq_id, status);
     }
 
     /// Changes the keys now, while there is one path.
     ///
-    /// noq does so by itself after 10 to 1,000 packets, and distinguishes old keys from new ones by the number of the packet at
-    /// which the change was seen, without regard to its path: packets with old keys that are in flight on other paths
-    /// are dropped if their numbers are higher. After this the next change is due when the cipher demands it, for
-    /// AES-GCM after eight million packets (RFC 9001 §6.6).
+    /// noq does so by itself after 10 to 1,000 packets, and distinguishes old keys from new ones by
+    /// the number of the packet at which the change was seen, without regard to its path: packets
+    /// with old keys that are in flight on other paths are dropped if their numbers are higher.
+    /// After this the next change is due when the cipher requires it, for AES-GCM after eight
+    /// million packets (RFC 9001 §6.6).
     pub(crate) fn change_keys(&mut self) {
         self.max_datagram = None;
         self.inner.force_key_update();
     }
 
-    /// Has a PING leave on the path with the next free poll.
+    /// Sends a PING on the path with the next free poll.
     pub(crate) fn ping(&mut self, path: PathId) {
         let _ = self.inner.ping_path(self.paths[path].quic().noq_id);
     }
 
-    /// Smoothed, minimum and mean deviation of the RTT are kept by noq; only the smoothed is public.
+    /// Returns the smoothed RTT. noq has minimum and mean deviation too, but only this one is
+    /// public.
     pub(crate) fn srtt(&self, path: PathId) -> Option<Duration> {
         self.inner.rtt(self.paths[path].quic().noq_id)
     }
 
-    /// Counters of the path: packets and bytes both ways, congestion events.
+    /// Returns the counters of the path: packets and bytes both ways, congestion events.
     pub(crate) fn counters(&mut self, path: PathId) -> Option<noq_proto::PathStats> {
         self.inner.path_stats(self.paths[path].quic().noq_id)
     }
 
-    /// Bytes of UDP payload sent on the path.
+    /// Returns the bytes of UDP payload sent on the path.
     pub(crate) fn sent_bytes(&mut self, path: PathId) -> u64 {
         self.counters(path).map_or(0, |counters| counters.udp_tx.bytes)
     }
 
-    /// Bytes of IP packets sent and received on the path.
+    /// Returns the bytes of IP packets sent and received on the path.
     pub(crate) fn carried(&mut self, path: PathId) -> u64 {
         let net = self.paths[path].quic().net;
         self.counters(path).map_or(0, |counters| ip_bytes(net, &counters))
     }
 
-    /// Number of the path over which packets between these addresses run.
+    /// Returns the number of the path between these addresses.
     pub(crate) fn number_of(&self, net: NetPath) -> Option<u32> {
         self.path_between(net).map(|path| path.number)
     }
 
-    /// Reads the addresses of all paths again, after a packet or a timer of noq; returns the admitted paths that moved. One whose new
-    /// address does not answer moves back, to the controller that it had there.
+    /// Reads the addresses of all paths again, after a packet or a timer of noq; returns the
+    /// admitted paths that moved. A path whose new address does not answer moves back, to its
+    /// controller there.
     pub(crate) fn refresh_addresses(&mut self) -> Vec<PathId> {
         let inner = &self.inner;
         let has_moved = |path: &mut QuicPath| {
@@ -529,7 +545,8 @@ impl<P, S: Entry> Connection<P, S> {
         paths.ids().filter(|id| has_moved(paths[*id].quic_mut())).collect()
     }
 
-    /// Polls noq with the gates of some paths open. What leaves is appended to [`Self::departures`].
+    /// Polls noq with the gates of some paths open. Departures are appended to
+    /// [`Self::departures`].
     pub(crate) fn poll_transmit(
         &mut self,
         gate: Gate,
@@ -542,7 +559,7 @@ impl<P, S: Entry> Connection<P, S> {
         }
         let only = if let Gate::Only(id) = gate { self.paths.get(id) } else { None };
         let only = only.map(|path| path.quic().number);
-        // Where all gates are open or closed, one that needs it may be the one.
+        // If all gates are open or closed, any path may be the one that needs a lead.
         let may_leave = |path: &&QuicPath| only.is_none() || Some(path.number) == only;
         let lead =
             self.all_paths().filter(may_leave).map(|path| path.ledger.lead()).max().unwrap_or_default();
@@ -565,20 +582,22 @@ impl<P, S: Entry> Connection<P, S> {
         })
     }
 
-    /// Whether packets between these addresses may be marked as ECT now. noq takes part as long as it has marks to report.
+    /// Returns `true` if packets between these addresses may be marked as ECT now. noq also
+    /// decides: it stops when it has no marks to report.
     fn may_mark(&self, net: NetPath, now: Instant) -> bool {
         let Some(path) = self.path_between(net) else { return true };
         path.ledger.lock().marks.may_mark(self.clock.of_quic(now))
     }
 
-    /// A packet without ECN has arrived.
+    /// Records the arrival of a packet without ECN.
     pub(crate) fn on_unmarked(&self, net: NetPath) {
         if let Some(path) = self.path_between(net) {
             path.ledger.lock().marks.on_unmarked();
         }
     }
 
-    /// The path between these addresses: the latest of several, as the peer may have closed the others.
+    /// Returns the path between these addresses: the latest of several, because the peer may have
+    /// closed the others.
     fn path_between(&self, net: NetPath) -> Option<&QuicPath> {
         self.all_paths().filter(|path| path.net == net).max_by_key(|path| path.number)
     }
@@ -588,7 +607,7 @@ impl<P, S: Entry> Connection<P, S> {
         to_remote.min_by_key(|path| path.number).map_or(self.home.local, |path| path.net.local)
     }
 
-    /// Finds the path of every controller that was built since last time.
+    /// Matches controllers that were built since the last call to their paths.
     fn match_controllers(&mut self) {
         let changes = self.controllers.changes();
         if changes == self.changes {
@@ -623,30 +642,30 @@ impl<P, S: Entry> Connection<P, S> {
 }
 
 impl Interface {
-    /// The address that stands for the interface in noq, which distinguishes near ends of paths by address alone. It is
-    /// never sent, and need not be of the family of the peer's.
+    /// Returns the address that represents the interface in noq, which distinguishes local ends of
+    /// paths by address alone. It is never sent, and need not be of the family of the peer's.
     fn address(self) -> IpAddr {
         Ipv4Addr::from_bits(self.0).into()
     }
 
-    /// The interface that an address from noq stands for; noq may not know where a packet is to leave from.
+    /// Returns the interface of an address from noq; `None` where noq leaves the local end open.
     fn at(address: Option<IpAddr>) -> Option<Self> {
         match address? {
             IpAddr::V4(address) => Some(Self(address.to_bits())),
-            // There are none.
+            // No interface has such an address.
             IpAddr::V6(_) => None,
         }
     }
 }
 
-/// The ledger of the controller that a path has now.
+/// Returns the ledger of the present controller of a path.
 fn ledger(connection: &noq_proto::Connection, id: noq_proto::PathId) -> Option<Arc<Ledger>> {
     let controller = connection.congestion_state(id)?.clone_box().into_any();
     let steering = controller.downcast::<controller::SteeringController>().ok()?;
     Some(steering.ledger().clone())
 }
 
-/// Bytes of the IP packets around what was sent and received on a path.
+/// Returns the bytes of the IP packets around the UDP payload sent and received on a path.
 fn ip_bytes(net: NetPath, stats: &noq_proto::PathStats) -> u64 {
     // Headers of IP, without options or extensions, and of UDP.
     let headers = if net.remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
@@ -654,7 +673,7 @@ fn ip_bytes(net: NetPath, stats: &noq_proto::PathStats) -> u64 {
     of(&stats.udp_tx) + of(&stats.udp_rx)
 }
 
-/// The number of a path id, which noq shows only in its wire form.
+/// Returns the number of a path id, which noq exposes only in its wire form.
 fn number(id: noq_proto::PathId) -> u32 {
     let mut wire = Vec::with_capacity(8);
     id.encode(&mut wire);
@@ -685,13 +704,14 @@ fn transport_error(error: ConnectionError) -> TransportError {
     TransportError { code, tls, message }
 }
 
-/// The words of a peer, fit for a log or a terminal: no hidden characters, no more than [`MAX_REASON`] characters.
+/// Returns the reason text of a peer, fit for a log or a terminal: no hidden characters, at most
+/// [`MAX_REASON`] characters.
 fn printable(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     text.chars().take(MAX_REASON).map(|c| if is_hidden(c) { ' ' } else { c }).collect()
 }
 
-/// Characters of a peer's reason that are kept.
+/// Largest number of characters of a peer's reason that are kept.
 const MAX_REASON: usize = 256;
 
 #[cfg(test)]

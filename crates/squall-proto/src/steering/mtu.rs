@@ -1,36 +1,44 @@
-//! Largest packets of a path: the search for them, and protection from losses that look like a smaller MTU.
+//! Largest packets of a path: the search for them, and protection from losses that look like a
+//! smaller MTU.
 //!
-//! noq counts bursts of losses that no packet refutes: one that left later, was acknowledged, and is at least as large as the
-//! largest acknowledged since the burst before. Four of them are a black hole, and packets then have 1,200 bytes until a search
-//! has found more, two or three round trips later. Losses are one burst if they are neighbours and declared together. Where sizes
-//! differ, four random losses that one acknowledgement declares are therefore enough: packets of a TUN device are smaller than
-//! the probe that has found the MTU, and those with acknowledgements are larger than others.
+//! noq counts bursts of losses that no packet refutes: one that left later, was acknowledged, and
+//! is at least as large as the largest acknowledged since the burst before. Four of them are a
+//! black hole, and packets then have 1,200 bytes until a search has found more, two or three round
+//! trips later. Losses are one burst if they are neighbours and declared together. Where sizes
+//! differ, four random losses that one acknowledgement declares are therefore enough: packets of a
+//! TUN device are smaller than the probe that has found the MTU, and those with acknowledgements
+//! are larger than others.
 //!
-//! So where the MTU has fallen, and several packets are lost together again, every other large packet is filled up to the MTU.
-//! Each that arrives refutes the losses before it. If none does while smaller ones arrive, the MTU has indeed become smaller.
-//! Filling costs a TUN device with its default MTU up to 4 % of its bytes, hence neither without a fall nor without losses.
+//! Therefore, where the MTU has fallen, and several packets are lost together again, every other
+//! large packet is filled up to the MTU. Each that arrives refutes the losses before it. If none
+//! does while smaller ones arrive, the MTU has indeed become smaller. Filling costs a TUN device
+//! with its default MTU up to 4 % of its bytes, hence neither without a fall nor without losses.
 
 use std::time::{Duration, Instant};
 
 use noq_proto::MtuDiscoveryConfig;
 
-/// Smallest packets that every path carries (RFC 9000 §14), in bytes of UDP payload.
+/// Smallest MTU of all paths (RFC 9000 §14), in bytes of UDP payload.
 const BASE: u16 = 1200;
 
-/// Pause between two searches for a larger MTU. A path whose MTU is small loses about six probes in each, which is 2.7 kbit/s.
-/// RFC 8899 §5.1.1 has ten minutes, in which a detour around a failed link is long over.
+/// Pause between two searches for a larger MTU. A path with a small MTU loses about six probes in
+/// each, which is 2.7 kbit/s. RFC 8899 §5.1.1 has ten minutes, in which a detour around a failed
+/// link is long over.
 const RAISE_INTERVAL: Duration = Duration::from_secs(25);
-/// Pause after a black hole before the search begins. It needs none: a lost probe is repeated, and carries no data.
+/// Pause after a black hole before the search begins. It needs none: a lost probe is repeated, and
+/// carries no data.
 const COOLDOWN: Duration = Duration::ZERO;
 
-/// Time after a fall in which losses cause packets to be filled. A fall of 130 ms in ten minutes divides 0.02 % of the packets.
+/// Time after a fall in which losses cause packets to be filled. A fall of 130 ms in ten minutes
+/// divides 0.02 % of the packets.
 const WARY: Duration = Duration::from_secs(600);
-/// Time between losses that one acknowledgement may declare: the longest delay of one (RFC 9000 §18.2).
+/// Time between losses that one acknowledgement may declare: the longest delay of one (RFC 9000
+/// §18.2).
 const TOGETHER: Duration = Duration::from_millis(25);
 /// Time after several losses together in which packets are filled.
 const LOSSY: Duration = Duration::from_secs(2);
 
-/// How noq searches.
+/// Returns the settings of noq's search.
 pub(super) fn discovery() -> MtuDiscoveryConfig {
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.interval(RAISE_INTERVAL).black_hole_cooldown(COOLDOWN);
@@ -40,17 +48,19 @@ pub(super) fn discovery() -> MtuDiscoveryConfig {
 /// Sizes of the packets of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sizes {
-    /// Largest UDP payload, as noq has found it.
+    /// Largest UDP payload, as found by noq.
     mtu: u16,
-    /// When it last fell.
+    /// Time of its last fall.
     fell: Option<Instant>,
-    /// When a packet was last declared lost, and when two were together.
+    /// Time of the last loss.
     lost: Option<Instant>,
+    /// Time at which two packets were last lost together.
     several_lost: Option<Instant>,
     /// The last large packet had the size of the MTU.
     is_last_full: bool,
-    /// Number of the packet that leaves next, and of the newest that is acknowledged.
+    /// Number of the packet that leaves next.
     next: u64,
+    /// Number of the newest acknowledged packet.
     newest_acked: u64,
 }
 
@@ -59,7 +69,7 @@ impl Sizes {
         Self { mtu, ..Self::default() }
     }
 
-    /// noq has found another MTU; one that falls, upon a loss.
+    /// Records another MTU that noq has found; a smaller one was found upon a loss.
     pub(super) fn on_mtu(&mut self, mtu: u16) {
         if mtu < self.mtu {
             self.fell = self.lost;
@@ -67,7 +77,7 @@ impl Sizes {
         self.mtu = mtu;
     }
 
-    /// A packet leaves.
+    /// Records the departure of a packet.
     pub(super) fn on_sent(&mut self, packet: u64, bytes: u16) {
         self.next = packet + 1;
         if bytes > BASE {
@@ -75,12 +85,12 @@ impl Sizes {
         }
     }
 
-    /// A packet is acknowledged.
+    /// Records the acknowledgement of a packet.
     pub(super) fn on_ack(&mut self, packet: u64) {
         self.newest_acked = self.newest_acked.max(packet);
     }
 
-    /// A packet is lost.
+    /// Records the loss of a packet.
     pub(super) fn on_loss(&mut self, now: Instant) {
         if is_within(self.lost, now, TOGETHER) {
             self.several_lost = Some(now);
@@ -88,20 +98,22 @@ impl Sizes {
         self.lost = Some(now);
     }
 
-    /// Whether the next large packet is to be filled.
+    /// Returns `true` if the next large packet is to be filled.
     pub(super) fn lacks_full(&self, now: Instant) -> bool {
         !self.is_last_full && is_within(self.several_lost, now, LOSSY) && is_within(self.fell, now, WARY)
     }
 
-    /// Bytes that a packet with `used` bytes of frames lacks to have the size of the MTU, if it is large, and `ahead` others leave
-    /// before it; `overhead` is that of a packet whose number has four bytes.
+    /// Returns the bytes that a packet with `used` bytes of frames lacks to the size of the MTU, if
+    /// it is large, and `ahead` others leave before it; `overhead` is that of a packet whose number
+    /// has four bytes.
     pub(super) fn missing(&self, overhead: usize, used: usize, ahead: usize) -> Option<usize> {
         let size = (overhead + self.number_len(ahead) + used).checked_sub(4)?;
         let is_large = size > usize::from(BASE);
         usize::from(self.mtu).checked_sub(size).filter(|_| is_large)
     }
 
-    /// Bytes of the number of a packet: of twice the distance to the newest that is acknowledged (RFC 9000 §17.1).
+    /// Returns the length of the number of a packet in bytes: that of twice the distance to the
+    /// newest acknowledged one (RFC 9000 §17.1).
     fn number_len(&self, ahead: usize) -> usize {
         match (self.next + ahead as u64).saturating_sub(self.newest_acked) {
             0..0x80 => 1,
@@ -112,7 +124,7 @@ impl Sizes {
     }
 }
 
-/// Whether something was less than `time` ago.
+/// Returns `true` if `at` was less than `time` ago.
 fn is_within(at: Option<Instant>, now: Instant, time: Duration) -> bool {
     at.is_some_and(|at| now.saturating_duration_since(at) < time)
 }

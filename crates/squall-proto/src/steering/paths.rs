@@ -1,4 +1,5 @@
-//! The paths of a connection: eight slots, each with one path, noq's half and the session's in one entry.
+//! The paths of a connection: eight slots, each with one path, noq's half and the session's in one
+//! entry.
 
 use std::{
     ops::{Index, IndexMut},
@@ -10,14 +11,15 @@ use squall_sched::{MAX_PATHS, PathId, PathSet};
 use super::Ledger;
 use crate::{Interface, NetPath};
 
-/// What noq and the steering keep of a path.
+/// State of a path in noq and the steering.
 #[derive(Debug)]
 pub(crate) struct QuicPath {
     pub(super) noq_id: noq_proto::PathId,
-    /// Its number on the wire, the same on both sides. Numbers only grow; a path that is opened again has another one.
+    /// Number on the wire, the same on both sides. Numbers only grow; a path that is opened again
+    /// has another one.
     pub(crate) number: u32,
     pub(crate) net: NetPath,
-    /// The interface that it was opened over.
+    /// Interface over which it was opened.
     pub(crate) home: Interface,
     pub(crate) ledger: Arc<Ledger>,
 }
@@ -31,7 +33,7 @@ pub(crate) trait Entry {
 /// The paths of a session by [`PathId`].
 #[derive(Debug)]
 pub(crate) struct Paths<S> {
-    /// Boxed, as most sessions have one or two of the eight.
+    /// Boxed, because most sessions use one or two of the eight.
     slots: [Option<Box<S>>; MAX_PATHS],
     /// Ids that were in use at any time.
     issued: PathSet,
@@ -52,7 +54,7 @@ impl<S> Paths<S> {
         self.slots.get_mut(usize::from(id.0))?.as_deref_mut()
     }
 
-    /// The paths by ascending id.
+    /// Iterates over the paths by ascending id.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &S> + Clone {
         self.slots.iter().filter_map(Option::as_deref)
     }
@@ -61,7 +63,7 @@ impl<S> Paths<S> {
         self.slots.iter_mut().filter_map(Option::as_deref_mut)
     }
 
-    /// The ids in use, ascending. The table may change meanwhile.
+    /// Iterates over the ids in use, ascending. The table may change meanwhile.
     pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = PathId> + use<S> {
         let used = std::array::from_fn::<_, MAX_PATHS, _>(|id| self.slots[id].is_some());
         (0..MAX_PATHS).filter(move |id| used[*id]).map(|id| PathId(id as u8))
@@ -76,8 +78,9 @@ impl<S> Paths<S> {
         self.slots.get_mut(usize::from(id.0))?.take().map(|path| *path)
     }
 
-    /// The id for a path of that number. One that came free is that of a path that is opened again; otherwise the
-    /// number itself, so that both ends mean the same by an id, in whatever order packets arrive.
+    /// Returns the id for a path of that number. A freed id goes to a path that is opened again;
+    /// otherwise it is the number itself, so that both ends use the same id for a path, in whatever
+    /// order packets arrive.
     pub(super) fn free(&self, number: u32) -> Option<PathId> {
         let free = || (0..MAX_PATHS as u8).map(PathId).filter(|id| self.get(*id).is_none());
         let again = free().find(|id| self.issued.contains(*id));
@@ -86,14 +89,16 @@ impl<S> Paths<S> {
 }
 
 impl<S: Entry> Paths<S> {
-    /// The path of that number on the wire.
+    /// Returns the path of that number on the wire.
     pub(crate) fn find(&self, number: u32) -> Option<PathId> {
         self.ids().find(|id| self[*id].quic().number == number)
     }
 
-    /// The ids in use by ascending number on the wire: the order in which the paths were opened.
+    /// Iterates over the ids in use by ascending number on the wire: the order in which the paths
+    /// were opened.
     pub(crate) fn by_number(&self) -> impl DoubleEndedIterator<Item = PathId> + use<S> {
-        // Numbers with their ids behind, the used ones alone: this runs several times for each packet.
+        // Numbers with their ids behind, only those in use: this runs several times for each
+        // packet.
         let (mut keys, mut used) = ([0; MAX_PATHS], 0);
         for (id, path) in self.slots.iter().enumerate() {
             if let Some(path) = path {
@@ -105,13 +110,13 @@ impl<S: Entry> Paths<S> {
         keys.into_iter().take(used).map(|key| PathId(key as u8))
     }
 
-    /// The paths over a local interface, by ascending number.
+    /// Returns the paths over a local interface, by ascending number.
     pub(crate) fn at_local(&self, local: Interface) -> Vec<PathId> {
         self.by_number().filter(|id| self[*id].quic().net.local == local).collect()
     }
 }
 
-/// The path of an id that is in use.
+/// Returns the path of an id that is in use.
 impl<S> Index<PathId> for Paths<S> {
     type Output = S;
 
@@ -128,7 +133,7 @@ impl<S> IndexMut<PathId> for Paths<S> {
 
 #[cfg(test)]
 impl QuicPath {
-    /// A path that noq does not have.
+    /// Creates a path that noq does not have.
     pub(crate) fn detached(number: u32) -> Self {
         let net = NetPath { local: Interface(1), remote: ([192, 0, 2, 1], 4433).into() };
         Self { noq_id: number.into(), number, net, home: net.local, ledger: Arc::default() }

@@ -1,18 +1,19 @@
-//! Which datagram left in which packet.
+//! Assignment of departed datagrams to packets.
 //!
-//! noq does not say. It fills packets in order with what is queued, in order, and puts acknowledgements and other frames
-//! before, whose size is not known either. So there is an earliest packet and a latest one for each datagram, and where
-//! these differ nothing may be concluded from the fate of either.
+//! noq does not report it. It fills packets in order with queued datagrams, in order, and puts
+//! acknowledgements and other frames before, whose size is unknown too. Therefore there is an
+//! earliest packet and a latest one for each datagram, and where these differ nothing may be
+//! concluded from the fate of either.
 
-/// Least that a packet has beside its frames: flags, a connection id of noq's length, a packet number, the tag of the
-/// cipher (RFC 9000 §17.3.1, RFC 9001 §5.3).
+/// Smallest overhead of a packet beside its frames: flags, a connection id of noq's length, a
+/// packet number, the tag of the cipher (RFC 9000 §17.3.1, RFC 9001 §5.3).
 const PACKET_OVERHEAD: usize = 1 + 8 + 1 + 16;
 
-/// Least that a DATAGRAM frame has beside its content (RFC 9221 §4).
+/// Smallest overhead of a DATAGRAM frame beside its content (RFC 9221 §4).
 const FRAME_OVERHEAD: usize = 1;
 
-/// Finds the packet of each datagram, from the sizes of both, in the order in which they left; `None` if it may be in
-/// more than one.
+/// Determines the packet of each datagram, from the sizes of both, in the order in which they left;
+/// `None` if it may be in more than one.
 pub(super) fn places(packets: &[usize], datagrams: &[usize], places: &mut Vec<Option<usize>>) {
     places.clear();
     let mut earliest = Filling::new(packets.iter().copied());
@@ -24,7 +25,7 @@ pub(super) fn places(packets: &[usize], datagrams: &[usize], places: &mut Vec<Op
     }
 }
 
-/// Packets in the order in which they are filled, each with all that fits.
+/// Packets in the order in which they are filled, each to capacity.
 struct Filling<I> {
     packets: std::iter::Enumerate<I>,
     open: Option<(usize, usize)>,
@@ -35,7 +36,7 @@ impl<I: Iterator<Item = usize>> Filling<I> {
         Self { packets: packets.enumerate(), open: None }
     }
 
-    /// The packet that a datagram goes into.
+    /// Returns the packet that a datagram is placed in.
     fn place(&mut self, len: usize) -> Option<usize> {
         let needed = len + FRAME_OVERHEAD;
         loop {

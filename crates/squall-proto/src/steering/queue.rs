@@ -1,4 +1,4 @@
-//! What is queued inside noq, and what becomes of it: it leaves in a packet, or is dropped.
+//! Datagrams queued inside noq, which leave in a packet or are dropped.
 
 use std::time::Instant;
 
@@ -8,19 +8,19 @@ use squall_sched::PathId;
 use super::{Connection, Departure, Entry, QuicPath, Sent, places};
 use crate::{varint, wire};
 
-/// Bytes that noq reserves for the frame of a datagram, when it says how large one may be.
+/// Bytes that noq reserves for the frame of a datagram, when it reports the largest size.
 const MAX_FRAME_OVERHEAD: usize = 9;
 
-/// Bytes of a DATAGRAM frame beside its content: type and length (RFC 9221 §4).
+/// Returns the overhead of a DATAGRAM frame beside its content: type and length (RFC 9221 §4).
 fn frame_overhead(len: usize) -> usize {
     1 + varint::len(len as u64)
 }
 
 impl<P, S: Entry> Connection<P, S> {
-    /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
+    /// Queues a datagram inside noq. At most a batch for one path may be queued at a time.
     pub(crate) fn queue(&mut self, datagram: Bytes, payload: P) -> Result<(), P> {
         let len = datagram.len();
-        // What gives way, where there is no room, is what is left of `drop_oversized`.
+        // If there is no room, leftovers of `drop_oversized` are dropped.
         match self.inner.datagrams().send(datagram, true) {
             Ok(()) => {
                 self.queued.push_back((len, payload));
@@ -31,13 +31,14 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// Whether the next large packet of the path is to be filled ([`mtu`](super::mtu)).
+    /// Returns `true` if the next large packet of the path is to be filled ([`mtu`](super::mtu)).
     pub(crate) fn lacks_full(&self, id: PathId, now: Instant) -> bool {
         self.paths[id].quic().ledger.lock().sizes.lacks_full(self.clock.of_quic(now))
     }
 
-    /// Fills the packet of a datagram of `len` bytes, which was queued just now and is the first of its packet, up to the MTU of
-    /// its path, if it is a large one; returns whether. `ahead` packets leave before it. The padding is a datagram of its own.
+    /// Fills the packet of a datagram of `len` bytes, which was queued just now and is the first of
+    /// its packet, up to the MTU of its path, if it is a large one; returns `true` on success.
+    /// `ahead` packets leave before it. The padding is a datagram of its own.
     pub(crate) fn fill(&mut self, id: PathId, len: usize, ahead: usize, payload: P) -> bool {
         let overhead =
             usize::from(self.inner.current_mtu()).checked_sub(self.max_datagram() + MAX_FRAME_OVERHEAD);
@@ -50,7 +51,8 @@ impl<P, S: Entry> Connection<P, S> {
         datagram.is_some_and(|datagram| self.queue(datagram.into(), payload).is_ok())
     }
 
-    /// Finds out what noq has dropped, without a word, as too long: when it finds that large packets no longer pass on a path.
+    /// Determines the datagrams that noq has dropped silently as too long: it does so when it finds
+    /// that large packets no longer pass on a path.
     pub(super) fn find_dropped(&mut self) {
         if self.queued.is_empty() {
             return;
@@ -68,18 +70,20 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// Has noq drop what is queued, if a part of it has become too long to be sure to leave; returns whether.
+    /// Makes noq drop all queued datagrams, if one of them has become too long to be certain to
+    /// leave; returns `true` in that case.
     ///
-    /// noq never sends a datagram that is longer than the packets of all paths, nor any behind it: after a move, when it has
-    /// searched for the MTU again and found a little less than before. It has no call to take one back, but the oldest give way
-    /// where there is no room. So empty ones, each of which takes two bytes of a packet, push out the rest.
+    /// noq never sends a datagram that is longer than the packets of all paths, nor any behind it:
+    /// after a move, when it has searched for the MTU again and found slightly less than before. It
+    /// has no call to take one back, but the oldest are dropped where there is no room. Therefore
+    /// empty ones, each of which uses two bytes of a packet, push out the others.
     pub(crate) fn drop_oversized(&mut self) -> bool {
         let most = self.max_datagram();
         if self.is_broken || self.queued.iter().all(|(len, _)| *len <= most) {
             return false;
         }
         let mut datagrams = self.inner.datagrams();
-        // No more than there can be.
+        // The largest possible number.
         for _ in 0..self.buffer_size {
             let is_empty = datagrams.send_buffer_space() == self.buffer_size;
             if is_empty || datagrams.send(Bytes::new(), true).is_err() {
@@ -90,12 +94,13 @@ impl<P, S: Entry> Connection<P, S> {
         true
     }
 
-    /// Whether datagrams wait inside noq, because the poll for them was answered otherwise.
+    /// Returns `true` if datagrams wait inside noq, because the poll for them returned another
+    /// packet.
     pub(crate) fn has_queued(&self) -> bool {
         !self.queued.is_empty()
     }
 
-    /// Finds out which datagram left in which packet, from the ledgers and from what is still queued.
+    /// Assigns departed datagrams to packets, from the ledgers and the remaining queue.
     pub(super) fn attribute(&mut self) {
         let left = self.buffer_size - self.inner.datagrams().send_buffer_space();
         let sent = &mut self.departures;

@@ -1,4 +1,4 @@
-//! Who is trusted: platform roots, a given CA, or a pinned certificate.
+//! Trust in servers: platform roots, a given CA, or a pinned certificate.
 
 use std::{fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
@@ -18,10 +18,10 @@ use rustls::{
 #[cfg(any(test, feature = "unprotected"))]
 use super::unprotected::Unprotected;
 
-/// The protocol's name in the TLS handshake.
+/// Name of the protocol in the TLS handshake.
 pub const ALPN: &[u8] = b"squall/1";
 
-/// Why a TLS configuration could not be made.
+/// Reason why a TLS configuration could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("TLS: {0}")]
 pub struct TlsError(String);
@@ -32,14 +32,14 @@ impl TlsError {
     }
 }
 
-/// How a client authenticates its server.
+/// Authentication of the server by a client.
 #[derive(Clone)]
 pub struct ClientTls {
     crypto: Arc<dyn crypto::ClientConfig>,
 }
 
 impl ClientTls {
-    /// Trusts what the operating system trusts.
+    /// Trusts the authorities of the operating system.
     ///
     /// # Errors
     /// If the platform's certificate store cannot be read, or this build lacks the feature `platform-verifier`.
@@ -51,7 +51,7 @@ impl ClientTls {
         ))
     }
 
-    /// Trusts what the operating system trusts.
+    /// Trusts the authorities of the operating system.
     ///
     /// # Errors
     /// If the platform's certificate store cannot be read, or this build lacks the feature `platform-verifier`.
@@ -74,7 +74,7 @@ impl ClientTls {
         Self::from_config(builder()?.with_root_certificates(store).with_no_client_auth())
     }
 
-    /// Trusts exactly the certificate with this fingerprint, whatever name it bears.
+    /// Trusts only the certificate with this fingerprint, whatever its name.
     ///
     /// # Errors
     /// If the TLS library refuses the configuration.
@@ -82,7 +82,8 @@ impl ClientTls {
         Self::with_verifier(Some(fingerprint))
     }
 
-    /// Trusts any server that answers: encrypted, but open to a man in the middle. For tests on one machine.
+    /// Trusts any server that answers: encrypted, but open to a man in the middle. For tests on one
+    /// machine.
     ///
     /// # Errors
     /// If the TLS library refuses the configuration.
@@ -102,9 +103,10 @@ impl ClientTls {
         Ok(Self { crypto: Arc::new(crypto) })
     }
 
-    /// The same handshake, after which packets are neither encrypted nor authenticated: anyone can read and forge them. For
-    /// runs in virtual time, of which encryption takes a part of the time. Sizes of packets stay, and packets that were
-    /// damaged on the way are dropped. Both sides must do so.
+    /// Removes encryption and authentication of packets after the same handshake: anyone can read
+    /// and forge them. For runs in virtual time, where encryption costs a part of the time. Sizes
+    /// of packets stay, and packets that were damaged in transit are dropped. Both sides must do
+    /// so.
     #[cfg(any(test, feature = "unprotected"))]
     #[must_use]
     pub fn unprotected(self) -> Self {
@@ -116,11 +118,11 @@ impl ClientTls {
     }
 }
 
-/// How a server proves who it is.
+/// Certificate and keys by which a server proves its identity.
 #[derive(Clone)]
 pub struct ServerTls {
     crypto: Arc<dyn crypto::ServerConfig>,
-    /// Derives further keys from the private key.
+    /// Key from which further keys are derived, itself derived from the private key.
     derive: hmac::Key,
 }
 
@@ -144,19 +146,19 @@ impl ServerTls {
         Ok(Self { crypto: Arc::new(crypto), derive })
     }
 
-    /// The key of stateless reset tokens.
+    /// Returns the key of stateless reset tokens.
     pub(crate) fn reset_key(&self) -> Arc<hmac::Key> {
         let secret = hmac::sign(&self.derive, b"squall/1 stateless reset");
         Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret.as_ref()))
     }
 
-    /// The key by which connection ids are recognised as our own.
+    /// Returns the key by which connection ids are recognised as our own.
     pub(crate) fn id_key(&self) -> u64 {
         let secret = hmac::sign(&self.derive, b"squall/1 connection ids");
         secret.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// The other side of [`ClientTls::unprotected`].
+    /// Removes encryption like [`ClientTls::unprotected`], on the other side.
     #[cfg(any(test, feature = "unprotected"))]
     #[must_use]
     pub fn unprotected(self) -> Self {
@@ -184,12 +186,12 @@ impl fmt::Debug for ServerTls {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
-/// Not 64 hexadecimal digits.
+/// The text is not 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("fingerprint '{0}' is not 64 hexadecimal digits (SHA-256 of the certificate; colons are allowed)")]
 pub struct FingerprintError(String);
 
-/// The fingerprint of a certificate.
+/// Returns the fingerprint of a certificate.
 pub fn fingerprint_of(certificate: &CertificateDer<'_>) -> Fingerprint {
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());

@@ -1,4 +1,4 @@
-//! Losses of the medium, which a tolerant controller of noq's does not answer.
+//! Losses of the medium, which a tolerant controller of noq does not respond to.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use crate::congestion::Origin;
 /// Decides which losses of a path reach its controller; see [`Origin`].
 #[derive(Clone, Debug)]
 pub(super) struct Tolerance {
-    /// Times count from here.
+    /// Origin of times.
     epoch: Instant,
     origin: Origin,
-    /// Whether the last loss was passed to the controller; only then is its revocation passed on too.
+    /// The last loss was passed to the controller; only then is its revocation passed on too.
     passed_on: bool,
 }
 
@@ -30,14 +30,14 @@ impl Tolerance {
         self.origin.on_loss();
     }
 
-    /// Whether a congestion event is passed to the controller.
+    /// Returns `true` if a congestion event is passed to the controller.
     pub(super) fn passes_on(&mut self, persistent: bool, is_ecn: bool) -> bool {
         self.passed_on = persistent || is_ecn || self.origin.is_congestion();
         self.passed_on
     }
 
-    /// Whether the revocation of the last congestion event is passed on. Otherwise the controller would take back the last
-    /// reduction it made, for a loss that was one.
+    /// Returns `true` if the revocation of the last congestion event is passed on. Otherwise the
+    /// controller would revert its last reduction, which answered a real loss.
     pub(super) fn passes_on_revocation(&self) -> bool {
         self.passed_on
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::steering::controller::{Ledger, SteeringController};
 
-    /// CUBIC in slow start, and a path without a queue.
+    /// Creates CUBIC in slow start, and a path without a queue.
     fn tolerant() -> (SteeringController, Instant) {
         let now = Instant::now();
         let cubic = Arc::new(CubicConfig::default()).build(now, 1_200);
@@ -62,12 +62,12 @@ mod tests {
         (controller, now)
     }
 
-    /// An acknowledgement at a time, after a round trip.
+    /// Processes one acknowledgement, after a round trip.
     fn on_ack(controller: &mut SteeringController, at: Time, rtt: Span) {
         controller.governor().tolerance.as_mut().expect("is tolerant").origin.on_ack(at, rtt);
     }
 
-    /// Acknowledgements of two packets that no router has marked: from now on, marks count.
+    /// Acknowledges two packets that no router has marked: from now on, marks count.
     fn pass_unmarked(controller: &SteeringController, now: Instant) {
         let mut ledger = controller.ledger().lock();
         for _ in 0..2 {

@@ -1,9 +1,10 @@
 //! Packets that are not encrypted, for virtual time.
 //!
-//! The handshake is that of TLS. Once its keys are there, packets leave as they are written, with a checksum in the place of
-//! the tag. Everything that QUIC counts by is that of the cipher which was negotiated: the length of the tag and of the sample,
-//! and how many packets a key may protect. So packets have the same sizes and leave at the same times, and damaged ones are
-//! dropped, as are those of other keys.
+//! The handshake is that of TLS. Once its keys exist, packets leave in plain text, with a checksum
+//! in the place of the tag. All limits of QUIC are those of the negotiated cipher: the length of
+//! the tag and of the sample, and the number of packets that a key may protect. Therefore packets
+//! have the same sizes and leave at the same times, and damaged ones are dropped, as are those of
+//! other keys.
 
 use std::{any::Any, sync::Arc};
 
@@ -17,7 +18,7 @@ use noq_proto::{
     transport_parameters::TransportParameters,
 };
 
-/// Makes the sessions of a configuration ones without protection.
+/// Creates sessions of a configuration without protection.
 pub(super) struct Unprotected<T: ?Sized>(pub(super) Arc<T>);
 
 impl ClientConfig for Unprotected<dyn ClientConfig> {
@@ -48,9 +49,9 @@ impl ServerConfig for Unprotected<dyn ServerConfig> {
 /// A TLS session whose last keys are replaced.
 struct Handshake {
     inner: Box<dyn Session>,
-    /// The first keys that a handshake brings are its own.
+    /// The keys of the handshake itself were produced; those of application data follow.
     has_own_keys: bool,
-    /// What the keys of application data are like; none until the handshake has brought those.
+    /// Parameters of the keys of application data; `None` until the handshake has produced those.
     data: Option<Checksum>,
 }
 
@@ -124,7 +125,7 @@ impl Session for Handshake {
     }
 }
 
-/// Leaves headers as they are.
+/// Leaves headers unchanged.
 struct Bare {
     sample_size: usize,
 }
@@ -142,7 +143,7 @@ impl HeaderKey for Bare {
 /// Puts a checksum where the tag would be.
 #[derive(Clone, Copy)]
 struct Checksum {
-    /// Which keys of the session, so that packets of others do not fit.
+    /// Generation of the session's keys, so that packets of others do not match.
     generation: u64,
     tag_len: usize,
     confidentiality_limit: u64,
@@ -150,7 +151,7 @@ struct Checksum {
 }
 
 impl Checksum {
-    /// With the limits of these keys.
+    /// Creates a checksum with the limits of these keys.
     fn like(keys: &dyn PacketKey) -> Self {
         Self {
             generation: 0,
@@ -164,7 +165,8 @@ impl Checksum {
         KeyPair { local: Box::new(self), remote: Box::new(self) }
     }
 
-    /// Of a packet; the tag is this, and zeros. The path is in the header, by its connection id.
+    /// Returns the checksum of a packet; the tag is this, and zeros. The path is in the header, by
+    /// its connection id.
     fn sum(self, packet: u64, header: &[u8], payload: &[u8]) -> [u8; 8] {
         let header = sum(self.generation ^ packet.rotate_left(32), header);
         sum(header, payload).to_le_bytes()
@@ -210,13 +212,13 @@ impl PacketKey for Checksum {
     }
 }
 
-/// Odd, so that the product with it loses nothing: the golden ratio in 64 bits.
+/// Odd, so that the product with it is injective: the golden ratio in 64 bits.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Sums computed side by side, as a processor multiplies several numbers at a time.
+/// Number of sums computed side by side, because a processor multiplies several numbers at a time.
 const SUMS: usize = 4;
 
-/// Detects bits that were turned over on the way. It is no protection against forgery.
+/// Detects bits that were flipped in transit. It is no protection against forgery.
 fn sum(seed: u64, bytes: &[u8]) -> u64 {
     // Both halves of the product: the highest bit of a word changes only one bit of the lower half.
     let step = |sum: u64, word: [u8; 8]| {

@@ -1,4 +1,5 @@
-//! Steady on a link that it shares with flows of its kind and with transfers of noq, packet by packet.
+//! Steady on a link that it shares with flows of its kind and with transfers of noq, packet by
+//! packet.
 
 mod net;
 mod transfer;
@@ -15,7 +16,7 @@ fn steady() -> Steady {
     Steady::new(SteadyConfig::default(), MTU, &Group::default(), Span::ZERO)
 }
 
-/// Longest p95 of the round trip that is wanted, in milliseconds.
+/// Returns the longest accepted p95 of the round trip, in milliseconds.
 fn limit_ms(mbps: f64, round_trip_ms: u64) -> f64 {
     // Reports are up to 10 ms late. The window grows by up to half a round trip before it meets a queue.
     let base = round_trip_ms as f64 + 10.0;
@@ -132,7 +133,8 @@ fn cubic_and_this_leave_each_other_a_share() {
     }
 }
 
-/// Seconds until the queue has been short for four of them, after a flow with CUBIC took part from `begins` to `ends`.
+/// Returns the seconds until the queue has been short for four of them, after a flow with CUBIC
+/// took part from `begins` to `ends`.
 fn short_again(begins: u64, ends: u64) -> u64 {
     let mut net = Net::new(20.0, 40).flow(steady(), 0, 100).transfer(begins, ends);
     net.queue_limit = 200_000;
@@ -223,7 +225,7 @@ fn a_mark_cuts_the_window_once_a_round_trip() {
     assert_eq!(controller.window(), after, "of a packet that left before the cut");
 }
 
-/// Rates in Mbps of a link that wanders between 0.3 and 20 by a factor of up to three each.
+/// Returns rates in Mbps of a link that wanders between 0.3 and 20 by a factor of up to three each.
 fn wander(mut random: u64) -> impl Iterator<Item = f64> {
     let mut rate = 5.0f64;
     std::iter::repeat_with(move || {
@@ -250,8 +252,8 @@ fn a_link_that_wanders_is_not_taken_for_others() {
         }
         let share = f64::from(long) / f64::from(count);
         println!("each {seconds} s, {round_trip} ms: queue beyond 200 ms in {share:.3} of the time");
-        // As the only path it is taken for one that holds packets, too. Seen: 0.10 with steps that are as short as the
-        // round trip.
+        // As the only path it is taken for one that holds packets, too. Observed: 0.10 with steps
+        // as short as the round trip.
         assert!(share < 0.12, "{share} of the time with a new rate each {seconds} s over {round_trip} ms");
     }
 }

@@ -1,5 +1,5 @@
-//! A link and the flows on it, packet by packet, to try controllers on: the laboratory does so with whole sessions,
-//! this in a fraction of the time.
+//! A link and the flows on it, packet by packet, to test controllers: the laboratory does so with
+//! whole sessions, this in a fraction of the time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,21 +13,21 @@ use crate::transfer::Transfer;
 
 pub(crate) const MTU: u64 = 1_250;
 const STEP: Span = us(50);
-/// Packets or microseconds after which a receiver reports.
+/// Number of packets, or time, after which a receiver reports.
 const REPORT: (usize, Span) = (10, ms(10));
-/// Later than this after the newest, a packet is lost.
+/// Distance behind the newest packet above which one is lost.
 const REORDERED: u64 = 3;
-/// Packets that leave at once at most.
+/// Largest number of packets that leave at once.
 const BURST: f64 = 10.0;
-/// Lead of the receiver's clock.
+/// Lead of the receiver's clock in microseconds.
 const OFFSET: i64 = 77_000_000;
 
-/// The acknowledgement of a full packet, by a transfer.
+/// Creates the acknowledgement of a full packet, by a transfer.
 fn ack(packet: u64, sent: Time) -> Ack {
     Ack { packet, sent, bytes: MTU, is_app_limited: false, smallest_rtt: us(0) }
 }
 
-/// The next of a fixed sequence of chances, from 0 to below 1.
+/// Returns the next of a fixed sequence of chances, from 0 to below 1.
 pub(crate) fn next_chance(random: &mut u64) -> f64 {
     *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*random >> 33) as f64 / f64::from(1_u32 << 31)
@@ -36,13 +36,13 @@ pub(crate) fn next_chance(random: &mut u64) -> f64 {
 /// A bottleneck with a queue that drops its tail, and flows that share it with transfers.
 pub(crate) struct Net {
     now: Time,
-    /// Bytes per microsecond.
+    /// Rate in bytes per microsecond.
     rate: f64,
-    /// One way.
+    /// One-way delay.
     delay: Span,
-    /// Bytes that the queue holds.
+    /// Size of the queue in bytes.
     pub(crate) queue_limit: u64,
-    /// Share of packets that the medium loses, and whether it is one of these.
+    /// Share of packets that the medium loses.
     pub(crate) loss: f64,
     random: u64,
     queue: VecDeque<(Of, Packet)>,
@@ -64,11 +64,11 @@ pub(crate) struct Packet {
     pub(crate) sent: Time,
     pub(crate) arrived: Time,
     pub(crate) bytes: u64,
-    /// Content, of transfers.
+    /// Content, for transfers.
     pub(crate) data: Vec<u8>,
 }
 
-/// A sender, its receiver, and what came of it.
+/// A sender, its receiver, and measurements of them.
 pub(crate) struct Flow {
     pub(crate) controller: Box<dyn Controller>,
     starts: Time,
@@ -84,14 +84,14 @@ pub(crate) struct Flow {
     report_due: Time,
     reports: VecDeque<(Time, Vec<Packet>)>,
     srtt: f64,
-    /// Since [`Net::measure`].
+    /// Bytes since [`Net::measure`].
     delivered: u64,
     lost: u64,
     round_trips: Vec<u64>,
 }
 
 impl Net {
-    /// A link with a queue of 1 MB.
+    /// Creates a link with a queue of 1 MB.
     pub(crate) fn new(mbps: f64, round_trip_ms: u64) -> Self {
         Self {
             now: at_us(0),
@@ -137,7 +137,7 @@ impl Net {
         self
     }
 
-    /// The last flow sends a frame of `bytes` every `interval`.
+    /// Makes the last flow send a frame of `bytes` every `interval`.
     pub(crate) fn frames(mut self, bytes: u64, interval: Span) -> Self {
         self.flows.last_mut().expect("a flow").frames = Some((bytes, interval));
         self
@@ -180,14 +180,15 @@ impl Net {
         self.transfers.iter_mut().for_each(|transfer| transfer.delivered = 0);
     }
 
-    /// Goodput of each flow in the seconds since then, and that of each transfer, in Mbps.
+    /// Returns the goodput of each flow in the seconds since then, and that of each transfer, in
+    /// Mbps.
     pub(crate) fn measured(&self, seconds: f64) -> Vec<f64> {
         let transfers = self.transfers.iter().map(|transfer| transfer.delivered);
         let bytes = self.flows.iter().map(|flow| flow.delivered).chain(transfers);
         bytes.map(|bytes| bytes as f64 * 8.0 / seconds / 1e6).collect()
     }
 
-    /// Queueing delay at present in milliseconds.
+    /// Returns the present queueing delay in milliseconds.
     pub(crate) fn queue_ms(&self) -> f64 {
         self.queued as f64 / self.rate / 1e3
     }
@@ -221,7 +222,7 @@ impl Net {
         }
     }
 
-    /// A packet gets to the queue, unless the medium loses it.
+    /// Passes a packet to the queue, unless the medium loses it.
     fn enter(&mut self, of: Of, packet: Packet) {
         let is_lost = next_chance(&mut self.random) < self.loss;
         if !is_lost && self.queued + packet.bytes <= self.queue_limit {
@@ -316,13 +317,14 @@ impl Flow {
         }
     }
 
-    /// 95th percentile of the smoothed round trip since [`Net::measure`], in milliseconds.
+    /// Returns the 95th percentile of the smoothed round trip since [`Net::measure`], in
+    /// milliseconds.
     pub(crate) fn p95_ms(&mut self) -> f64 {
         self.round_trips.sort_unstable();
         self.round_trips[self.round_trips.len() * 95 / 100] as f64 / 1e3
     }
 
-    /// Share of packets lost since [`Net::measure`].
+    /// Returns the share of packets lost since [`Net::measure`].
     pub(crate) fn lost(&self) -> f64 {
         self.lost as f64 * MTU as f64 / (self.delivered + self.lost * MTU) as f64
     }

@@ -1,4 +1,4 @@
-//! A transfer of noq with its CUBIC: what others are.
+//! A transfer of noq with its CUBIC: the competing flows.
 
 use std::{
     collections::VecDeque,
@@ -27,9 +27,9 @@ const DATAGRAM: &[u8] = &[0; 1_200];
 struct End {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
-    /// Keeps datagrams waiting.
+    /// It keeps datagrams waiting.
     sends: bool,
-    /// Something has arrived since packets last left.
+    /// Packets have arrived since the last departure.
     has_news: bool,
 }
 
@@ -42,8 +42,9 @@ pub(crate) struct Transfer {
     server: End,
     config: ClientConfig,
     next: u64,
-    /// Under way to the server, and to the client.
+    /// Packets in flight to the server.
     pub(crate) on_the_way: VecDeque<Packet>,
+    /// Packets in flight to the client.
     back: VecDeque<(Time, Vec<u8>)>,
     /// Bytes that have arrived since a measurement began.
     pub(crate) delivered: u64,
@@ -91,7 +92,7 @@ impl Transfer {
         }
     }
 
-    /// Handles what has arrived by now, and returns the packets that leave the client.
+    /// Processes packets that have arrived by now, and returns the packets that leave the client.
     pub(crate) fn step(&mut self, now: Time, delay: Span) -> Vec<Packet> {
         let at = self.epoch + now.since_epoch().duration();
         if (self.starts..self.ends).contains(&now) && self.client.connection.is_none() {
@@ -150,7 +151,7 @@ impl End {
         }
     }
 
-    /// Handles what is due, and returns the packets that leave.
+    /// Processes everything that is due, and returns the packets that leave.
     fn transmit(&mut self, now: Instant) -> Vec<Vec<u8>> {
         let Some((handle, connection)) = &mut self.connection else { return Vec::new() };
         if connection.poll_timeout().is_some_and(|at| at <= now) {

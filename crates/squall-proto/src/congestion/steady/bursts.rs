@@ -1,4 +1,4 @@
-//! Bursts of packets after a pause, by which the first ones meet no queue of ours.
+//! Bursts of packets after a pause, whose first ones meet no queue of ours.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,11 @@ use squall_units::{Span, Time};
 
 use super::units::Delay;
 
-/// Packets of a burst that show the delay of the path: later ones show how fast it is.
+/// Packets of a burst that show the delay of the path: later ones show its rate.
 const FIRST_PACKETS: u64 = 8;
-/// Shortest pause between packets that is remembered, and how many are.
+/// Shortest pause between packets that is remembered.
 const PAUSE: Span = Span::from_millis(1);
+/// Largest number of pauses that are remembered.
 const MAX_PAUSES: usize = 256;
 
 /// Pauses of one path's sender.
@@ -19,14 +20,14 @@ pub(super) struct Bursts {
     left: Time,
     /// Pauses before packets that were not reported yet.
     pauses: VecDeque<(u64, Span)>,
-    /// The packet of the latest report.
+    /// Packet of the latest report.
     reported: u64,
     /// The first packet after the latest pause, if all before it had arrived by then.
     first: Option<u64>,
 }
 
 impl Bursts {
-    /// A packet leaves.
+    /// Records the departure of a packet.
     pub(super) fn on_sent(&mut self, now: Time, packet: u64) {
         let pause = now - self.left;
         self.left = now;
@@ -39,9 +40,10 @@ impl Bursts {
         self.pauses.push_back((packet, pause));
     }
 
-    /// A packet is reported after one that met this queue, and packets take a time each. Returns how many of its burst
-    /// are ahead of it, if they are few and all before the burst had arrived when it began: packets since the last
-    /// report add to the queue, pauses take from it.
+    /// Records a report of a packet after one that met this queue, where each packet takes a time
+    /// of `takes`. Returns the number of packets of its burst ahead of it, if they are few and all
+    /// before the burst had arrived when it began: packets since the last report add to the queue,
+    /// pauses reduce it.
     pub(super) fn on_arrival(&mut self, packet: u64, queue: Delay, takes: Delay) -> Option<u64> {
         let (mut before, mut wait) = (self.reported, queue);
         while let Some(&(first, pause)) = self.pauses.front()

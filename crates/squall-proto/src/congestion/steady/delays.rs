@@ -1,4 +1,5 @@
-//! One-way delays of a path: the queue, the round trip without it, and the lateness of packets that were overtaken.
+//! One-way delays of a path: the queue, the round trip without it, and the lateness of packets that
+//! were overtaken.
 //!
 //! One-way delays are whole microseconds, up to the offset of the receiver's clock.
 
@@ -16,13 +17,14 @@ use crate::congestion::{
 
 /// Shortest time over which the smallest delay of a round is taken.
 const SHORTEST_ROUND: Span = Span::from_millis(30);
-/// Packets over which the mean of their lateness is taken.
+/// Number of packets over which the mean of their lateness is taken.
 const LATE_PACKETS: u64 = 64;
 /// Weight of a new round trip in the mean.
 const WEIGHT: f64 = 1.0 / 16.0;
-/// A queue is longer than this, which jitter is, …
+/// Jitter: smallest excess that is a queue.
 const JITTER: Delay = Delay::new(3e3);
-/// … and than this share of the deepest of late, near to which packets are dropped.
+/// Share of the recent largest excess above which a packet met a queue: near the largest, packets
+/// are dropped.
 const DEEP: f64 = 0.5;
 
 /// Delays of one path.
@@ -30,31 +32,36 @@ const DEEP: f64 = 0.5;
 pub(super) struct Delays {
     /// One-way delay of the latest report.
     latest: i64,
-    /// Extremes of [`MEMORY`], and the smallest of a round trip.
+    /// Smallest delay of [`MEMORY`].
     smallest: Minimum,
+    /// Largest delay of [`MEMORY`].
     largest: Maximum,
+    /// Smallest delay of a round trip.
     recent: Minimum,
-    /// Mean round trip without the excess of the way there. With the smallest instead, a return path that varies closes
-    /// the window.
+    /// Mean round trip without the excess of the forward way. With the smallest instead, a varying
+    /// way back closes the window.
     back: Option<Delay>,
     lateness: Lateness,
     bursts: Bursts,
     own: OwnDelay,
-    /// Paths of the session wait in one queue, which has overflowed: what is late is late for it.
+    /// Paths of the session wait in one queue, which has overflowed: excess delays of all belong to
+    /// it.
     is_shared: bool,
 }
 
 /// Mean time by which packets are later than those that overtake them.
 #[derive(Debug, Default)]
 struct Lateness {
-    /// Newest packet that is acknowledged, and how many are.
+    /// Newest acknowledged packet.
     newest: u64,
+    /// Number of acknowledged packets.
     acked: u64,
     mean: Delay,
 }
 
 impl Lateness {
-    /// A packet is acknowledged at this age, where packets that none overtakes take a round trip.
+    /// Records the acknowledgement of a packet at this age, where packets that none overtakes take
+    /// a round trip.
     fn on_ack(&mut self, packet: u64, age: Delay, round_trip: Delay) {
         let late = if packet < self.newest { (age - round_trip).max(Delay::ZERO) } else { Delay::ZERO };
         self.acked += 1;
@@ -64,17 +71,18 @@ impl Lateness {
 }
 
 impl Delays {
-    /// A packet leaves.
+    /// Records the departure of a packet.
     pub(super) fn on_sent(&mut self, now: Time, packet: u64) {
         self.bursts.on_sent(now, packet);
     }
 
-    /// A packet is acknowledged at this age.
+    /// Records the acknowledgement of a packet at this age.
     pub(super) fn on_ack(&mut self, packet: u64, age: Span, smoothed_rtt: Delay) {
         self.lateness.on_ack(packet, age.into(), smoothed_rtt);
     }
 
-    /// The peer has reported an arrival; a packet `takes` this time at the present rate.
+    /// Records an arrival that the peer reported; `takes` is the time of a packet at the present
+    /// rate.
     pub(super) fn on_arrival(&mut self, now: Time, arrival: Arrival, smoothed_rtt: Delay, takes: Delay) {
         let delay = arrival.delay();
         let ahead = self.bursts.on_arrival(arrival.packet, self.queue(), takes);
@@ -87,22 +95,23 @@ impl Delays {
             self.own.add(now, self.smallest() + own.span().micros() as i64, self.smallest());
         }
         self.own.forget_old(now);
-        // Acknowledgements come over the quickest path: when that falls silent, the round trips of all others grow.
+        // Acknowledgements use the quickest path: when that becomes silent, the round trips of all
+        // others grow.
         let empty = (Delay::from(now - arrival.sent) - self.queue()).max(Delay::ZERO);
         self.back.get_or_insert(empty).approach(empty, WEIGHT);
     }
 
-    /// A dip has ended: no queue of ours is left.
+    /// Takes the latest delay as the path's own: a dip has ended, and no queue of ours is left.
     pub(super) fn set_own(&mut self, now: Time) {
         self.own.set(now, self.latest);
     }
 
-    /// The delay that passed for the path's own was a queue of ours.
+    /// Forgets the path's own delay, which was a queue of ours.
     pub(super) fn forget_own(&mut self) {
         self.own = OwnDelay::default();
     }
 
-    /// Whether paths of the session share a queue that has overflowed.
+    /// Sets whether paths of the session share a queue that has overflowed.
     pub(super) fn set_shared(&mut self, is_shared: bool) {
         self.is_shared = is_shared;
     }
@@ -111,38 +120,40 @@ impl Delays {
         self.smallest.get().unwrap_or(self.latest)
     }
 
-    /// Excess of a delay over the smallest.
+    /// Returns the excess of a delay over the smallest.
     fn excess(&self, delay: i64) -> Delay {
         Delay::new((delay - self.smallest()) as f64)
     }
 
-    /// Excess of the latest delay over the smallest.
+    /// Returns the excess of the latest delay over the smallest.
     pub(super) fn queue(&self) -> Delay {
         self.excess(self.latest)
     }
 
-    /// `J`, the excess of the path's own delay over the smallest.
+    /// Returns `J`, the excess of the path's own delay over the smallest.
     pub(super) fn own(&self) -> Delay {
         let own = self.own.get(self.smallest()).filter(|_| !self.is_shared);
         own.map_or(Delay::ZERO, |own| self.excess(own).max(Delay::ZERO))
     }
 
-    /// Jitter, for which gaps between packets say nothing of the rate.
+    /// Returns the jitter, below which gaps between packets are no measure of the rate.
     pub(super) fn jitter(&self) -> Delay {
         self.own().max(self.lateness.mean * 2.0)
     }
 
-    /// Smallest excess of the last round trip over the path's own delay; negative without a queue.
+    /// Returns the smallest excess of the last round trip over the path's own delay; negative
+    /// without a queue.
     pub(super) fn standing(&self) -> Delay {
         self.excess(self.recent.get().unwrap_or(0)) - self.own()
     }
 
-    /// `R + J`, the round trip without a queue. Reports are of packets that overtook others.
+    /// Returns `R + J`, the round trip without a queue. Reports are of packets that overtook
+    /// others.
     pub(super) fn round_trip(&self) -> Delay {
         self.back.unwrap_or_default() + self.own() + self.lateness.mean
     }
 
-    /// Whether the latest packet met a queue.
+    /// Returns `true` if the latest packet met a queue.
     pub(super) fn met_queue(&self) -> bool {
         let deepest = self.excess(self.largest.get().unwrap_or(self.latest));
         self.queue() > (deepest * DEEP).max(JITTER)
@@ -153,7 +164,7 @@ impl Delays {
 mod tests {
     use super::*;
 
-    /// Packets that leave every `gap` microseconds and arrive after these delays.
+    /// Sends packets every `gap` microseconds that arrive after these delays.
     fn after(gap: u64, delays: impl IntoIterator<Item = i64>) -> Delays {
         let mut all = Delays::default();
         for (packet, delay) in (0..).zip(delays) {

@@ -6,7 +6,7 @@ use super::units::Delay;
 
 /// Weight of a new round trip in the smoothed one.
 const WEIGHT: f64 = 1.0 / 8.0;
-/// Round trips after which data that waited says nothing of the present.
+/// Round trips after which a wait of data is no sign of the present.
 const LIMITED_ROUND_TRIPS: f64 = 2.0;
 
 /// Packets of one path.
@@ -16,12 +16,12 @@ pub(super) struct Flight {
     next: u64,
     in_flight: u64,
     delivered: u64,
-    /// Newest packet of the acknowledgements that are coming in, and its departure.
+    /// Newest packet of the present batch of acknowledgements, and its departure.
     newest: Option<(u64, Time)>,
     /// Bytes of these acknowledgements.
     acked: u64,
     smoothed_rtt: Delay,
-    /// A round, about a round trip, ends when this packet arrives: the first that left after it began.
+    /// Packet whose arrival ends the round, about a round trip: the first that left after it began.
     round_end: u64,
     /// Time when data last waited for the window or the pacer.
     waited: Option<Time>,
@@ -33,7 +33,7 @@ impl Flight {
         self.in_flight += bytes;
     }
 
-    /// Data waits for the window or the pacer.
+    /// Records that data waits for the window or the pacer.
     pub(super) fn on_waiting(&mut self, now: Time) {
         self.waited = Some(now);
     }
@@ -47,7 +47,7 @@ impl Flight {
         }
     }
 
-    /// All acknowledgements that came together are in. Returns their bytes.
+    /// Called after all acknowledgements that arrived together. Returns their bytes.
     pub(super) fn on_end_acks(&mut self, now: Time) -> Option<u64> {
         let (_, sent) = self.newest.take()?;
         let weight = if self.smoothed_rtt == Delay::ZERO { 1.0 } else { WEIGHT };
@@ -55,12 +55,12 @@ impl Flight {
         Some(std::mem::take(&mut self.acked))
     }
 
-    /// Bytes are no longer in flight.
+    /// Removes bytes from those in flight.
     pub(super) fn remove(&mut self, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    /// Whether the arrival of a packet ends the round. If so, the next one begins.
+    /// Returns `true` if the arrival of a packet ends the round. The next one then begins.
     pub(super) fn ends_round(&mut self, packet: u64) -> bool {
         let ends = packet >= self.round_end;
         if ends {
@@ -81,12 +81,12 @@ impl Flight {
         self.delivered
     }
 
-    /// Zero before the first acknowledgement.
+    /// Returns zero before the first acknowledgement.
     pub(super) fn smoothed_rtt(&self) -> Delay {
         self.smoothed_rtt
     }
 
-    /// Whether the path, not the application, limited the rate of late.
+    /// Returns `true` if the path, not the application, limited the rate recently.
     pub(super) fn is_limited(&self, now: Time) -> bool {
         let lasts: Span = (self.smoothed_rtt * LIMITED_ROUND_TRIPS).span();
         self.waited.is_some_and(|at| now < at + lasts)

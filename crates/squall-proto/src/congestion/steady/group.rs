@@ -1,8 +1,9 @@
-//! Paths of one session that meet in one bottleneck: together they take the share of one flow.
+//! Paths of one session that share one bottleneck: together they take the share of one flow.
 //!
-//! Packets that wait in the same queue are late by the same time. So the one-way delays of two paths go up and down
-//! together, by as much, whatever else differs between them. RFC 8382 finds shared bottlenecks by the shape of delays,
-//! as its flows have receivers of their own; here one sender has all delays, and compares them moment by moment.
+//! Packets that wait in the same queue are late by the same time. Therefore the one-way delays of
+//! two paths rise and fall together, by as much, whatever else differs between them. RFC 8382
+//! detects shared bottlenecks by the shape of delays, because its flows have receivers of their
+//! own; here one sender has all delays, and compares them moment by moment.
 
 use std::{
     collections::VecDeque,
@@ -11,24 +12,24 @@ use std::{
 
 use squall_units::{Span, Time};
 
-/// Span over which delays are averaged: longer than a burst of ours, shorter than the waves of a queue. With 10 to 50
-/// ms two paths through one queue of 100 kB are detected less often, and two separate ones are taken for one more
-/// often.
+/// Span over which delays are averaged: longer than a burst of ours, shorter than the waves of a
+/// queue. With 10 to 50 ms two paths through one queue of 100 kB are detected less often, and two
+/// separate ones are taken for one more often.
 const SLOT: Span = Span::from_millis(100);
-/// Slots that are compared at most: the waves that a TCP connection makes take seconds. Over 20 and 30 s waves of two
-/// queues go together by chance.
+/// Largest number of slots that are compared: the waves that a TCP connection makes take seconds.
+/// Over 20 and 30 s waves of two queues coincide by chance.
 const SLOTS: u64 = 100;
-/// Slots with delays of both paths without which nothing is said.
+/// Smallest number of slots with delays of both paths for a decision.
 const LEAST: usize = 30;
-/// Share of the variances of two paths that their difference may have. Paths that have nothing in common have all of
-/// it; through one queue of 100 or 400 kB it is 0.01 to 0.2, of 20 kB, where each flow's own bursts are as long as the
-/// queue, 0.5.
+/// Largest ratio of the variance of their difference to the variances of two paths in one queue.
+/// Unrelated paths have the whole; through one queue of 100 or 400 kB it is 0.01 to 0.2, of 20 kB,
+/// where each flow's own bursts are as long as the queue, 0.5.
 const DIFFERENCE: f64 = 0.25;
-/// Variance in square microseconds below which there is nothing to compare: a tenth of a millisecond is the receiver's
-/// clock.
+/// Variance in square microseconds below which there is nothing to compare: a tenth of a
+/// millisecond is the resolution of the receiver's clock.
 const FLAT: f64 = 1e4;
 
-/// The paths of a session whose delays are known.
+/// The paths of a session with measured delays.
 #[derive(Clone, Debug, Default)]
 pub struct Group(Arc<Mutex<Vec<Delays>>>);
 
@@ -54,7 +55,7 @@ pub(super) struct Member {
     number: u64,
     /// Time of the group at the path's epoch.
     offset: Span,
-    /// Other paths that share the bottleneck, when last looked for.
+    /// Number of other paths that shared the bottleneck at the last check.
     others: u32,
 }
 
@@ -67,13 +68,13 @@ impl Group {
     }
 
     fn paths(&self) -> MutexGuard<'_, Vec<Delays>> {
-        // A panic while the lock was held is already on its way out of the session.
+        // A panic that poisoned the lock already unwinds through the session.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Member {
-    /// The path has such a one-way delay now, in microseconds.
+    /// Records the path's present one-way delay, in microseconds.
     pub(super) fn add(&self, now: Time, delay: i64) {
         let number = (now + self.offset).micros() / SLOT.micros();
         let mut paths = self.group.paths();
@@ -90,7 +91,7 @@ impl Member {
         }
     }
 
-    /// A round ended: looks for paths that share the bottleneck.
+    /// Searches for paths that share the bottleneck, at the end of a round.
     pub(super) fn end_round(&mut self) {
         let paths = self.group.paths();
         let own = paths.iter().find(|path| path.member == self.number);
@@ -99,7 +100,7 @@ impl Member {
         self.others = paths.iter().filter(is_shared).count() as u32;
     }
 
-    /// Number of paths that share the bottleneck of this one, with itself.
+    /// Returns the number of paths that share the bottleneck of this one, including itself.
     pub(super) fn sharing(&self) -> f64 {
         1.0 + f64::from(self.others)
     }
@@ -116,7 +117,7 @@ impl Drop for Member {
 }
 
 impl Delays {
-    /// Whether both go up and down together.
+    /// Returns `true` if both rise and fall together.
     fn goes_with(&self, other: &Self) -> bool {
         let (mut own, mut others, mut differences) =
             (Spread::default(), Spread::default(), Spread::default());
@@ -134,7 +135,7 @@ impl Delays {
     }
 }
 
-/// Variance of what is added, by Welford's recurrence: the delays have the clock's offset in them.
+/// Variance of added values, by Welford's recurrence: the delays include the clock's offset.
 #[derive(Clone, Copy, Default)]
 struct Spread {
     count: f64,
@@ -159,8 +160,8 @@ impl Spread {
 mod tests {
     use super::*;
 
-    /// The result of the second of two paths after `seconds`. `one` and `another` give the delays in milliseconds at a
-    /// time in seconds.
+    /// Returns the result of the second of two paths after `seconds`. `one` and `another` give the
+    /// delays in milliseconds at a time in seconds.
     fn sharing(seconds: u64, one: impl Fn(f64) -> f64, another: impl Fn(f64) -> f64) -> f64 {
         let group = Group::default();
         let (mut first, mut second) = (group.join(Span::ZERO), group.join(Span::from_secs(5)));
@@ -180,7 +181,7 @@ mod tests {
         20.0 * (time / 2.0).fract()
     }
 
-    /// A burst each 33 ms.
+    /// Returns a burst each 33 ms.
     fn noise(time: f64) -> f64 {
         5.0 * (time * 30.0).fract()
     }

@@ -1,9 +1,9 @@
 //! Holds: a radio that delivers nothing for a while, and then all of it.
 //!
-//! Packets that leave during a hold arrive with the rest as soon as it is over, so a window that is full keeps data
-//! back for nothing. A link whose rate has failed looks the same until it delivers again; there what has left waits in
-//! front of what comes next. The end distinguishes them: what was in flight arrives more quickly than the path carries,
-//! or it does not.
+//! Packets that leave during a hold arrive with the others as soon as it is over, so a full window
+//! delays data in vain. A link whose rate has failed looks the same until it delivers again; there,
+//! earlier packets delay later ones. The end distinguishes them: the packets in flight arrive more
+//! quickly than at the rate of the path, or they do not.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,20 @@ use squall_units::{Span, Time};
 use super::units::{ByteRate, Delay};
 use crate::congestion::Arrival;
 
-/// Time for which a report has been due after which a path may hold packets: a receiver waits up to 10 ms with it.
+/// Time for which a report has been due after which a path may hold packets: a receiver waits up to
+/// 10 ms with it.
 const SILENCE: Span = Span::from_millis(30);
-/// Time between departures that are remembered, and how many are.
+/// Time between departures that are remembered.
 const SPACING: Span = Span::from_millis(5);
+/// Largest number of departures that are remembered.
 const MAX_DEPARTURES: usize = 512;
-/// Length of holds that is allowed for before one was seen to end. With 300 ms the links of recorded networks, each
-/// alone, have 0.3 to 0.6 % fewer frames in time, and recorded round trips none more.
+/// Allowed length of holds before one was observed. With 300 ms the links of recorded networks,
+/// each alone, have 0.3 to 0.6 % fewer frames in time, and recorded round trips none more.
 const FIRST: Delay = Delay::new(150e3);
-/// Bounds of it.
+/// Bounds of the allowed length.
 const LENGTHS: (Delay, Delay) = (Delay::new(50e3), Delay::new(1e6));
-/// Lengths of a hold for which as much may be in flight after it: radios hold again, and deliver with pauses.
+/// Lengths of a hold for which as much may be in flight after it: radios hold again, and deliver
+/// with pauses.
 const AFTER: f64 = 2.0;
 
 /// The holds of a path.
@@ -32,13 +35,14 @@ pub(super) struct Holds {
     now: Time,
     /// Time when a packet was last reported, or next to nothing was in flight.
     reported: Time,
-    /// Some packets of those that were not reported yet, and their departures.
+    /// Some of the packets that were not reported yet, and their departures.
     departures: VecDeque<(u64, Time)>,
     stage: Stage,
-    /// Length of the hold, and rate of the path before it.
+    /// Length of the hold.
     length: Delay,
+    /// Rate of the path before the hold.
     rate: ByteRate,
-    /// Length that is allowed for.
+    /// Allowed length of a hold.
     most: Delay,
     release: Option<Release>,
 }
@@ -52,7 +56,8 @@ enum Stage {
     Released(Time),
 }
 
-/// Bytes in flight when a hold ended: packets below `end`, from that time on the receiver's clock on.
+/// Bytes in flight when a hold ended: packets below `end`, from that time on the receiver's clock
+/// on.
 #[derive(Debug)]
 struct Release {
     end: u64,
@@ -76,7 +81,7 @@ impl Default for Holds {
 }
 
 impl Holds {
-    /// A packet leaves; `is_first`: next to nothing else is in flight.
+    /// Records the departure of a packet; `is_first` if next to nothing else is in flight.
     pub(super) fn on_sent(&mut self, now: Time, packet: u64, is_first: bool) {
         self.now = now;
         if is_first {
@@ -89,8 +94,8 @@ impl Holds {
         }
     }
 
-    /// Data waits for the window, and no other path could take it, on a path of this `capacity` and smoothed round
-    /// trip.
+    /// Records that data waits for the window, and no other path could carry it, on a path of this
+    /// `capacity` and smoothed round trip.
     pub(super) fn on_waiting(&mut self, now: Time, capacity: ByteRate, smoothed_rtt: Delay) {
         self.now = now;
         let due = self.departures.front().map_or(now, |(_, left)| *left + smoothed_rtt.span());
@@ -105,7 +110,7 @@ impl Holds {
         self.stage = Stage::Holds;
     }
 
-    /// A packet is reported while `bytes` are in flight, of packets below `end`.
+    /// Records a report of a packet while `bytes` are in flight, of packets below `end`.
     pub(super) fn on_arrival(&mut self, now: Time, arrival: Arrival, end: u64, bytes: u64) {
         (self.now, self.reported) = (now, now);
         while self.departures.front().is_some_and(|(packet, _)| *packet <= arrival.packet) {
@@ -122,7 +127,7 @@ impl Holds {
         }
     }
 
-    /// Time for which the path has held packets, while that matters; else zero.
+    /// Returns the time for which the path has held packets, while that matters; else zero.
     pub(super) fn length(&self) -> Delay {
         match self.stage {
             Stage::Delivers => Delay::ZERO,
@@ -131,7 +136,8 @@ impl Holds {
         }
     }
 
-    /// The present rate, but no less than that before a hold: what arrives in one says nothing.
+    /// Returns the present rate, but at least that before a hold: arrivals during one are no
+    /// measure.
     pub(super) fn at_least(&self, rate: ByteRate) -> ByteRate {
         if self.length() > Delay::ZERO { rate.max(self.rate) } else { rate }
     }
@@ -152,7 +158,8 @@ mod tests {
         Arrival { packet, sent: Time::EPOCH, at }
     }
 
-    /// 100 kB wait from 1.1 to 1.4 s on a path of 1 MB/s. When they have arrived that took `took` microseconds.
+    /// Puts 100 kB in flight from 1.1 to 1.4 s on a path of 1 MB/s. Their arrival takes `took`
+    /// microseconds.
     fn held(holds: &mut Holds, took: i64) {
         holds.on_sent(at(1_000_000), 10, true);
         for now in (1_050_000..=1_400_000).step_by(10_000) {

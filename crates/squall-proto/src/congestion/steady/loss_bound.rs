@@ -12,9 +12,10 @@ const MIN_PACKETS: u64 = 2;
 const CUBIC: f64 = 0.4;
 /// Growth in packets a round trip that is fair beside Reno, `3·(1 − β)/(1 + β)` (RFC 9438 §4.3).
 const RENO: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Past this multiple of the window that met congestion the bound has outlived the queue it was made for …
+/// Multiple of the window that met congestion above which the bound has outlived the queue it was
+/// made for.
 const OUTLIVED: f64 = 1.15;
-/// … and grows by this factor a round.
+/// Growth factor per round of a bound that has outlived its queue.
 const PROBE: f64 = 1.25;
 
 /// A window in bytes; without limit until there was a loss. Names are those of RFC 9438 §4.1.2.
@@ -24,10 +25,11 @@ pub(super) struct LossBound {
     w_max: f64,
     /// Reno's window.
     w_est: f64,
-    /// Beginning of the epoch, and the window then: the last cut, or the first bound.
+    /// Start of the epoch.
     epoch_start: Time,
+    /// Window at the start of the epoch: the last cut, or the first bound.
     cwnd_epoch: f64,
-    /// The window that met congestion last.
+    /// Window that last met congestion.
     met: f64,
     /// `w_max` and window before the last cut.
     prior: (f64, f64),
@@ -40,7 +42,7 @@ impl Default for LossBound {
 }
 
 impl LossBound {
-    /// A bound that grows on from a window.
+    /// Creates a bound that grows from a window.
     pub(super) fn at(now: Time, window: f64) -> Self {
         Self {
             cwnd: window,
@@ -53,7 +55,7 @@ impl LossBound {
         }
     }
 
-    /// The window in bytes.
+    /// Returns the window in bytes.
     pub(super) fn window(&self) -> f64 {
         self.cwnd
     }
@@ -62,9 +64,9 @@ impl LossBound {
         self.cwnd.is_finite()
     }
 
-    /// A loss by congestion with `in_flight` bytes; fast convergence is that of RFC 9438 §4.7. However often that
-    /// happens, the bound stays two packets of `mtu` bytes at least, as it is the rate, too: with less, one packet
-    /// could wait for hours.
+    /// Responds to a loss by congestion with `in_flight` bytes; fast convergence is that of RFC
+    /// 9438 §4.7. The bound stays at two packets of `mtu` bytes at least after any number of
+    /// losses, because it is the rate, too: with less, one packet could wait for hours.
     pub(super) fn cut(&mut self, now: Time, in_flight: f64, mtu: u64) {
         let least = (MIN_PACKETS * mtu) as f64;
         self.prior = (self.w_max, self.cwnd);
@@ -75,7 +77,7 @@ impl LossBound {
         (self.epoch_start, self.cwnd_epoch, self.w_est) = (now, self.cwnd, self.cwnd);
     }
 
-    /// The last cut answered losses that had not happened (RFC 9438 §4.9.2).
+    /// Undoes the last cut, whose losses were spurious (RFC 9438 §4.9.2).
     pub(super) fn undo(&mut self) {
         let (w_max, cwnd) = self.prior;
         if cwnd > self.cwnd {
@@ -83,9 +85,9 @@ impl LossBound {
         }
     }
 
-    /// `acked` bytes are acknowledged (RFC 9438 §4.2 to §4.5). `flows` of them grow as slowly as takes the share of one flow
-    /// together: by 1/n² and 1/n⁴, as the window is proportional to the root of Reno's growth and to the fourth root of
-    /// `C`.
+    /// Grows by `acked` bytes that are acknowledged (RFC 9438 §4.2 to §4.5). `flows` of them
+    /// together grow as slowly as one flow's share requires: by 1/n² and 1/n⁴, as the window is
+    /// proportional to the root of Reno's growth and to the fourth root of `C`.
     pub(super) fn grow(&mut self, now: Time, acked: u64, rtt: Delay, mtu: u64, flows: f64) {
         if !self.is_finite() {
             return;
@@ -100,7 +102,8 @@ impl LossBound {
         self.cwnd = self.cwnd.max(self.w_est);
     }
 
-    /// A round ended with the window in use. The bound goes once it is beyond what the delay allows.
+    /// Grows faster at the end of a round with the window in use, if the bound is obsolete. The
+    /// bound is removed once it is beyond the delay bound.
     pub(super) fn probe(&mut self, delay_bound: f64) {
         if self.is_finite() && self.cwnd > OUTLIVED * self.met {
             self.cwnd *= PROBE;

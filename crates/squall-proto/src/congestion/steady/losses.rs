@@ -1,46 +1,50 @@
-//! Whether losses are a queue's or the medium's.
+//! Decides whether losses are a queue's or the medium's.
 
-/// Weight of a packet in the shares that are compared: means over some 2,000 packets. Over 500, chance cuts the window
-/// of a link that loses 1 % by itself to two thirds on average, and four of five key frames of `lossy-12mbps` come too
-/// late.
+/// Weight of a packet in the shares that are compared: means over some 2,000 packets. Over 500,
+/// chance cuts the window of a link that loses 1 % by itself to two thirds on average, and four of
+/// five key frames of `lossy-12mbps` arrive too late.
 const COMPARED_WEIGHT: f64 = 0.0005;
-/// More than one lost packet in this many is congestion in any case (draft-ietf-rmcat-gcc-02 draws the line there,
-/// too), …
+/// More than one lost packet in this many is congestion in any case (draft-ietf-rmcat-gcc-02 draws
+/// the same line), after [`HEAVY_ROUNDS`].
 const TOLERATED: u32 = 10;
-/// … if that many rounds in a row have as many: the losses of an outage are reported within one or two.
+/// Consecutive rounds with that many losses after which they are congestion: the losses of an
+/// outage are reported within one or two.
 const HEAVY_ROUNDS: u8 = 3;
-/// Packets that a round has at least. With fewer it goes on.
+/// Smallest number of packets in a round. With fewer it continues.
 const LEAST_PACKETS: u32 = 10;
-/// How many times as often packets must be lost that met a queue. Random loss hits both alike.
+/// Ratio of the loss of packets that met a queue to that of the others above which it is
+/// congestion. Random loss affects both alike.
 const CONTRAST: f64 = 2.0;
-/// Packets lost one after the other are one event. Of a longer row one in this many may arrive: radios have outages of
-/// which single packets escape.
+/// Consecutive packets that are lost are one event. In a longer row one in this many may arrive:
+/// radios have outages from which single packets escape.
 const ESCAPED: u64 = 16;
 
-/// How often packets are lost: those that met a queue, those that met none, and all.
+/// Loss rates of packets that met a queue, of those that met none, and of all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
-    /// Events per packet that met a queue, and per packet that met none.
+    /// Events per packet that met a queue.
     queued: f64,
+    /// Events per packet that met no queue.
     clear: f64,
     row: Row,
-    /// Packets of this round, and how many of them were lost.
+    /// Packets of this round.
     packets: u32,
+    /// Lost packets of this round.
     lost: u32,
-    /// Rounds in a row that lost too many.
+    /// Consecutive rounds with too many losses.
     heavy_rounds: u8,
 }
 
-/// Packets lost one after the other.
+/// Consecutive lost packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     last: u64,
-    /// Zero if there was none.
+    /// Number of packets, zero if there was none.
     count: u64,
 }
 
 impl Row {
-    /// Adds a lost packet. Returns whether it begins another row.
+    /// Adds a lost packet. Returns `true` if it begins another row.
     fn begins_with(&mut self, packet: u64) -> bool {
         let goes_on =
             self.count > 0 && (self.last + 1..=self.last + 1 + self.count / ESCAPED).contains(&packet);
@@ -50,14 +54,14 @@ impl Row {
 }
 
 impl Losses {
-    /// A packet has arrived, while the path had a queue or not.
+    /// Records the arrival of a packet, while the path had a queue or not.
     pub(super) fn on_packet(&mut self, met_queue: bool) {
         self.packets += 1;
         let share = self.share(met_queue);
         *share -= COMPARED_WEIGHT * *share;
     }
 
-    /// A packet is lost.
+    /// Records the loss of a packet.
     pub(super) fn on_loss(&mut self, packet: u64, met_queue: bool) {
         (self.packets, self.lost) = (self.packets + 1, self.lost + 1);
         if self.row.begins_with(packet) {
@@ -70,7 +74,7 @@ impl Losses {
         if met_queue { &mut self.queued } else { &mut self.clear }
     }
 
-    /// A round trip is over.
+    /// Ends the round.
     pub(super) fn end_round(&mut self) {
         if self.packets >= LEAST_PACKETS {
             let is_heavy = TOLERATED * self.lost > self.packets;
@@ -79,9 +83,10 @@ impl Losses {
         }
     }
 
-    /// Whether a loss now is by congestion.
+    /// Returns `true` if a loss now is by congestion.
     pub(super) fn is_congestion(&self, met_queue: bool) -> bool {
-        // Almost three standard deviations of such a mean: each loss is judged, and one mistake in thousands is enough.
+        // Almost three standard deviations of such a mean: each loss is judged, and one mistake in
+        // thousands is enough.
         let chance = 2.0 * (COMPARED_WEIGHT * self.clear).sqrt();
         self.heavy_rounds >= HEAVY_ROUNDS || met_queue && self.queued > CONTRAST * self.clear + chance
     }
@@ -91,19 +96,19 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// The next of a fixed sequence of chances, from 0 to below 1.
+    /// Returns the next of a fixed sequence of chances, from 0 to below 1.
     fn next_chance(random: &mut u64) -> f64 {
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*random >> 33) as f64 / f64::from(1_u32 << 31)
     }
 
-    /// One packet in `queued` is lost of those that met a queue, and one in `clear` of the others; in rounds of fifty
-    /// packets.
+    /// Loses one packet in `queued` of those that met a queue, and one in `clear` of the others; in
+    /// rounds of fifty packets.
     fn losses(queued: u64, clear: u64) -> Losses {
         let mut losses = Losses::default();
         for packet in 1..4_000 {
             for (met_queue, every) in [(true, queued), (false, clear)] {
-                // Not one after the other.
+                // Not consecutive.
                 if packet % every == 0 {
                     losses.on_loss(20 * packet + 10 * u64::from(!met_queue), met_queue);
                 } else {
@@ -150,7 +155,7 @@ mod tests {
     #[test]
     fn an_outage_is_one_event_and_no_congestion() {
         let mut losses = losses(1_000_000, 200);
-        // Of 200 packets, three arrive.
+        // Three of 200 packets arrive.
         for packet in (50_000..50_200).filter(|packet| ![50_050, 50_100, 50_150].contains(packet)) {
             losses.on_loss(packet, true);
         }

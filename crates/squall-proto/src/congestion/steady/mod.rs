@@ -1,59 +1,68 @@
 //! Steady: high rates with short queues for real-time media, and a fair share beside others.
 //!
-//! Loss-based controllers keep the queue of a link full: 50 to 100 ms on every path that is used up, and schedulers
-//! plan by delays that their own traffic made. Controllers that keep a rate (C4) hold it too long where a
-//! radio fades. This one keeps in flight no more than arrives within a bounded delay at the present rate.
+//! Loss-based controllers keep the queue of a link full: 50 to 100 ms on every path that is used
+//! up, and schedulers plan by delays that their own traffic caused. Controllers that keep a rate
+//! (C4) hold it too long where a radio fades. Steady limits the bytes in flight to those that
+//! arrive within a bounded delay at the present rate.
 //!
-//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the mean round trip `R` of a path without excess
-//! delay, but with the mean lateness of what was overtaken (`delays.rs`), and the excess delay `J` of the path itself
-//! (`own_delay.rs`),
+//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the mean round trip `R` of a
+//! path without excess delay, but with the mean lateness of overtaken packets (`delays.rs`), and
+//! the excess delay `J` of the path itself (`own_delay.rs`),
 //!
 //! ```text
 //! W = r · (R + J + T)          T = 30 ms · (10 Mbps / r)^0.1, half of it for a queue of more than a second
 //! ```
 //!
-//! The queue is the one-way delay beyond the smallest of ten seconds, so the way back plays no part in it; it does in
-//! `R`, and changes when acknowledgements take another path.
+//! The queue is the one-way delay beyond the smallest of ten seconds, so the way back has no
+//! influence on it; it has on `R`, and changes when acknowledgements take another path.
 //!
-//! A burst such as a key frame may use the whole of `T`, a transfer gets half. Since `W` over the round trip is `r`
-//! only when `T` of queue stands, the rate grows until it does, and shrinks as soon as less arrives. Where rounds end
-//! without a queue the room doubles, from `R`/20 to `R`/2, so that long paths are filled within some rounds too.
+//! A burst such as a key frame may use the whole of `T`, a transfer gets half. Since `W` over the
+//! round trip is `r` only with a queue of `T`, the rate grows until there is one, and shrinks as
+//! soon as less arrives. Where rounds end without a queue the room doubles, from `R`/20 to `R`/2,
+//! so that long paths are filled within some rounds too.
 //!
-//! **Loss bound.** A queue shorter than `T` shows itself by losses alone: then CUBIC (RFC 9438) bounds the window
-//! (`loss_bound.rs`, `losses.rs`). A loss counts as congestion if packets that met a queue are lost clearly more often
-//! than others, or if more than a tenth of all is lost in three rounds in a row. All other losses are the medium's, and
-//! change nothing. An ECN mark is congestion in any case.
+//! **Loss bound.** A queue shorter than `T` is visible by losses alone: then CUBIC (RFC 9438)
+//! bounds the window (`loss_bound.rs`, `losses.rs`). A loss counts as congestion if packets that
+//! met a queue are lost clearly more often than others, or if more than a tenth of all is lost in
+//! three rounds in a row. All other losses are the medium's, and change nothing. An ECN mark is
+//! congestion in any case.
 //!
-//! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for
-//! three rounds. If the queue falls as the missing bytes explain, it was ours. If it falls by less, others keep it, and
-//! a delay bound would leave them everything: CUBIC alone governs then, and dips find out whether the others are gone,
-//! the first ones each eight seconds, later ones after half as long as the others have been there, up to 16 seconds. A
-//! flow that others have squeezed to a few packets cannot test this way, as it has nothing to leave out: it sends twice
-//! as much for a while, and if its share grows while the queue does not, the link was not its own.
+//! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a
+//! pipe in flight for three rounds. If the queue falls as the missing bytes explain, it was ours.
+//! If it falls by less, others keep it, and a delay bound would leave them everything: CUBIC alone
+//! governs then, and dips determine whether the others are gone, the first ones each eight seconds,
+//! later ones after half of the time for which the others have been present, up to 16 seconds. A
+//! flow that others have squeezed to a few packets cannot test this way, as it has nothing to leave
+//! out: it sends twice as much for a while, and if its share grows while the queue does not, the
+//! link was not its own.
 //!
-//! **Is it a queue at all?** If the delay does not follow the flight, as much as before is sent again. A path that only
-//! delays carries what it carried, and no later: the delay is then a part of `J` for ten seconds.
+//! **Is it a queue at all?** If the delay does not follow the flight, the earlier flight is
+//! restored. A path that only delays carries the same rate as before, at the same delay: the delay
+//! is then a part of `J` for ten seconds.
 //!
-//! A radio that loses its rate during a dip leaves the queue as high as others do. On the way back it shows: the queue
-//! of a link that is all ours grows by all that is in flight again. So does a queue that doubles while the rate halves.
+//! A radio that loses its rate during a dip leaves the queue as high as others do. The way back
+//! distinguishes them: the queue of a link that is all ours grows by all that is in flight again.
+//! So does a queue that doubles while the rate halves.
 //!
-//! **Paths that share a bottleneck** are detected by delays that go up and down together (`group.rs`). Where CUBIC
-//! governs, `n` of them grow as slowly as takes one flow's share.
+//! **Paths that share a bottleneck** are detected by delays that rise and fall together
+//! (`group.rs`). Where CUBIC governs, `n` of them together grow as slowly as one flow.
 //!
-//! **Jitter.** `J` is the median over ten seconds of what packets are late that met no queue of ours, up to 50 ms, or
-//! the delay that a dip has shown, without a bound. Those are the first packets after a pause in which all before them
-//! arrived.
+//! **Jitter.** `J` is the median over ten seconds of the lateness of packets that met no queue of
+//! ours, up to 50 ms, or the delay that a dip has shown, without a limit. Those are the first
+//! packets after a pause in which all before them arrived.
 //!
-//! **Holds.** A path on which nothing arrives while data waits, and which is the only one, is taken to hold what left:
-//! for its length the rate before it counts, and as much more may be in flight (`holds.rs`).
+//! **Holds.** A path on which nothing arrives while data waits, and which is the only one, is
+//! assumed to hold its packets: for the length of the hold the rate before it counts, and as much
+//! more may be in flight (`holds.rs`).
 //!
-//! **Policers.** Many losses at once without a queue, that end below the rate that passed meanwhile, are a policer's.
-//! Its rate bounds window, pacing and capacity, and is exceeded seldom and by little to see whether it still holds
-//! (`policer.rs`).
+//! **Policers.** Many losses at once without a queue, that end below the rate that passed
+//! meanwhile, are a policer's. Its rate bounds window, pacing and capacity, and is exceeded seldom
+//! and by little to test whether it still applies (`policer.rs`).
 //!
-//! **Start.** Up to three times what the window has delivered may be in flight, leaves within a third of a round trip,
-//! and is no more than arrives in `R + 2·T` at the present rate; the start ends with a queue of `R`/8 (12 to 25 ms), a
-//! loss by congestion, or a rate that no longer grows.
+//! **Start.** The flight may be up to three times the bytes that the window has delivered, leaves
+//! within a third of a round trip, and is limited to the arrivals in `R + 2·T` at the present rate;
+//! the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no
+//! longer grows.
 //!
 //! | symbol | meaning | in the code |
 //! | --- | --- | --- |
@@ -64,10 +73,10 @@
 //! | `T` | queueing delay that is allowed | `Steady::target` |
 //! | `n` | paths in one bottleneck | `Member::sharing` |
 //!
-//! The phases that the questions above lead through are in `phase/`, the parts that measure in a file each. At the end
-//! of a round, which is about a round trip, the phase judges what they have measured.
+//! The phases for the questions above are in `phase/`, the measurements in a file each. At the end
+//! of a round, which is about a round trip, the phase evaluates the measurements.
 //!
-//! Findings, and what was tried and left out: `docs/congestion.md`.
+//! Findings, and the variants that were tried and left out: `docs/congestion.md`.
 
 mod bursts;
 mod delays;
@@ -103,36 +112,39 @@ use self::{
 };
 use super::{Ack, Arrival, Controller, MAX_WINDOW};
 
-/// Smallest window in packets: fewer give no report for each of the receiver's pairs, and a rate that is measured over
-/// pairs alone stays where it is.
+/// Smallest window in packets: fewer give no report for each of the receiver's pairs, and a rate
+/// that is measured over pairs alone does not change.
 const MIN_WINDOW: u64 = 6;
-/// The same while a queue stands: on a path of 300 kbps six packets are one of a fifth of a second.
+/// Smallest window in packets while a queue stands: on a path of 300 kbps six packets take a fifth
+/// of a second.
 const MIN_WINDOW_QUEUED: u64 = 2;
-/// Pacing rate over the present rate, so that a key frame leaves as soon as the window lets it: pacing by the window
-/// over the round trip holds it for a round trip, with 1.5 some of the pairs of recorded networks lose frames.
+/// Pacing rate over the present rate, so that a key frame leaves as soon as the window allows:
+/// pacing by the window over the round trip holds it for a round trip, with 1.5 some of the pairs
+/// of recorded networks lose frames.
 const PACING: f64 = 2.0;
-/// Pacing over the window and round trip, where losses bound the window: bursts of a key frame would overflow the
-/// queue.
+/// Pacing rate over the window and round trip, where losses bound the window: bursts of a key frame
+/// would overflow the queue.
 const LOSS_PACING: f64 = 1.1;
-/// Smallest pacing rate where the present rate determines it, 1 Mbps: less would keep packets for seconds.
+/// Smallest pacing rate where the present rate determines it, 1 Mbps: less would keep packets for
+/// seconds.
 const MIN_PACING: ByteRate = ByteRate::new(125e3);
-/// Rate at which packets are taken to leave where the window over the round trip paces them.
+/// Assumed rate of departures where the window over the round trip paces them.
 const UNPACED: ByteRate = ByteRate::new(1e6);
-/// Packets whose delivery must be known before a queue or a loss may end the start: fewer are a burst of ten and its
-/// echo.
+/// Number of delivered packets before which no queue or loss may end the start: fewer are a burst
+/// of ten and its echo.
 const FIRST_PACKETS: u64 = 20;
-/// Packets in flight that are next to nothing: an acknowledgement, and a report.
+/// Number of packets in flight that are next to nothing: an acknowledgement, and a report.
 const FEW_PACKETS: u64 = 3;
-/// Weights of the present rate in the capacity. More than it was carried; less may have been all there was, unless the
-/// path limited the rate.
+/// Weights of the present rate in the capacity, if it is higher and if it is lower. A higher rate
+/// was carried; a lower one may have been all the data, unless the path limited the rate.
 const CAPACITY_WEIGHTS: (f64, f64) = (0.3, 0.1);
 
 /// Settings of [`Steady`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyConfig {
-    /// `T` at 10 Mbps: queueing delay that a burst may cause; a queue that stands gets half of it. Default: 30 ms. With 15 to
-    /// 25 ms the frames of recorded networks arrive more rarely in time (by 1 to 2 %), since a radio that grants its
-    /// rate late needs bytes that wait for it.
+    /// `T` at 10 Mbps: queueing delay that a burst may cause; a standing queue gets half of it.
+    /// Default: 30 ms. With 15 to 25 ms fewer frames of recorded networks arrive in time (by 1 to 2
+    /// %), since a radio that grants its rate late needs bytes that wait for it.
     pub target: Span,
 }
 
@@ -142,7 +154,7 @@ impl Default for SteadyConfig {
     }
 }
 
-/// Steady on one path.
+/// The Steady controller of one path.
 #[derive(Debug, Default)]
 pub struct Steady {
     mtu: u64,
@@ -158,15 +170,15 @@ pub struct Steady {
     losses: Losses,
     loss_bound: LossBound,
     policer: Policer,
-    /// The path among those of its session.
+    /// The path in the group of its session.
     member: Member,
-    /// Congestion that packets below this met has been answered.
+    /// Packets below this number have had their response to congestion.
     answered: u64,
 }
 
 impl Steady {
-    /// A controller for a path whose packets are up to `mtu` bytes, and which began `offset` after the `group` of all
-    /// paths of its session.
+    /// Creates a controller for a path whose packets are up to `mtu` bytes, and which began
+    /// `offset` after the `group` of all paths of its session.
     pub fn new(config: SteadyConfig, mtu: u64, group: &Group, offset: Span) -> Self {
         Self {
             mtu,
@@ -177,17 +189,17 @@ impl Steady {
         }
     }
 
-    /// `r`; zero before it is known.
+    /// Returns `r`; zero before it is measured.
     fn present(&self) -> ByteRate {
         self.rate.get().unwrap_or_default()
     }
 
-    /// `T`.
+    /// Returns `T`.
     fn target(&self, rate: ByteRate) -> Delay {
         self.target.at(rate) * self.queue.share()
     }
 
-    /// `W`, and the bytes that a hold of the path adds to it.
+    /// Returns `W`, plus the bytes that a hold of the path adds to it.
     fn delay_bound(&self) -> f64 {
         let Some(rate) = self.rate.get() else { return f64::INFINITY };
         let rate = self.holds.at_least(rate);
@@ -202,7 +214,7 @@ impl Steady {
         start.window(expected as u64, self.mtu)
     }
 
-    /// Bytes that a policer lets pass in a round trip and the target.
+    /// Returns the bytes that a policer lets pass in a round trip and the target.
     fn policed_window(&self) -> u64 {
         (self.policer.ceiling() * (self.delays.round_trip() + self.target.at_reference())) as u64
     }
@@ -221,7 +233,7 @@ impl Steady {
         }
     }
 
-    /// Whether enough was delivered at the start to judge the path by.
+    /// Returns `true` if enough was delivered at the start to judge the path by.
     fn is_known(&self) -> bool {
         self.rate.get().is_some() && self.flight.delivered() >= FIRST_PACKETS * self.mtu
     }
@@ -276,7 +288,7 @@ impl Steady {
         self.log(now, step.why);
     }
 
-    /// A packet met congestion: the first one of a round trip cuts the window.
+    /// Responds to congestion that a packet met: the first one of a round trip cuts the window.
     fn answer(&mut self, now: Time, packet: u64) {
         if packet < self.answered {
             return;
@@ -286,7 +298,7 @@ impl Steady {
             Phase::Start(_) if self.is_known() => {
                 self.transition_to(now, Start::end("packets met congestion"));
             }
-            // The delay bound has reacted already.
+            // The delay bound has responded already.
             Phase::Alone(_) if self.delay_bound() < in_flight => return,
             Phase::Alone(_) | Phase::Beside(_) => {
                 self.loss_bound.cut(now, in_flight, self.mtu);
@@ -297,8 +309,8 @@ impl Steady {
         self.answered = self.flight.next();
     }
 
-    /// One line of the log for each decision: milliseconds since the path was made, Mbps, bytes, and delays in
-    /// milliseconds.
+    /// Logs one line for each decision: milliseconds since the path was opened, Mbps, bytes, and
+    /// delays in milliseconds.
     fn log(&self, now: Time, why: &str) {
         let ms = |delay: Delay| delay.micros() / 1e3;
         tracing::debug!(

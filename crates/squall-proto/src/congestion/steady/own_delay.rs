@@ -1,23 +1,25 @@
 //! The part of a delay that is the path's own.
 //!
-//! A radio delays packets by its schedule, retransmissions and handovers, as much as a queue would and whatever is in
-//! flight. The smallest delay says little about such a path. Its *own* delay is that of packets which met no queue of
-//! ours: the first ones after a pause in which all before them arrived, and all at the end of a dip.
+//! A radio delays packets by its schedule, retransmissions and handovers, as much as a queue would
+//! and independent of the bytes in flight. The smallest delay is no measure of such a path. Its
+//! *own* delay is that of packets which met no queue of ours: the first ones after a pause in which
+//! all before them arrived, and all at the end of a dip.
 
 use std::collections::VecDeque;
 
 use squall_units::{Span, Time};
 
-/// Span over which extremes of delays are taken, as BBR has it for the round trip: routes change more rarely.
+/// Span over which extremes of delays are taken, as for the round trip in BBR: routes change more
+/// rarely.
 pub(super) const MEMORY: Span = Span::from_secs(10);
 /// Span over which delays are averaged.
 const SLOT: Span = Span::from_millis(100);
-/// Excess in microseconds that needs no dip. A link that grants its rate in bursts delays single packets by more: in a
-/// fade that is no reason to keep as much in flight.
+/// Excess in microseconds that needs no dip. A link that grants its rate in bursts delays single
+/// packets by more: in a fade that is no reason to keep as much in flight.
 const MOST_UNTESTED: i64 = 50_000;
-/// Span for which the result of a dip holds, unless a packet that met no queue of ours …
+/// Span for which the result of a dip is valid, unless it is confirmed ([`SEEN_AGAIN`]).
 const TESTED: Span = MEMORY;
-/// … is late by this share of it again.
+/// Share of the result by which a packet that met no queue of ours must be late to confirm it.
 const SEEN_AGAIN: f64 = 0.8;
 
 /// One-way delays of packets that met no queue of ours.
@@ -43,7 +45,7 @@ impl Slot {
     }
 }
 
-/// The delay at the end of a dip, and when it was last seen.
+/// Delay at the end of a dip, and the time when it was last confirmed.
 #[derive(Clone, Copy, Debug)]
 struct Tested {
     at: Time,
@@ -51,7 +53,7 @@ struct Tested {
 }
 
 impl OwnDelay {
-    /// A packet that met no queue has this delay, where the smallest of all is `smallest`.
+    /// Records the delay of a packet that met no queue, where the smallest of all is `smallest`.
     pub(super) fn add(&mut self, now: Time, delay: i64, smallest: i64) {
         let number = now.micros() / SLOT.micros();
         match self.slots.back_mut() {
@@ -69,7 +71,7 @@ impl OwnDelay {
         self.find_median();
     }
 
-    /// A dip has ended with this delay.
+    /// Records the delay at the end of a dip.
     pub(super) fn set(&mut self, now: Time, delay: i64) {
         self.tested = Some(Tested { at: now, delay });
     }
@@ -91,7 +93,7 @@ impl OwnDelay {
         self.median = (!means.is_empty()).then(|| *means.select_nth_unstable(middle).1);
     }
 
-    /// The path's own delay, where the smallest of all is `smallest`.
+    /// Returns the path's own delay, where the smallest of all is `smallest`.
     pub(super) fn get(&self, smallest: i64) -> Option<i64> {
         let median = self.median.map(|median| median.min(smallest + MOST_UNTESTED));
         median.max(self.tested.map(|tested| tested.delay))

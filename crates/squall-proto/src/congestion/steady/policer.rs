@@ -1,15 +1,17 @@
-//! Policers: what exceeds a rate is dropped, and no queue shows it.
+//! Policers, which drop packets above a rate without a visible queue.
 //!
-//! A carrier lets a bucket of tokens pass at full speed and then a rate (Flach et al., An Internet-Wide Analysis of
-//! Traffic Policing, SIGCOMM 2016). A window that grows until it loses finds the rate, and exceeds it again within
-//! seconds. Here it is remembered, as BBR's long-term sampling does (`bbr_lt_bw_sampling` in Linux). The bucket is
-//! empty where a packet is lost, so the bytes that passed between two losses are the rate, however much was sent.
+//! A carrier lets a bucket of tokens pass at full speed and then a rate (Flach et al., An
+//! Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016). A window that grows until it loses
+//! finds the rate, and exceeds it again within seconds. Here it is remembered, as in BBR's
+//! long-term sampling (`bbr_lt_bw_sampling` in Linux). The bucket is empty where a packet is lost,
+//! so the bytes that passed between two losses are the rate, however much was sent.
 //!
-//! A radio loses packets without a queue, too, but at any rate. So a rate is checked first: below a policer's no more
-//! is lost.
+//! A radio loses packets without a queue, too, but at any rate. Therefore a rate is checked first:
+//! below a policer's rate no more is lost.
 //!
-//! While less is used, the bucket fills. After the check, and after each hold, a little more than the rate is sent. If
-//! more bytes pass than the bucket can have saved, the rate is higher; after some such steps it is forgotten.
+//! While less is used, the bucket fills. After the check, and after each hold, slightly more than
+//! the rate is sent. If more bytes pass than the bucket can have saved, the rate is higher; after
+//! some such steps it is forgotten.
 
 use std::collections::VecDeque;
 
@@ -17,46 +19,56 @@ use squall_units::{Span, Time};
 
 use super::units::{ByteRate, Delay};
 
-/// Shortest time between losses over which a rate is measured: this, and round trips (BBR has four).
+/// Shortest time between losses over which a rate is measured.
 const SHORTEST: Span = Span::from_millis(200);
+/// Shortest such time in round trips (BBR has four).
 const SHORTEST_ROUND_TRIPS: f64 = 4.0;
-/// Longest of it: losses further apart are not one event.
+/// Longest such time: losses further apart are not one event.
 const LONGEST: Span = Span::from_secs(2);
-/// Share of bytes lost from which on a policer is suspected: a third more than its rate was sent. With BBR's fifth a
-/// medium that loses 8 % is suspected by chance.
+/// Share of lost bytes above which a policer is suspected: a third more than its rate was sent.
+/// With BBR's fifth a medium that loses 8 % is suspected by chance.
 const SUSPICIOUS: f64 = 0.25;
-/// Losses at least, of which those one after the other are one: of a few any share is chance, or that of an outage.
+/// Smallest number of losses, where consecutive ones are one: in a few any share is chance, or that
+/// of an outage.
 const LEAST: u32 = 16;
-/// Share of the measured rate that is used: a bucket that is empty would stay so, and bursts lose.
+/// Share of the measured rate that is used: an empty bucket would stay empty, and bursts lose.
 const USED: f64 = 0.95;
-/// Share of packets that the medium may lose: more before the first loss of an event is no policer, nor is more in a
-/// check.
+/// Share of packets that the medium may lose: more before the first loss of an event is no policer,
+/// nor is more in a check.
 const CLEARED: f64 = 0.03;
-/// Weight of a packet in the share that is lost usually.
+/// Weight of a packet in the usual share of losses.
 const WEIGHT: f64 = 0.002;
-/// Checks, each at what passed in the one before: the rate may have been measured too high.
+/// Number of checks, each at the rate that passed in the previous one: the rate may have been
+/// measured too high.
 const CHECKS: u8 = 3;
-/// Length of a check, after the round trips in which packets from before it are lost, and bytes in it: of few any share
-/// is chance.
+/// Length of a check.
 const CHECK: Span = Span::from_secs(1);
+/// Smallest number of bytes in a check: in few any share is chance.
 const CHECK_BYTES: u64 = 250_000;
+/// Round trips before a check in which packets from before it are lost.
 const SETTLE_ROUND_TRIPS: f64 = 3.0;
-/// After checks that failed none begins for this long.
+/// Pause after failed checks before the next begins.
 const REJECTED: Span = Span::from_secs(120);
-/// A rate is held for this long at first, twice as long after each time that more was lost beyond it, and at most so.
+/// First time for which a rate is held; it doubles each time that more was lost beyond it.
 const HOLD: Span = Span::from_secs(30);
+/// Longest time for which a rate is held.
 const LONGEST_HOLD: Span = Span::from_secs(240);
-/// Multiple of the rate that is tried: where it still holds, a fifth is lost for a round trip or two.
+/// Multiple of the rate that is tried: where the rate still applies, a fifth is lost for a round
+/// trip or two.
 const TRIED: f64 = 1.25;
-/// Steps of it after which no policer is left: the rate has doubled.
+/// Number of such steps after which no policer is left: the rate has doubled.
 const STEPS: u8 = 3;
-/// Packets lost without a queue in some round trips that show that it does, and their share: fewer may be the medium's.
+/// Number of packets lost without a queue in some round trips that show that the rate still
+/// applies.
 const SHOWN: u32 = 3;
+/// Share of lost packets that shows it: fewer may be the medium's.
 const SHOWN_SHARE: f64 = 0.1;
-/// Time for which the rate may be exceeded beyond what the bucket can have saved: an error of the measurement.
+/// Time for which the rate may be exceeded beyond the savings of the bucket: an error of the
+/// measurement.
 const TOLERANCE: Delay = Delay::new(500e3);
-/// Time between packets that are remembered, and how many are: half a second in which losses are detected.
+/// Time between packets that are remembered.
 const SPACING: Span = Span::from_millis(1);
+/// Largest number of packets that are remembered: half a second, in which losses are detected.
 const MAX_PASSED: usize = 512;
 
 /// The policer of a path, if there is one.
@@ -65,11 +77,11 @@ pub(super) struct Policer {
     bytes: Bytes,
     /// Some of the packets that passed.
     passed: VecDeque<Passed>,
-    /// Share of packets that is lost usually.
+    /// Usual share of lost packets.
     usual: f64,
     event: Option<LossEvent>,
     bound: Option<Bound>,
-    /// No check before.
+    /// Time before which no check begins.
     rejected_until: Time,
 }
 
@@ -81,12 +93,12 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// All of them since an earlier count.
+    /// Returns all bytes since an earlier count.
     fn since(self, start: Self) -> u64 {
         self.acked + self.lost - start.acked - start.lost
     }
 
-    /// Share that was lost since an earlier count.
+    /// Returns the share that was lost since an earlier count.
     fn lost_share(self, start: Self) -> f64 {
         let (acked, lost) = (self.acked.saturating_sub(start.acked) as f64, (self.lost - start.lost) as f64);
         lost / (lost + acked).max(1.0)
@@ -101,7 +113,7 @@ struct Passed {
     acked: u64,
 }
 
-/// A time that began with a loss without a queue.
+/// A period that began with a loss without a queue.
 #[derive(Debug)]
 struct LossEvent {
     since: Time,
@@ -116,11 +128,12 @@ struct Bound {
     rate: ByteRate,
     stage: Stage,
     hold: Span,
-    /// Steps by which the rate has risen since more was lost.
+    /// Number of steps by which the rate has risen since more was lost.
     steps: u8,
-    /// Bytes that the bucket can have saved since it was empty; negative if more passed than the rate lets.
+    /// Bytes that the bucket can have saved since it was empty; negative if more passed than the
+    /// rate allows.
     saved: f64,
-    /// When that was computed, and the bytes that had passed.
+    /// Time of that computation, and the bytes that had passed.
     saved_at: (Time, u64),
 }
 
@@ -135,7 +148,8 @@ enum Stage {
     Hold {
         until: Time,
     },
-    /// More than the rate is sent. The bytes before the first round with many losses, and packets lost since.
+    /// Sends more than the rate. `start` has the bytes before the first round with many losses,
+    /// `packets` the losses since.
     Try {
         start: Bytes,
         packets: u32,
@@ -156,7 +170,7 @@ impl Bound {
 }
 
 impl Policer {
-    /// The most that may be sent.
+    /// Returns the highest allowed rate.
     pub(super) fn ceiling(&self) -> ByteRate {
         self.bound.as_ref().map_or(ByteRate::INFINITY, |bound| match bound.stage {
             Stage::Try { .. } => bound.rate * TRIED,
@@ -164,7 +178,7 @@ impl Policer {
         })
     }
 
-    /// A packet arrived.
+    /// Records the arrival of a packet.
     pub(super) fn on_ack(&mut self, packet: u64, sent: Time, bytes: u64) {
         self.bytes.acked += bytes;
         self.usual -= WEIGHT * self.usual;
@@ -177,7 +191,7 @@ impl Policer {
         self.passed.push_back(Passed { packet, sent, acked: self.bytes.acked });
     }
 
-    /// A packet is lost, while the path had a queue or not.
+    /// Records the loss of a packet, while the path had a queue or not.
     pub(super) fn on_loss(
         &mut self,
         now: Time,
@@ -200,7 +214,7 @@ impl Policer {
         }
     }
 
-    /// A packet is lost that may end a time that began with a loss, or begin one.
+    /// Measures at a lost packet that may end a period that began with a loss, or begin one.
     fn measure(&mut self, now: Time, packet: u64, smoothed_rtt: Delay, is_sudden: bool) {
         let before = self.passed.iter().rfind(|passed| passed.packet < packet);
         let Some(&Passed { sent, acked, .. }) = before.filter(|_| now >= self.rejected_until) else { return };
@@ -229,7 +243,7 @@ impl Policer {
         self.event = None;
     }
 
-    /// A round ended.
+    /// Ends the round.
     pub(super) fn end_round(&mut self, now: Time, smoothed_rtt: Delay) {
         let bytes = self.bytes;
         let Some(bound) = &mut self.bound else { return };
@@ -251,7 +265,7 @@ impl Policer {
                     bound.stage = Stage::check(now, smoothed_rtt, *left - 1);
                 }
             }
-            // It was measured too high, or has fallen.
+            // The rate was measured too high, or has fallen.
             Stage::Hold { .. } if self.usual > CLEARED => {
                 bound.stage = Stage::check(now, smoothed_rtt, CHECKS - 1);
             }
@@ -259,7 +273,8 @@ impl Policer {
             Stage::Try { start, packets } => {
                 let lost = bytes.lost_share(*start);
                 if *packets >= SHOWN && lost >= SHOWN_SHARE {
-                    // The bucket is empty again: what passed is the rate, however much was lost beyond it.
+                    // The bucket is empty again: the bytes that passed are the rate, however much
+                    // was lost beyond it.
                     self.usual = 0.0;
                     bound.rate = bound.rate * (TRIED * (1.0 - lost)).max(1.0);
                     bound.stage = Stage::Hold { until: now + bound.hold };
@@ -285,8 +300,8 @@ mod tests {
     const PACKET: u64 = 1_250;
     const RTT: Span = Span::from_millis(50);
 
-    /// A path whose policer lets `limit` bytes per second pass, without a queue, and a medium that loses one packet in
-    /// `medium`.
+    /// A path whose policer lets `limit` bytes per second pass, without a queue, and a medium that
+    /// loses one packet in `medium`.
     struct Road {
         policer: Policer,
         now: Time,

@@ -1,4 +1,4 @@
-//! For how long the queue has been empty, or standing.
+//! Times for which the queue has been empty, or standing.
 
 use squall_units::{Span, Time};
 
@@ -9,23 +9,25 @@ use super::{
 };
 use crate::congestion::minimum::Maximum;
 
-/// A queue that stands for this long is not a burst's; from then on the target falls to a half within a second.
+/// Time after which a standing queue is not a burst's; from then on the target falls to a half
+/// within a second.
 const BURST: Span = Span::from_millis(500);
-/// Share of the target that is left to a queue that stands.
+/// Share of the target that is left to a standing queue.
 const STANDING_SHARE: f64 = 0.5;
-/// Room beyond the round trip while no queue is seen, as a share of it: at first …
+/// First room beyond the round trip while no queue is seen, as a share of it; it doubles with each
+/// round.
 const FIRST_ROOM: f64 = 0.05;
-/// … doubled with each round, up to CUBIC's factor of 1.5.
+/// Largest room as a share of the round trip: CUBIC's factor of 1.5.
 const MOST_ROOM: f64 = 0.5;
-/// Doublings from the first to the most.
+/// Number of doublings from the first room to the largest.
 const DOUBLINGS: i32 = 4;
-/// Time after a dip for which the queue says nothing of what stood before.
+/// Time after a dip in which the queue is no sign of the one that stood before.
 const AFTER_DIP: Span = Span::from_millis(500);
 
 /// Past states of the queue, by rounds.
 #[derive(Debug, Default)]
 pub(super) struct QueueHistory {
-    /// Rounds in a row without a queue, up to [`DOUBLINGS`].
+    /// Consecutive rounds without a queue, up to [`DOUBLINGS`].
     empty_rounds: i32,
     /// Time when the queue was last empty, for the search for others.
     emptied: Time,
@@ -35,12 +37,12 @@ pub(super) struct QueueHistory {
     overdue: Span,
     /// End of the last dip.
     dipped: Time,
-    /// Most in flight of ten seconds while the queue was within the target, in bytes.
+    /// Largest flight in ten seconds while the queue was within the target, in bytes.
     calm: Maximum,
 }
 
 impl QueueHistory {
-    /// A round ended with this queue and as much in flight.
+    /// Records the end of a round with this queue and this many bytes in flight.
     pub(super) fn end_round(
         &mut self,
         now: Time,
@@ -50,7 +52,8 @@ impl QueueHistory {
         phase: &Phase,
     ) {
         let is_empty = queue.is_empty();
-        // Beside others it is measured from the bottom of CUBIC's cycle, as soon as a dip is ten seconds ago.
+        // Beside others it is measured from the bottom of CUBIC's cycle, as soon as a dip is ten
+        // seconds ago.
         if !is_limited || is_empty && !phase.is_beside() {
             self.emptied = now;
         }
@@ -66,12 +69,12 @@ impl QueueHistory {
         self.empty_rounds = if is_limited && is_empty { rounds } else { 0 };
     }
 
-    /// A dip was judged.
+    /// Records that a dip was judged.
     pub(super) fn on_dip(&mut self, now: Time) {
         self.dipped = now;
     }
 
-    /// The search for others begins again, as if the queue were empty.
+    /// Restarts the search for others, as if the queue were empty.
     pub(super) fn restart(&mut self, now: Time) {
         self.emptied = now;
     }
@@ -80,17 +83,17 @@ impl QueueHistory {
         self.emptied
     }
 
-    /// Largest flight of late that left the queue within the target, in bytes.
+    /// Returns the largest recent flight that left the queue within the target, in bytes.
     pub(super) fn calm(&self) -> u64 {
         self.calm.get().unwrap_or(0) as u64
     }
 
-    /// Share of the target that is left.
+    /// Returns the share of the target that is left.
     pub(super) fn share(&self) -> f64 {
         1.0 - (1.0 - STANDING_SHARE) * self.overdue.as_secs_f64().min(1.0)
     }
 
-    /// Room beyond a round trip in which no queue is seen.
+    /// Returns the room beyond a round trip in which no queue is seen.
     pub(super) fn room(&self, round_trip: Delay) -> Delay {
         round_trip * (FIRST_ROOM * 2f64.powi(self.empty_rounds)).min(MOST_ROOM)
     }
@@ -99,14 +102,15 @@ impl QueueHistory {
 mod tests {
     use super::{super::phase::Next, *};
 
-    /// A round of 50 ms with such a queue in milliseconds beyond a target of 30.
+    /// Ends a round of 50 ms with such a queue in milliseconds beyond a target of 30.
     fn round(history: &mut QueueHistory, now: u64, queue: f64, is_limited: bool, phase: Next) {
         let queue =
             QueueDelay { latest: Delay::new(1e3 * queue), own: Delay::ZERO, target: Delay::new(30e3) };
         history.end_round(Time::from_micros(1_000 * now), queue, now, is_limited, &phase.into());
     }
 
-    /// The share of the target at a time in milliseconds, after a queue of 20 ms up to then.
+    /// Returns the share of the target at a time in milliseconds, after a queue of 20 ms up to
+    /// then.
     fn share_at(history: &mut QueueHistory, now: u64) -> f64 {
         round(history, now, 20.0, true, Next::Alone);
         history.share()

@@ -1,49 +1,52 @@
-//! `r`, the rate at which packets arrive at present.
+//! `r`, the present rate of arrivals.
 
 use squall_units::{Span, Time};
 
 use super::units::{ByteRate, Delay};
 use crate::congestion::{Arrival, silences::Silences};
 
-/// Packets over which bytes and time are averaged. With 15 or 20 frames of recorded networks arrive more rarely in
-/// time; with fewer the receiver's pairs show through.
+/// Number of packets over which bytes and time are averaged. With 15 or 20 fewer frames of recorded
+/// networks arrive in time; with fewer the receiver's pairs are visible.
 const PACKETS: f64 = 10.0;
-/// Over a path with jitter they are averaged over this multiple of the jitter, as gaps of its size say nothing.
+/// Multiple of the jitter over which they are averaged on a path with jitter, since gaps of its
+/// size are no measure.
 const JITTERS: f64 = 2.0;
-/// Silences of the application up to this long are none …
+/// Length above which a silence of the application counts.
 const SILENCE: Span = Span::from_millis(5);
-/// … nor are those in which this many packets arrive.
+/// Number of packets whose arrival must be shorter than a silence that counts.
 const SILENT_PACKETS: f64 = 4.0;
-/// Gaps of this or more are outages, and say nothing of the rate.
+/// Gaps of this or more are outages, and no measure of the rate.
 const OUTAGE: Delay = Delay::new(200e3);
-/// After this time in which every gap held a pause of the application the rate may be higher than it was, …
+/// Time in which every gap contained a pause of the application, after which the rate is doubled.
 const HIDDEN: Span = Span::from_secs(1);
-/// … if the application used this share of it. An encoder that follows a forecast stays below the rate.
+/// Share of the rate that must have arrived in [`HIDDEN`] for that. An encoder that follows a
+/// forecast stays below the rate.
 const USED: f64 = 1.0 / 3.0;
-/// How much more slowly packets arrive than they left if the path is the limit.
+/// Ratio of the gaps of arrivals to those of departures above which the path is the limit.
 const SLOWER: f64 = 1.1;
 /// Shortest time between two arrivals: the resolution of the stamps.
 const RESOLUTION: Delay = Delay::new(8.0);
 /// Bounds of the rate: 8 kbps to 10 Gbps.
 const RATES: (ByteRate, ByteRate) = (ByteRate::new(1e3), ByteRate::new(1.25e9));
 
-/// Bytes over the time between arrivals. The silences of the application are left out, those of the window and the
-/// pacer are not: otherwise a small window could never show that it is the limit.
+/// Bytes over the time between arrivals. The silences of the application are excluded, those of the
+/// window and the pacer are not: otherwise a small window could never show that it is the limit.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalRate {
     mtu: f64,
     mean: Mean,
-    /// The last packet whose time of arrival is known, and bytes acknowledged since.
+    /// Last packet with a reported time of arrival.
     last: Option<Arrival>,
+    /// Bytes acknowledged since that packet.
     acked: f64,
     idle: Idle,
-    /// Departure of the first of the packets since which every gap held a pause or silence, and their bytes.
+    /// Departure and bytes of the packets since which every gap contained a pause or silence.
     hidden: Option<(Time, f64)>,
-    /// The rate was taken for more since then: such gaps do not lower it again.
+    /// The rate was doubled since then: such gaps do not lower it again.
     is_lifted: bool,
     paused: Paused,
-    /// Arrival of the first packet that was reported after a pause of the application, in microseconds of the
-    /// receiver's clock.
+    /// Arrival of the first packet that was reported after a pause of the application, in
+    /// microseconds of the receiver's clock.
     burst: Option<i64>,
 }
 
@@ -87,7 +90,8 @@ struct Idle {
 }
 
 impl Idle {
-    /// A packet left that takes the time `paced` at the pacing rate, while a few take `arriving` at the present one.
+    /// Records the departure of a packet that takes the time `paced` at the pacing rate, while a
+    /// few take `arriving` at the present one.
     fn on_sent(&mut self, now: Time, packet: u64, paced: Delay, arriving: Delay) {
         let idle = self.from.map_or(Span::ZERO, |from| now - from);
         if !self.waits && idle > SILENCE {
@@ -111,17 +115,19 @@ impl Idle {
     }
 }
 
-/// Gaps that hold a pause of the application: they are its rate, not the path's, unless packets arrive more slowly than
-/// they left.
+/// Gaps that contain a pause of the application: they are its rate, not the path's, unless packets
+/// arrive more slowly than they left.
 #[derive(Debug, Default)]
 struct Paused {
-    /// Means of the times between departures and between arrivals.
+    /// Mean of the times between departures.
     left: Delay,
+    /// Mean of the times between arrivals.
     arrived: Delay,
 }
 
 impl Paused {
-    /// Adds a gap. Returns whether packets arrive more slowly than they left, by more than this jitter explains.
+    /// Adds a gap. Returns `true` if packets arrive more slowly than they left, by more than this
+    /// jitter explains.
     fn add(&mut self, left: Delay, arrived: Delay, jitter: Delay) -> bool {
         let keep = 1.0 - 1.0 / PACKETS;
         self.left = self.left * keep + left;
@@ -135,7 +141,7 @@ impl ArrivalRate {
         Self { mtu: mtu as f64, ..Self::default() }
     }
 
-    /// `None` before the first ten packets.
+    /// Returns the rate; `None` before the first ten packets.
     pub(super) fn get(&self) -> Option<ByteRate> {
         self.mean.rate()
     }
@@ -144,18 +150,18 @@ impl ArrivalRate {
         self.mtu = mtu as f64;
     }
 
-    /// Half of what was measured is believed.
+    /// Halves the measured rate.
     pub(super) fn halve(&mut self) {
         self.mean.time = self.mean.time * 2.0;
     }
 
-    /// A packet left that takes this time at the pacing rate.
+    /// Records the departure of a packet that takes this time at the pacing rate.
     pub(super) fn on_sent(&mut self, now: Time, packet: u64, paced: Delay) {
         let arriving = self.get().map_or(Delay::ZERO, |rate| rate.time_for(SILENT_PACKETS * self.mtu));
         self.idle.on_sent(now, packet, paced, arriving);
     }
 
-    /// Data waits, or does no longer.
+    /// Records whether data waits.
     pub(super) fn on_waiting(&mut self, now: Time, waits: bool) {
         self.idle.on_waiting(now, waits);
     }
@@ -164,7 +170,7 @@ impl ArrivalRate {
         self.acked += bytes as f64;
     }
 
-    /// A time of arrival is known, on a path with this jitter.
+    /// Records a time of arrival, on a path with this jitter.
     pub(super) fn on_arrival(&mut self, arrival: Arrival, jitter: Delay) {
         if self.last.is_some_and(|last| last.packet >= arrival.packet) {
             return;
@@ -178,14 +184,15 @@ impl ArrivalRate {
         if time > OUTAGE || bytes == 0.0 {
             return;
         }
-        // Frames of one or two packets have no gaps but these: they show no rate, only that there is less than before.
+        // Frames of one or two packets have only these gaps: they show no rate, only that there is
+        // less than before.
         let is_faster = self.get().is_none_or(|rate| rate.is_exceeded_by(bytes, time));
         let is_paused = silence > Delay::ZERO || pause > Delay::ZERO;
         if is_paused {
             self.burst = Some(arrival.at);
         }
-        // Sooner after a pause a gap may be jitter. Its beginning counts: with where it ends, only large gaps would
-        // count.
+        // Sooner after a pause a gap may be jitter. Its beginning counts: with its end, only large
+        // gaps would count.
         let is_late = |from: i64| Delay::new((last.at - from) as f64) >= jitter;
         let shows = !is_paused && self.burst.is_none_or(is_late);
         if shows {
@@ -199,9 +206,10 @@ impl ArrivalRate {
         }
     }
 
-    /// These bytes arrived with a pause of the application between them. An encoder that follows what was measured
-    /// during a fade makes frames so small that all do, and nothing would ever show that the fade is over. If all of a
-    /// second are such, the rate is taken for twice as much. Larger frames show what it is.
+    /// Handles bytes that arrived with a pause of the application between them. An encoder that
+    /// follows a rate measured during a fade makes frames so small that all do, and nothing would
+    /// ever show that the fade is over. If all frames of a second are such, the rate is doubled.
+    /// Larger frames show the actual one.
     fn hide(&mut self, sent: Time, bytes: f64) {
         let (since, hidden) = self.hidden.get_or_insert((sent, 0.0));
         *hidden += bytes;
@@ -235,8 +243,8 @@ mod tests {
             Self { rate: ArrivalRate::new(MTU), next: 0 }
         }
 
-        /// `count` packets that leave and arrive every `gap`, the first at `from`; data waits after each if the window is
-        /// the limit.
+        /// Sends `count` packets that leave and arrive every `gap`, the first at `from`; data waits
+        /// after each if the window is the limit.
         fn packets(&mut self, count: u64, from: u64, gap: u64, waits: bool) {
             for at in (0..count).map(|i| from + i * gap) {
                 self.rate.on_sent(Time::from_micros(at), self.next, Delay::new(100.0));
@@ -250,7 +258,7 @@ mod tests {
             }
         }
 
-        /// Packets in ten milliseconds.
+        /// Returns the packets in ten milliseconds.
         fn rate(&self) -> f64 {
             self.rate.get().expect("it is known") * Delay::new(10e3) / MTU as f64
         }

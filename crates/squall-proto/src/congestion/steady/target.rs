@@ -1,4 +1,4 @@
-//! `T`, the queueing delay that is allowed.
+//! `T`, the allowed queueing delay.
 
 use std::cell::Cell;
 
@@ -6,17 +6,18 @@ use squall_units::Span;
 
 use super::units::{ByteRate, Delay};
 
-/// The target is as configured at this rate and falls slowly with it: at high rates the same delay is many more packets
-/// than a scheduler or a burst has use for.
+/// Rate at which the target is as configured. It falls slowly as the rate grows: at high rates the
+/// same delay is many more packets than a scheduler or a burst needs.
 const REFERENCE: ByteRate = ByteRate::new(1.25e6);
-/// How slowly: 1 Mbps has 38 ms, 100 Mbps 24. Exponents of 0.25 and 0.5 cost frames on recorded networks.
+/// Exponent of that fall: 1 Mbps has 38 ms, 100 Mbps 24. Exponents of 0.25 and 0.5 cost frames on
+/// recorded networks.
 const EXPONENT: f64 = 0.1;
 
 /// The target of a burst.
 #[derive(Debug, Default)]
 pub(super) struct Target {
     at_reference: Delay,
-    /// The last rate and its factor, since the window is asked for several times at each.
+    /// The last rate and its factor, since the window is read several times at each.
     last: Cell<Option<(ByteRate, f64)>>,
 }
 
@@ -25,7 +26,7 @@ impl Target {
         Self { at_reference: at_reference.into(), last: Cell::default() }
     }
 
-    /// The target where the rate is not known, or no matter.
+    /// Returns the target where the rate is unknown, or does not matter.
     pub(super) fn at_reference(&self) -> Delay {
         self.at_reference
     }

@@ -59,7 +59,8 @@ fn calls() -> impl Strategy<Value = Vec<(u64, Call)>> {
 }
 
 proptest! {
-    /// Receivers choose what they report: whatever it is, something may leave, and no more than fits the memory.
+    /// Receivers choose their reports: for any of them, something may leave, and the window stays
+    /// within the memory.
     #[test]
     fn whatever_is_reported_the_window_stays_within_its_bounds(calls in calls()) {
         let mut steady = steady();

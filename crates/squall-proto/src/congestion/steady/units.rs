@@ -1,4 +1,4 @@
-//! Delays and rates with fractions, as means and ratios have them.
+//! Delays and rates with fractions, for means and ratios.
 
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -23,7 +23,7 @@ macro_rules! quantities {
                 Self(self.0.min(other.0))
             }
 
-            /// Moves a mean towards a new value, by this share of the way.
+            /// Moves a mean towards a new value, by this share of the difference.
             pub(super) fn approach(&mut self, value: Self, weight: f64) {
                 self.0 += weight * (value.0 - self.0);
             }
@@ -71,7 +71,7 @@ impl Delay {
         self.0
     }
 
-    /// The span, cut to whole microseconds; zero if it is negative.
+    /// Returns the span, cut to whole microseconds; zero if it is negative.
     pub(super) const fn span(self) -> Span {
         Span::from_micros(self.0 as u64)
     }
@@ -84,21 +84,21 @@ impl From<Span> for Delay {
 }
 
 impl ByteRate {
-    /// The smallest rate that anything is divided by.
+    /// The smallest divisor.
     pub(super) const ONE: Self = Self(1.0);
     pub(super) const INFINITY: Self = Self(f64::INFINITY);
 
-    /// The rate of bytes that take this time.
+    /// Returns the rate of bytes that take this time.
     pub(super) fn of(bytes: f64, time: Delay) -> Self {
         Self(bytes * 1e6 / time.0)
     }
 
-    /// Time that bytes take.
+    /// Returns the time that bytes take.
     pub(super) fn time_for(self, bytes: f64) -> Delay {
         Delay(bytes * 1e6 / self.0)
     }
 
-    /// Whether more bytes than the rate's pass in this time.
+    /// Returns `true` if more bytes than the rate's pass in this time.
     pub(super) fn is_exceeded_by(self, bytes: f64, time: Delay) -> bool {
         bytes * 1e6 > self.0 * time.0
     }

@@ -1,20 +1,21 @@
-//! The delay bound governs, and the loss bound if there is one. A queue that stands calls for a dip: its owner is
-//! unknown.
+//! Phase in which the delay bound governs, and the loss bound if there is one. A standing queue
+//! calls for a dip: its owner is unknown.
 
 use squall_units::Span;
 
 use super::round::{Next, Round, Sample, Step};
 
-/// Rounds in a row with a notable queue that call for a dip.
+/// Consecutive rounds with a notable queue that call for a dip.
 const STANDING_ROUNDS: u8 = 3;
-/// Share of a queue at the first of them below which it falls by itself, as after a hold of the path, and needs no dip.
+/// Share of a queue at the first of them below which it falls by itself, as after a hold of the
+/// path, and needs no dip.
 const FALLING: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alone {
-    /// Rounds in a row with a notable queue.
+    /// Consecutive rounds with a notable queue.
     standing: u8,
-    /// The first of them.
+    /// Sample of the first of them.
     first: Sample,
 }
 

@@ -1,25 +1,28 @@
-//! Others keep a queue: the loss bound alone governs, and dips find out whether they are gone.
+//! Phase in which others keep a queue: the loss bound alone governs, and dips determine whether
+//! they are gone.
 //!
-//! A link that lost its rate in a dip looks as if others were there. So it must first show that they are.
+//! A link that lost its rate in a dip looks like one with others on it. Therefore their presence
+//! must be confirmed first.
 
 use squall_units::Time;
 
 use super::round::{Next, Round, Sample, Step};
 
-/// Rounds after the last dip in which the queue must not grow as one of our own does.
+/// Rounds after the last dip in which the queue must not grow like one of our own.
 const CONFIRM_ROUNDS: u8 = 4;
-/// Rounds in a row with a queue within the target after which others are gone: they would fill it.
+/// Consecutive rounds with a queue within the target after which others are gone: they would fill
+/// it.
 const SHORT_ROUNDS: u8 = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beside {
-    /// Time since when others are known to be there.
+    /// Time since when others are present.
     since: Time,
-    /// The beginning, or the end of the rounds that confirm it.
+    /// Sample at the beginning, or at the end of the rounds that confirm it.
     start: Sample,
-    /// Rounds left to confirm that others are there.
+    /// Rounds left to confirm competing flows.
     unconfirmed: u8,
-    /// Rounds in a row with a short queue.
+    /// Consecutive rounds with a short queue.
     short: u8,
 }
 
@@ -49,7 +52,7 @@ impl Beside {
             }
             return 2 * round.in_flight > 3 * start.flight && queue > target * 2.0 && round.is_own(&start);
         }
-        // They take what they take slowly.
+        // Other flows take their share slowly.
         let has_link_fallen = round.rate < start.rate * 0.5 && queue > start.queue * 2.0;
         has_link_fallen || self.short > SHORT_ROUNDS
     }

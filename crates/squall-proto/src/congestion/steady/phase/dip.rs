@@ -1,4 +1,4 @@
-//! Half a pipe is in flight, to learn whose queue it is.
+//! Phase with half a pipe in flight, to determine the owner of the queue.
 
 use squall_units::Time;
 
@@ -14,16 +14,16 @@ use super::{
 const SHARE: f64 = 0.5;
 /// Rounds: one until the packets arrive, one until the queue shows it, one to measure.
 const ROUNDS: u8 = 3;
-/// Share of what the missing bytes explain by which a queue falls at least that is all ours, …
+/// Smallest share of the fall that the missing bytes explain at which the queue is all ours.
 const OWNED: f64 = 0.5;
-/// … and below which the delay has not followed the flight at all.
+/// Share below which the delay has not followed the flight at all.
 const UNMOVED: f64 = 0.2;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dip {
     rounds_left: u8,
     before: Sample,
-    /// Time since when others were there before the dip, if they were.
+    /// Time since when others were present before the dip, if they were.
     others_since: Option<Time>,
 }
 
@@ -32,7 +32,8 @@ impl Dip {
         Self { rounds_left: ROUNDS, before, others_since }
     }
 
-    /// Bytes that may be in flight. A dip halves the rate. If that falls further, the others take it.
+    /// Returns the bytes that may be in flight. A dip halves the rate. If it falls further, the
+    /// others take it.
     pub(crate) fn window(&self, rate: ByteRate, round_trip: Delay) -> u64 {
         (rate.max(self.before.rate * SHARE) * SHARE * round_trip) as u64
     }
@@ -61,7 +62,7 @@ impl Dip {
                 ..Step::new(next, "the delay did not follow the flight")
             };
         }
-        // CUBIC goes on where it governed before the dip.
+        // CUBIC continues where it governed before the dip.
         let bound = LossBound::at(round.now, round.in_flight.max(round.calm) as f64);
         let next = Next::Beside { since: self.others_since.unwrap_or(round.now), start: round.sample() };
         let step = Step::new(next, "the queue fell by less than was left out");

@@ -1,7 +1,9 @@
-//! Twice as much is in flight, to learn whose queue it is where a dip has nothing to leave out.
+//! Phase with twice as much in flight, to determine the owner of the queue where a dip has nothing
+//! to leave out.
 //!
-//! A link that is all ours carries no more for being given more: its queue grows instead. One that grows by itself does
-//! so once, and not again for each lift until as much is in flight as left the queue within the target.
+//! If we are alone on the link, sending more only lengthens the queue; the delivery rate stays. A
+//! link whose rate grows by itself does so once, and not again for each lift until as much is in
+//! flight as left the queue within the target.
 
 use super::{
     super::loss_bound::LossBound,
@@ -10,16 +12,16 @@ use super::{
 
 /// Rounds in which twice as much is sent.
 const ROUNDS: u8 = 4;
-/// The rate has grown if it is beyond this multiple of that before, …
+/// Multiple of the earlier rate above which the rate has grown.
 const GROWN: f64 = 1.5;
-/// … and the queue has not if it is below this one.
+/// Multiple of the earlier queue below which the queue has not grown.
 const SAME_QUEUE: f64 = 1.3;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lift {
     rounds_left: u8,
     before: Sample,
-    /// It has been twice as much already.
+    /// The flight has been doubled before.
     again: bool,
 }
 
@@ -28,7 +30,7 @@ impl Lift {
         Self { rounds_left: ROUNDS, before, again }
     }
 
-    /// Bytes that may be in flight.
+    /// Returns the bytes that may be in flight.
     pub(crate) fn window(&self) -> u64 {
         2 * self.before.flight
     }

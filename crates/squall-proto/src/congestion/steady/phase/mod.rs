@@ -1,5 +1,5 @@
-//! The state machine that governs the window. Each phase has its state in a file of its own, judges the path at the end
-//! of each round, and names the next phase.
+//! The state machine that governs the window. Each phase has its state in a file of its own, judges
+//! the path at the end of each round, and selects the next phase.
 //!
 //! ```text
 //! Start ──▶ Alone ◀──────────────────────────────┐ no others, or they are gone
@@ -53,7 +53,7 @@ impl From<Next> for Phase {
 }
 
 impl Phase {
-    /// A round ended. Returns the step to the next phase if this one is over.
+    /// Ends a round. Returns the step to the next phase if this one is over.
     pub(super) fn end_round(&mut self, round: &Round) -> Option<Step> {
         match self {
             Self::Start(start) => start.end_round(round),
@@ -65,7 +65,7 @@ impl Phase {
         }
     }
 
-    /// Whether `next` may follow this phase.
+    /// Returns `true` if `next` may follow this phase.
     pub(super) fn may_become(&self, next: &Self) -> bool {
         match self {
             Self::Start(_) => next.is_alone(),
@@ -85,7 +85,7 @@ impl Phase {
         matches!(self, Self::Beside(_))
     }
 
-    /// Its name in the log.
+    /// Returns its name in the log.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Start(_) => "start",

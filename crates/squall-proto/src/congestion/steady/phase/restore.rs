@@ -1,7 +1,7 @@
-//! As much is in flight as before a dip, to learn whether the path alone delays.
+//! Phase with as much in flight as before a dip, to determine whether the path itself delays.
 //!
-//! One that only delays carries as much as then, and no later. A link that lost its rate in the dip queues what it is
-//! given, and others keep what they took.
+//! A path that only delays carries the same rate as then, at the same delay. A link that lost its
+//! rate in the dip queues the bytes, and others keep the share that they took.
 
 use super::{
     super::loss_bound::LossBound,
@@ -17,7 +17,7 @@ const RESTORED: f64 = 0.7;
 pub(crate) struct Restore {
     rounds_left: u8,
     before: Sample,
-    /// The end of the dip.
+    /// Sample at the end of the dip.
     bottom: Sample,
 }
 
@@ -26,7 +26,7 @@ impl Restore {
         Self { rounds_left: ROUNDS, before, bottom }
     }
 
-    /// Bytes that may be in flight.
+    /// Returns the bytes that may be in flight.
     pub(crate) fn window(&self, delay_bound: u64) -> u64 {
         delay_bound.max(self.before.flight)
     }

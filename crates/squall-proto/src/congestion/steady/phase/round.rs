@@ -1,4 +1,4 @@
-//! The path at the end of a round, and the step that a phase takes then.
+//! State of the path at the end of a round, and the step that a phase takes then.
 
 use squall_units::{Span, Time};
 
@@ -7,19 +7,21 @@ use super::super::{
     units::{ByteRate, Delay},
 };
 
-/// Time without an empty queue that calls for a dip …
+/// Time without an empty queue that calls for a dip.
 const OVERDUE: Span = Span::from_secs(8);
-/// … half of the time for which others have been there, up to this, as each dip gives something away …
+/// Upper bound of that time beside others, where it is half of the time since they are present:
+/// each dip loses some of the share.
 const OVERDUE_BESIDE: Span = Span::from_secs(16);
-/// … and round trips, so that dips stay rare on long paths.
+/// That time in round trips, at least, so that dips stay rare on long paths.
 const OVERDUE_ROUND_TRIPS: f64 = 50.0;
-/// A queue this long calls for a dip if it is beyond the target by as much.
+/// Smallest excess of a queue over the target that calls for a dip; half of the target if that is
+/// more.
 const NOTABLE: Delay = Delay::new(10e3);
-/// Share of what more bytes in flight explain, beyond which the queue has grown for them alone. Beside one other flow
-/// it is a half.
+/// Share of the growth that more bytes in flight explain above which the queue has grown for them
+/// alone. Beside one other flow it is a half.
 const OWN: f64 = 0.8;
 
-/// The latest delay beyond the smallest, and what is to be expected of it.
+/// Latest delay beyond the smallest, and its expected parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueDelay {
     pub(crate) latest: Delay,
@@ -43,7 +45,7 @@ impl QueueDelay {
     }
 }
 
-/// A path at one moment.
+/// State of a path at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
     /// Delay beyond the smallest.
@@ -53,18 +55,18 @@ pub(crate) struct Sample {
     pub(crate) rate: ByteRate,
 }
 
-/// A path at the end of a round.
+/// State of a path at the end of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     pub(crate) now: Time,
     pub(crate) queue: QueueDelay,
     /// `R + J`.
     pub(crate) round_trip: Delay,
-    /// `r`; zero before it is known.
+    /// `r`; zero before it is measured.
     pub(crate) rate: ByteRate,
     pub(crate) in_flight: u64,
     pub(crate) window: u64,
-    /// Largest flight of late that left the queue within the target.
+    /// Largest recent flight that left the queue within the target.
     pub(crate) calm: u64,
     /// Time when the queue was last empty.
     pub(crate) emptied: Time,
@@ -81,30 +83,31 @@ impl Round {
         Sample { queue: self.queue.latest, flight: self.in_flight, rate: self.rate }
     }
 
-    /// Sample to compare with from a dip or a lift on, which changes the window.
+    /// Returns the sample for comparison from a dip or a lift on, which changes the window.
     pub(crate) fn sample_of_window(&self) -> Sample {
         Sample { flight: self.window, ..self.sample() }
     }
 
-    /// Whether no queue was seen to be empty for too long: longer where others have been there for some time.
+    /// Returns `true` if no queue was seen to be empty for too long: longer where others have been
+    /// present for some time.
     pub(crate) fn is_overdue(&self, others_for: Span) -> bool {
         let least = (self.round_trip * OVERDUE_ROUND_TRIPS).span();
         self.now > self.emptied + OVERDUE.max((others_for / 2).min(OVERDUE_BESIDE)).max(least)
     }
 
-    /// Growth of the queue beyond which it is ours, with as much more in flight than before.
+    /// Returns the growth of the queue above which it is ours, with more in flight than before.
     pub(crate) fn own_growth(&self, before: &Sample) -> Delay {
         let more = ByteRate::ONE.time_for(self.in_flight.saturating_sub(before.flight) as f64);
         more * OWN / (self.rate.max(ByteRate::ONE) / ByteRate::ONE)
     }
 
-    /// Whether the queue has grown by as much as is in flight more than before.
+    /// Returns `true` if the queue has grown by as much as the growth of the flight explains.
     pub(crate) fn is_own(&self, before: &Sample) -> bool {
         self.queue.latest - before.queue > self.own_growth(before)
     }
 }
 
-/// The phase that follows, with what it begins with.
+/// The phase that follows, with its initial state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Next {
     Alone,
@@ -117,9 +120,9 @@ pub(crate) enum Next {
 /// Result of a test of the latest delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// It is the path's own.
+    /// The delay is the path's own.
     Own,
-    /// It is a queue, and so was the delay that passed for the path's own.
+    /// The delay is a queue, and so was the one taken for the path's own.
     Queue,
 }
 
@@ -140,7 +143,7 @@ impl Step {
     }
 }
 
-/// Counts a round down. Returns whether it was the last one.
+/// Counts a round down. Returns `true` if it was the last one.
 pub(crate) fn count_down(rounds: &mut u8) -> bool {
     *rounds = rounds.saturating_sub(1);
     *rounds == 0

@@ -1,4 +1,4 @@
-//! Nothing is known of the path yet: the window grows by what it has delivered.
+//! Phase before the path is measured: the window grows by its deliveries.
 
 use super::{
     super::units::{ByteRate, Delay},
@@ -6,29 +6,32 @@ use super::{
 };
 use crate::congestion::INITIAL_PACKETS;
 
-/// The window over what was delivered, and pacing over the window and round trip. Were it paced more slowly, the rate
-/// of arrivals would be that of the pacer, which bounds the window too.
+/// Factor of the window over the delivered bytes, and of pacing over the window and round trip.
+/// With slower pacing, the rate of arrivals would be that of the pacer, which bounds the window
+/// too.
 const GROWTH: u64 = 3;
-/// Rounds without growth of a quarter that end the start: a radio may take as many to grant its rate.
+/// Rounds without growth of a quarter that end the start: a radio may take as many to grant its
+/// rate.
 const FLAT_ROUNDS: u8 = 12;
 const FLAT_GROWTH: f64 = 1.25;
-/// A queue of this share of the round trip ends the start, …
+/// Share of the round trip at which a queue ends the start, within [`QUEUES`].
 const QUEUE_SHARE: f64 = 1.0 / 8.0;
-/// … within these bounds.
+/// Bounds of a queue that ends the start.
 const QUEUES: (Delay, Delay) = (Delay::new(12e3), Delay::new(25e3));
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Start {
     /// Bytes that were delivered while at least half of the window was in use.
     delivered: u64,
-    /// Rounds in a row without growth, and the rate before them.
+    /// Consecutive rounds without growth.
     flat_rounds: u8,
+    /// Rate before those rounds.
     grown_to: ByteRate,
 }
 
 impl Start {
-    /// Bytes that may be in flight, where `expected` arrive in `R + 2·T` at the present rate: a guess, which those that
-    /// the rate has carried keep within bounds.
+    /// Returns the bytes that may be in flight, where `expected` arrive in `R + 2·T` at the present
+    /// rate: an estimate, which the delivered bytes keep within bounds.
     pub(crate) fn window(&self, expected: u64, mtu: u64) -> u64 {
         expected.clamp(self.delivered / 2, GROWTH * self.delivered) + INITIAL_PACKETS * mtu
     }
@@ -37,7 +40,8 @@ impl Start {
         ByteRate::of((GROWTH * window) as f64, smoothed_rtt)
     }
 
-    /// A packet is acknowledged. As with slow start (RFC 9002 §7.8): what did not use the window does not open it.
+    /// Records an acknowledgement. As in slow start (RFC 9002 §7.8), bytes that did not use the
+    /// window do not open it.
     pub(crate) fn on_ack(&mut self, bytes: u64, in_flight: u64, window: u64) {
         if 2 * in_flight >= window {
             self.delivered += bytes;

@@ -11,7 +11,8 @@ fn at(seconds: u64) -> Time {
     Time::EPOCH + Span::from_secs(seconds)
 }
 
-/// A path of 20 Mbps and 40 ms, in use, with a queue of this length in milliseconds and as many bytes in flight.
+/// Creates a path of 20 Mbps and 40 ms, in use, with a queue of this length in milliseconds and
+/// this many bytes in flight.
 fn round(queue: f64, in_flight: u64) -> Round {
     Round {
         now: at(100),
@@ -28,12 +29,13 @@ fn round(queue: f64, in_flight: u64) -> Round {
     }
 }
 
-/// A queue of 80 ms and 300 kB in flight, of which a dip leaves 250 out: they explain 100 ms.
+/// Creates a queue of 80 ms and 300 kB in flight, of which a dip leaves 250 out: they explain 100
+/// ms.
 fn before() -> Sample {
     round(80.0, 300_000).sample()
 }
 
-/// The step after this many rounds, and none before.
+/// Returns the step after this many rounds, and none before.
 fn step_after(rounds: u32, mut phase: Phase, round: Round) -> Step {
     for _ in 1..rounds {
         assert!(phase.end_round(&round).is_none(), "{} is over", phase.name());
