@@ -47,6 +47,7 @@ struct Scene {
     sent: Vec<(SocketAddr, usize)>,
     /// Number of sessions that the server announced.
     announced: usize,
+    /// Bytes of blocks that were received.
     received: usize,
     /// Changes of paths that the server reported.
     changes: Vec<PathChange>,

@@ -12,7 +12,8 @@
 
 use crate::{PathView, Span, Time};
 
-/// Bytes that the usable paths can bring to the peer by `deadline`; unlimited without one.
+/// Returns the bytes that the usable paths can deliver to the peer by `deadline`; `u64::MAX`
+/// without one.
 ///
 /// ```
 /// use squall_sched::{PathView, Span, Time, capacity};

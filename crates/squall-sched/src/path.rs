@@ -92,7 +92,7 @@ pub struct PathView {
     pub overhead: u32,
     /// Bandwidth in bits per second: window over smoothed RTT, as in DAMS (§III-A) and STORM
     /// (§3.3), but at most the recent delivery rate if the path was recently given more than it
-    /// could carry. A window that the application does not fill says little about the path.
+    /// could carry. A window that the application does not fill is a poor measure of the path.
     pub bandwidth: u64,
     /// Rate of the path in bits per second, as its controller estimates it; window over smoothed
     /// RTT while the controller still searches for the rate. [`Self::bandwidth`] is lower if few

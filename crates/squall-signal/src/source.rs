@@ -42,7 +42,8 @@ pub trait SignalSource: Send {
     /// by `clock`; `None` if there is none.
     ///
     /// # Errors
-    /// If the radio is gone or may not be read. [`SourceError::is_lasting`] decides whether another attempt is worthwhile.
+    /// If the radio is gone or may not be read. [`SourceError::is_lasting`] decides whether another
+    /// attempt is worthwhile.
     fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError>;
 }
 

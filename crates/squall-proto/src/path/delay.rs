@@ -397,7 +397,7 @@ mod tests {
         (0..200).for_each(|_| report(&mut path, 810_000));
         path.on_departure(at_ms(1_000));
         assert!(delays([&path], 1_000_000)[0].abs_diff(810_000) < 1_000);
-        // Half a second later the next one leaves, and a report of it says that the queue is gone.
+        // Half a second later the next one leaves, and a report of it shows that the queue is gone.
         path.on_departure(at_ms(1_500));
         report(&mut path, 10_000);
         let owd = delays([&path], 1_500_000)[0];

@@ -14,12 +14,12 @@
 //! any ──closed──▶ (free) ──by a client, after a pause─────▶ Opened, under another number (`session/reopen.rs`)
 //! ```
 //!
-//! Only [`Stage::InUse`] and [`Stage::Readmitted`] carry data. A spent path can be silent, narrow or
-//! out as well. `session/paths.rs` applies the effects of a transition ([`Change`]).
+//! Only [`Stage::InUse`] and [`Stage::Readmitted`] carry data. A spent path can be silent, narrow
+//! or out as well. `session/paths.rs` applies the effects of a transition ([`Change`]).
 //!
 //! A path is judged by proof of delivery, never by the RTT, which stays at its last good value when
-//! a path dies. `docs/liveness.md` gives the reasoning. Proof is an acknowledgement of a packet that
-//! left on the path, or the answer to a probe that did. When proof is overdue the path is
+//! a path dies. `docs/liveness.md` gives the reasoning. Proof is an acknowledgement of a packet
+//! that left on the path, or the answer to a probe that did. When proof is overdue the path is
 //! *challenged*: a probe leaves on it, which the peer answers on the same path. Only a path that
 //! stays silent through a challenge is suspected, because the missing acknowledgement may have left
 //! on another path, which is the dead one. A suspected path carries probes only. The first probe

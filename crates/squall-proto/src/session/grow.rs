@@ -20,7 +20,9 @@ impl Session {
     /// [`Self::finish`], and are sent as a block like any other.
     ///
     /// # Errors
-    /// [`OpenError::Full`] when too many blocks are open; [`Event::Writable`](crate::Event::Writable) follows. [`OpenError::Closed`] if the session is over.
+    /// [`OpenError::Full`] when too many blocks are open;
+    /// [`Event::Writable`](crate::Event::Writable) follows. [`OpenError::Closed`] if the session is
+    /// over.
     pub fn open(&mut self, now: Instant, options: &BlockOptions) -> Result<BlockId, OpenError> {
         if self.is_closed() {
             return Err(OpenError::Closed(self.reason()));
@@ -36,7 +38,9 @@ impl Session {
     /// least. No bytes change nothing.
     ///
     /// # Errors
-    /// [`WriteError::Full`] returns them when there is no room; [`Event::Writable`](crate::Event::Writable) follows. [`WriteError::TooLarge`] leaves the block unchanged. [`WriteError::Ended`] if it is not open.
+    /// [`WriteError::Full`] returns them when there is no room;
+    /// [`Event::Writable`](crate::Event::Writable) follows. [`WriteError::TooLarge`] leaves the
+    /// block unchanged. [`WriteError::Ended`] if it is not open.
     pub fn append(&mut self, id: BlockId, data: Bytes) -> Result<(), WriteError> {
         let len = data.len() as u64;
         self.outbox.append(id, data)?;

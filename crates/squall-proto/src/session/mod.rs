@@ -172,7 +172,8 @@ impl Session {
     /// Hands a block over for sending.
     ///
     /// # Errors
-    /// [`SendError::Full`] returns the block when there is no room; [`Event::Writable`] follows when there is. The other errors report an invalid block, or that the session is over.
+    /// [`SendError::Full`] returns the block when there is no room; [`Event::Writable`] follows
+    /// when there is. The other errors report an invalid block, or that the session is over.
     pub fn send(&mut self, now: Instant, block: Block) -> Result<BlockId, SendError> {
         if self.is_closed() {
             return Err(SendError::Closed(self.reason()));

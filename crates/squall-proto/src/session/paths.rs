@@ -72,8 +72,8 @@ impl Session {
     /// Returns `true` if a packet that arrived at `local` is processed: at a client, where a path
     /// was opened over that interface.
     ///
-    /// A client would move a path to the address where its packet arrives. If an attacker rewrote the
-    /// source of one of the client's packets to another of its addresses, the server would send
+    /// A client would move a path to the address where its packet arrives. If an attacker rewrote
+    /// the source of one of the client's packets to another of its addresses, the server would send
     /// there, and the two would follow each other from packet to packet for good.
     pub(super) fn receives_at(&self, at: Time, local: Interface) -> bool {
         self.in_handshake()

@@ -51,7 +51,9 @@ pub(crate) fn reading_of(modem: Properties, network: Properties, signal: Propert
 /// Returns the modems of this machine.
 ///
 /// # Errors
-/// [`SourceError::Missing`] if there are none, no ModemManager, or no system bus; [`SourceError::Denied`] if this user lacks the permission; [`SourceError::Failed`] for other errors.
+/// [`SourceError::Missing`] if there are none, no ModemManager, or no system bus;
+/// [`SourceError::Denied`] if this user lacks the permission; [`SourceError::Failed`] for other
+/// errors.
 pub fn modems() -> Result<Vec<Modem>, SourceError> {
     const RADIO: &str = "modems";
     bus::run(RADIO, async {

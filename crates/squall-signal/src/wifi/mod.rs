@@ -37,7 +37,8 @@ const NO_DEVICE: i32 = 19;
 /// Returns the Wi-Fi interfaces of this machine that connect to access points, by name.
 ///
 /// # Errors
-/// [`SourceError::Missing`] if there are none, or the kernel has no nl80211; otherwise the kernel's error.
+/// [`SourceError::Missing`] if there are none, or the kernel has no nl80211; otherwise the kernel's
+/// error.
 pub fn wifi_interfaces() -> Result<Vec<String>, SourceError> {
     const RADIO: &str = "Wi-Fi";
     let kernel = Kernel::open().map_err(|error| explain(RADIO, &error))?;
@@ -63,7 +64,8 @@ impl WifiSource {
     /// Opens a source for the interface of that name, such as `wlan0`.
     ///
     /// # Errors
-    /// [`SourceError::Missing`] if there is no such interface, it is not of Wi-Fi, or it is an access point itself; [`SourceError::Denied`] if the system does not permit the query.
+    /// [`SourceError::Missing`] if there is no such interface, it is not of Wi-Fi, or it is an
+    /// access point itself; [`SourceError::Denied`] if the system does not permit the query.
     pub fn open(interface: &str) -> Result<Self, SourceError> {
         if !is_there(interface) {
             return Err(missing(interface, "there is no such interface"));

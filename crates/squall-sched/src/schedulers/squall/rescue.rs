@@ -6,8 +6,8 @@ use crate::{
     Work, WorkKind,
 };
 
-/// Margin for errors of predictions: copies and metered paths are used this much before data could be
-/// late.
+/// Margin for errors of predictions: copies and metered paths are used this much before data could
+/// be late.
 pub(super) const MARGIN: Span = Span::from_millis(20);
 
 /// Returns the first block that is in flight on silent paths alone and could be late, with a path
