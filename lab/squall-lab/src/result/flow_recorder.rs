@@ -51,9 +51,9 @@ pub(crate) struct FlowRecorder {
     delivered: BTreeMap<u64, usize>,
     classes: Vec<ClassRecorder>,
     offers: u64,
-    /// Delays of all packets with new bytes.
+    /// Delays of all packets with new bytes, from the offer of their block.
     pub(super) packet_delay: Times,
-    /// Their times on the way.
+    /// One-way times of the same packets.
     pub(super) transit: Times,
     points: Thinned,
     missing: Missing,

@@ -16,9 +16,9 @@ const SMOOTH_FPS: u64 = 24;
 /// ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Playback {
-    /// Pictures whose deadline was in the run.
+    /// Pictures with a deadline within the run.
     pub pictures: u64,
-    /// Those that were shown.
+    /// Pictures that were shown.
     pub shown: u64,
     /// Mean rate of shown pictures per second over the run.
     pub mean_fps: f64,
