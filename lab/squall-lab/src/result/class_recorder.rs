@@ -10,7 +10,7 @@ pub(super) struct ClassRecorder {
     pub(super) waiting: Times,
     /// Bytes that arrived before their block's deadline.
     timely_bytes: u64,
-    /// The same bytes of blocks that were undecided at the end.
+    /// Part of `timely_bytes` in blocks that were undecided at the end.
     timely_open_bytes: u64,
 }
 

@@ -227,7 +227,7 @@ struct Sphere {
     /// Number of blocks of all pictures so far.
     blocks: u64,
     perceived: Perceived,
-    /// Of real pictures, how they look.
+    /// Quality of real pictures.
     gallery: Option<Gallery>,
 }
 
