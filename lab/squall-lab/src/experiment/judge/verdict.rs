@@ -90,9 +90,9 @@ impl Assumption {
 /// Number of claims that were judged over a stock transport, and of those that hold or exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnStock {
-    /// Claims about a baseline that runs over a stock transport as well.
+    /// Number of claims about a baseline that runs over a stock transport as well.
     pub judged: usize,
-    /// Those that hold or exceed.
+    /// Number of these that hold or exceed.
     pub hold: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Real pictures of a sphere, and their quality for the viewer.
 //!
-//! When a picture is due, the player draws the newest received version of each tile in the
+//! For each picture that is due, the player draws the newest received version of each tile in the
 //! viewport: of this picture if it arrived in time, otherwise of an earlier one; grey if none has
 //! arrived. A tile of an earlier picture may be late for its own picture and still be the newest
 //! for this one. Errors and similarities of the tiles are weighted by their area in the viewport.
