@@ -42,7 +42,8 @@ pub(super) struct LifeArgs {
     /// Draw the same values over time
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write hours, faults and verdict as JSON; - for standard output, instead of everything else there
+    /// Write hours, faults and verdict as JSON; - for standard output, which replaces all other
+    /// output there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -66,9 +66,9 @@ pub struct Against {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
-    /// It is lower.
+    /// Lower.
     Less,
-    /// It is higher.
+    /// Higher.
     More,
 }
 

@@ -70,7 +70,7 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// Its name.
+    /// Name, unique among the axes.
     pub name: String,
     /// Unit of the points' positions, for figures.
     #[serde(default)]
@@ -86,7 +86,7 @@ pub struct Axis {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AxisPoint {
-    /// Its name.
+    /// Name, unique among the points of the axis.
     pub name: String,
     /// Position in figures, if the point is a number.
     pub at: Option<f64>,

@@ -1,4 +1,4 @@
-//! The figures that an experiment asks for: `[[figure]]` of its file.
+//! Figures that an experiment requests: `[[figure]]` of its file.
 
 use super::figure::{Along, Plot, PlotKind};
 use super::file::{KindWord, PlotTable};

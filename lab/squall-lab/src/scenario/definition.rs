@@ -28,7 +28,7 @@ const MAX_NAME: usize = 200;
 /// One emulated session with its paths and flows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
     /// Purpose of the scenario.
     pub description: String,

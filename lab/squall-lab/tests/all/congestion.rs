@@ -77,7 +77,7 @@ fn packets_of_a_transfer_wait_a_fraction_of_what_they_do_with_cubic() {
         println!("p95 of the RTT {waits:.1?} ms, {used:.2?} Mbps");
         let [cubic, steady, sqp, salsify] = waits;
         assert!(steady < 0.1 * cubic && sqp < 0.1 * cubic && salsify < 0.2 * cubic, "{waits:?}");
-        // SQP drains the queue as far as it can, Steady keeps half of its target, Salsify uses all
+        // SQP drains the queue if possible, Steady keeps half of its target, Salsify uses all
         // that it allows.
         assert!(sqp < salsify && steady < salsify, "{waits:?}");
         assert!(used[1..].iter().all(|used| *used > 8.5), "of 10 Mbps: {used:?}");
