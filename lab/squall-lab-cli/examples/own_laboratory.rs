@@ -1,5 +1,6 @@
-//! The laboratory with a scheduler, a stream scheduler and a multiplexer of one's own: `cargo run --example own_laboratory -- run scenarios/metered.toml
-//! --scheduler 'minrtt,thrifty,thrifty(margin=50)' --report out/thrifty.html`.
+//! The laboratory with a custom scheduler, stream scheduler and multiplexer: `cargo run --example
+//! own_laboratory -- run scenarios/metered.toml --scheduler 'minrtt,thrifty,thrifty(margin=50)'
+//! --report out/thrifty.html`.
 
 use std::process::ExitCode;
 
@@ -8,14 +9,14 @@ use squall_lab_cli::sched::{
     StreamScheduler, Time, Turn, Waiting,
 };
 
-/// Unmetered paths carry everything that they can deliver in time, and metered paths the rest.
+/// Uses metered paths only for data that the unmetered paths cannot deliver in time.
 struct Thrifty {
-    /// How long before its deadline a block must be expected to arrive.
+    /// Minimum time between the expected arrival of a block and its deadline.
     margin: Span,
 }
 
 impl Thrifty {
-    /// When the last byte of `bytes` would arrive, if they were given to `path` now.
+    /// Returns the arrival of the last byte if `bytes` were given to `path` now.
     fn arrival(now: Time, path: &PathView, bytes: u32) -> Time {
         let ahead = path.waiting + u64::from(bytes);
         let window = if path.has_room() { Span::ZERO } else { path.srtt };
@@ -34,7 +35,8 @@ impl Scheduler for Thrifty {
         match free {
             Some(path) if latest.is_none_or(|latest| arrival(path) <= latest) => match path.has_room() {
                 true => Decision::Send(Assignment::new(work, path.id, "in time, and free")),
-                // An acknowledgement opens the window; otherwise the metered path takes over in time.
+                // An acknowledgement opens the window; otherwise the metered path takes over in
+                // time.
                 false => Decision::Idle { wake: Some(cx.now + Span::from_millis(5)) },
             },
             _ => match cx.fastest_with_room() {
@@ -45,7 +47,8 @@ impl Scheduler for Thrifty {
     }
 }
 
-/// The channel whose oldest block has the fewest bytes left is next: `[streams]`, `scheduler = "shortest"`.
+/// Selects the channel whose oldest block has the fewest bytes left: `[streams]`, `scheduler =
+/// "shortest"`.
 struct Shortest;
 
 impl StreamScheduler for Shortest {

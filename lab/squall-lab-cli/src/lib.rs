@@ -1,7 +1,8 @@
-//! The `squall-lab` program as a library: the laboratory with the schedulers that it is given.
+//! The `squall-lab` program as a library: the laboratory with any set of schedulers.
 //!
-//! A scheduler, stream scheduler or multiplexer of another crate takes part in everything that the program does, without a fork:
-//! register it, and call [`main`] from a program of your own. `examples/own_laboratory.rs` is such a program.
+//! A scheduler, stream scheduler or multiplexer of another crate can take part in everything that
+//! the program does, without a fork: register it, and call [`main`] from a program of your own.
+//! `examples/own_laboratory.rs` is such a program.
 //!
 //! ```no_run
 //! use squall_lab_cli::{main, registry};
@@ -13,7 +14,7 @@
 //! # }
 //! ```
 
-// A line that cannot be written, on a full disk or to a reader that has gone, must not end what runs.
+// A failed write, on a full disk or to a closed pipe, must not end the program.
 #![deny(clippy::print_stderr)]
 
 mod bench;
@@ -36,12 +37,13 @@ use std::{process::ExitCode, sync::Arc};
 #[cfg(any(test, feature = "man"))]
 use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
-/// What schedulers are written with.
+/// API for implementing schedulers.
 pub use squall::sched;
-/// The schedulers of this repository.
+/// Registry of the schedulers of this repository.
 pub use squall_papers::registry;
 
-/// The laboratory of Squall: schedulers and links in virtual time, experiments, reports, programs behind emulated links.
+/// Laboratory of Squall: schedulers and links in virtual time, experiments, reports, programs
+/// behind emulated links.
 #[derive(Parser)]
 #[command(name = "squall-lab", version, about)]
 struct Cli {
@@ -78,8 +80,8 @@ enum Command {
     Manual(squall_terminal::manual::ManualCommand),
 }
 
-/// Runs the program on the arguments of the command line, with these schedulers. Returns its exit code: 0, 1 if something
-/// failed, 2 for a mistake in the arguments.
+/// Runs the program on the arguments of the command line, with these schedulers. Returns the exit
+/// code: 0; 1 if something failed; 2 for invalid arguments.
 pub fn main(registry: sched::Registry) -> ExitCode {
     let registry = Arc::new(registry);
     let outcome = match Cli::parse().command {

@@ -1,4 +1,4 @@
-//! `squall-lab run`: a scenario in virtual time.
+//! `squall-lab run`: runs a scenario in virtual time.
 
 use std::{
     io::{IsTerminal as _, stderr},
@@ -27,13 +27,15 @@ use squall_terminal::{
     wrap,
 };
 
-/// Most seeds of one call.
+/// Maximum number of seeds per call.
 const MAX_SEEDS: u64 = 1_000;
 
-/// Runs a scenario in virtual time, with each of its schedulers and seeds, and checks what must hold.
+/// Runs a scenario in virtual time, with each of its schedulers and seeds, and evaluates its
+/// checks.
 ///
-/// The same file and seed give the same results, to the byte. Ends with 1 if a check fails or has nothing to measure.
-/// RUST_LOG=squall_proto::congestion=debug writes the decisions of congestion control on standard error.
+/// The same file and seed give the same results, to the byte. Exits with 1 if a check fails or has
+/// nothing to measure. RUST_LOG=squall_proto::congestion=debug logs the decisions of congestion
+/// control to standard error.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab run scenarios/fading.toml\n  \
     squall-lab run scenarios/lossy.toml --scheduler 'minrtt,redundant' \\\n      \
@@ -44,33 +46,36 @@ const MAX_SEEDS: u64 = 1_000;
     --scheduler storm --report out/why.html\n  \
     squall-lab run scenarios/stable.toml --json - | jq '.[0].flows[0].goodput_bps'")]
 pub(crate) struct RunArgs {
-    /// The scenario file; docs/scenarios.md describes it
+    /// Scenario file; docs/scenarios.md describes the format
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// Of an experiment, a point of each of its axes, as in --at place=hall,rate=high; without it the scenario is run
+    /// Point of each axis of an experiment, as in --at place=hall,rate=high. Default: the scenario
     /// as it stands in the file
     #[arg(long, value_name = "AXIS=POINT", value_delimiter = ',')]
     at: Vec<String>,
-    /// Schedulers instead of the scenario's, with options, separated by commas; one that ends in -R sends
-    /// every block reliably. The scenario's checks apply to the schedulers that it names itself
+    /// Schedulers instead of the scenario's, with options, separated by commas; one that ends in -R
+    /// sends every block reliably. The scenario's checks apply only to the schedulers that it names
     #[arg(long, value_name = "A,B")]
     scheduler: Option<String>,
-    /// One seed instead of the scenario's
+    /// Seed instead of the scenario's
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// Seeds 1 to N instead of the scenario's
+    /// Number of seeds, from 1, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS))]
     seeds: Option<u64>,
-    /// Also write all measurements as JSON; - for standard output, instead of everything else there
+    /// Also write all measurements as JSON; - for standard output, which replaces all other output
+    /// there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write a report that any browser shows
+    /// Also write an HTML report
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Also write a table of all messages, chunks and packets with their times at both ends; docs/lab.md lists its columns
+    /// Also write a table of all messages, chunks and packets with their times at both ends;
+    /// docs/lab.md lists its columns
     #[arg(long, value_name = "FILE.csv")]
     messages: Option<PathBuf>,
-    /// Also write qlog files of all connections, a folder for each run; only in a build with the feature qlog
+    /// Also write qlog files of all connections, a folder for each run; only in builds with the
+    /// feature qlog
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }
@@ -102,8 +107,8 @@ pub(crate) fn run(args: &RunArgs, registry: &Arc<Registry>) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the log on standard error that `RUST_LOG` asks for: `LEVEL`, or a list of `TARGET=LEVEL`. Its lines have no time of
-/// day: events carry the virtual one.
+/// Starts logging to standard error according to `RUST_LOG`: `LEVEL`, or a list of `TARGET=LEVEL`.
+/// Lines have no wall-clock time; events carry the virtual one.
 fn start_log() -> anyhow::Result<()> {
     let Some(wanted) = std::env::var_os("RUST_LOG") else { return Ok(()) };
     let targets = wanted.to_str().and_then(|wanted| wanted.parse::<Targets>().ok());
@@ -114,7 +119,8 @@ fn start_log() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says which schedulers are not checked because the scenario does not name them, if it has checks.
+/// Names the schedulers that are not checked because the scenario does not list them, if it has
+/// checks.
 fn unchecked(scenario: &Scenario, schedulers: &[String]) -> Option<String> {
     let left = schedulers.iter().filter(|name| !scenario.schedulers.contains(name)).map(String::as_str);
     let left: Vec<&str> = left.collect();
@@ -128,7 +134,7 @@ fn unchecked(scenario: &Scenario, schedulers: &[String]) -> Option<String> {
         .then(|| format!("its checks are for {}; not checked: {}", about.join(", "), left.join(", ")))
 }
 
-/// Its schedulers must exist, unless others take their place.
+/// Loads the scenario. Its schedulers must exist, unless they are replaced.
 fn load(args: &RunArgs, registry: &Registry) -> Result<Scenario, ScenarioError> {
     match args.scheduler {
         Some(_) => Scenario::load(&args.scenario),
@@ -136,7 +142,7 @@ fn load(args: &RunArgs, registry: &Registry) -> Result<Scenario, ScenarioError> 
     }
 }
 
-/// The scenario at the points that were asked for.
+/// Returns the scenario at the requested points.
 fn cell(args: &RunArgs, registry: &Registry) -> anyhow::Result<Scenario> {
     let experiment = Experiment::load(&args.scenario, registry)?;
     let mut wanted: Vec<(&str, &str)> = Vec::new();
@@ -189,7 +195,7 @@ fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) ->
         batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
         ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall-lab schedulers` lists them");
         for (index, scheduler) in batch.schedulers.iter().enumerate() {
-            // Run twice, it would count as two runs that agree, and narrow the interval.
+            // A duplicate would count as two runs that agree, and narrow the interval.
             ensure!(
                 !batch.schedulers[..index].contains(scheduler),
                 "--scheduler: {scheduler:?} is there twice"

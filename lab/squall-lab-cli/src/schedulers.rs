@@ -12,8 +12,8 @@ use squall_terminal::{
     wrap::{self, wrap},
 };
 
-/// Lists the schedulers that can be picked, with their options and where they come from; then the stream schedulers and
-/// multiplexers of scenarios.
+/// Lists the available schedulers, with their options and sources, followed by the stream
+/// schedulers and multiplexers of scenarios.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab schedulers\n  squall-lab schedulers dams ras\n  \
     squall-lab schedulers --json - | jq -r '.[].name'\n\n\
@@ -23,7 +23,7 @@ use squall_terminal::{
     A scheduler is picked by its name, with options in brackets: sp(path=1)\n\
     Scenarios and `squall-lab run` take it with -R at the end, too: the same with every block reliable")]
 pub(crate) struct SchedulersArgs {
-    /// Only these. Default: all
+    /// Schedulers to list. Default: all
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Write the list as JSON; - for standard output
@@ -31,7 +31,7 @@ pub(crate) struct SchedulersArgs {
     json: Option<PathBuf>,
 }
 
-/// From the plain to the elaborate, each after those that it builds on.
+/// Order of the list: from simple to elaborate, each after those that it builds on.
 const ORDER: [&str; 17] = [
     "sp",
     "rr",
@@ -52,7 +52,7 @@ const ORDER: [&str; 17] = [
     "augur",
 ];
 
-/// Columns below which a name stands on a line of its own.
+/// Width below which names have lines of their own.
 const NARROW: usize = 70;
 
 const SUFFIX: &str = "With -R at the end, as in minrtt-R or sp(path=1)-R, scenarios and `squall-lab run` take the \
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &SchedulersArgs, registry: &Registry) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was named, each once, if all of it can be built; everything, if nothing was.
+/// Returns the named entries, each once, if all of them can be built. Without names, returns all.
 fn entries<'a>(args: &SchedulersArgs, registry: &'a Registry) -> anyhow::Result<Vec<&'a Entry>> {
     if args.names.is_empty() {
         return Ok(in_reading_order(registry));
@@ -97,7 +97,7 @@ fn entries<'a>(args: &SchedulersArgs, registry: &'a Registry) -> anyhow::Result<
     Ok(entries)
 }
 
-/// All schedulers: those of [`ORDER`], then the others.
+/// All schedulers: those in [`ORDER`], then the others.
 fn in_reading_order(registry: &Registry) -> Vec<&Entry> {
     let mut entries: Vec<&Entry> = registry.entries().collect();
     let place = |entry: &&Entry| ORDER.iter().position(|name| *name == entry.name).unwrap_or(ORDER.len());
@@ -105,7 +105,7 @@ fn in_reading_order(registry: &Registry) -> Vec<&Entry> {
     entries
 }
 
-/// The stream schedulers and multiplexers.
+/// Formats the stream schedulers and multiplexers.
 fn components(registry: &Registry, width: Option<usize>) -> String {
     let streams: Vec<&Entry> = registry.streams().collect();
     let multiplexers: Vec<&Entry> = registry.multiplexers().collect();
@@ -116,7 +116,7 @@ fn components(registry: &Registry, width: Option<usize>) -> String {
         + &of("Multiplexers, which scenarios name as the channels of a flow:", &multiplexers)
 }
 
-/// The list as text, broken at `width` columns if one is given.
+/// Formats the list as text, wrapped at `width` columns if given.
 fn text(entries: &[&Entry], width: Option<usize>) -> String {
     let mut text = listed(entries, width);
     text.push_str(&wrap("", 0, "All of them also take:", width));
@@ -126,7 +126,7 @@ fn text(entries: &[&Entry], width: Option<usize>) -> String {
     text
 }
 
-/// The longest name, and where the text beside the names begins.
+/// Returns the length of the longest name, and the indent of the text beside the names.
 fn indent(entries: &[&Entry], width: Option<usize>) -> (usize, usize) {
     let longest = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
     (longest, if width.is_some_and(|width| width < NARROW) { 2 } else { longest + 2 })
@@ -176,7 +176,7 @@ struct ListedOption {
 }
 
 impl From<&Entry> for Listed {
-    /// With the common options among its own.
+    /// Includes the common options.
     fn from(entry: &Entry) -> Self {
         let options = entry.options.iter().chain(COMMON_OPTIONS);
         let listed = |o: &OptionSpec| ListedOption { name: o.name, default: o.default, help: o.help };

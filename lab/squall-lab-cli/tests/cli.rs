@@ -1,11 +1,11 @@
-//! The program as its users see it.
+//! The program from the view of its users.
 
 use std::{
     path::PathBuf,
     process::{Command, Output, Stdio},
 };
 
-/// Small, but with everything that is random.
+/// A small scenario with everything that is random.
 const SCENARIO: &str = r#"
 name = "small"
 duration = "1s"
@@ -75,7 +75,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The one line on standard error of a call that must fail with `code`.
+/// Returns the only line on standard error of a call that must fail with `code`.
 fn complaint(args: &[&str], code: i32) -> String {
     let output = lab(args);
     let text = String::from_utf8(output.stderr.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! The demo, short and small.
+//! A short and small demo.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn a_short_demo_reports_what_it_measured() {
             assert_duration!(run["extra"]["PSNR dB"].as_f64() > Some(25.0), "{}", run["extra"]);
             assert_eq!(run["paths"].as_array().map(Vec::len), Some(2));
         }
-        // Wi-Fi is out after five seconds, and its radio says so before.
+        // Wi-Fi fails after five seconds, and its radio announces it.
         let alerts = |run: &serde_json::Value| -> Vec<String> {
             let alerts = run["paths"][0]["alerts"].as_array().cloned().unwrap_or_default();
             alerts.iter().filter_map(|alert| Some(alert["kind"].as_str()?.to_owned())).collect()

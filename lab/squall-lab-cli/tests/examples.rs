@@ -1,4 +1,4 @@
-//! Examples of the README, run as they stand there, and the recordings that they use.
+//! Runs examples of the README as they stand there, and checks the recordings that they use.
 
 use std::{
     fs,
@@ -6,7 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
-/// What an example begins with that ends by itself within seconds, and needs neither radios, root nor another machine.
+/// Prefixes of the examples that end by themselves within seconds and need neither radios, root nor
+/// another machine.
 const RUN: [&str; 7] = [
     "squall-lab schedulers",
     "squall-lab run scenarios/fading.toml",
@@ -21,7 +22,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("is there")
 }
 
-/// The commands in the `sh` blocks of a document, continued lines joined, without comments.
+/// Returns the commands in the `sh` blocks of a document, with continued lines joined and comments
+/// removed.
 fn commands(document: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(document)).expect("can be read");
     let mut commands: Vec<String> = Vec::new();
@@ -47,7 +49,7 @@ fn commands(document: &str) -> Vec<String> {
     commands
 }
 
-/// Runs a command by a shell, in a folder from which the scenarios are found.
+/// Runs a command in a shell, in a folder that contains the scenarios.
 fn by_shell(command: &str, folder: &Path) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_squall-lab")).parent().expect("is in a folder");
     let paths = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Files without an end, and files whose writer does not come.
+//! Files without an end, and pipes without a writer.
 
 #![cfg(unix)]
 
@@ -12,13 +12,13 @@ use std::{
 
 use common::{LAB, Scratch, ends_within, signal};
 
-/// How long a refusal may take, on a busy machine.
+/// Timeout of a refusal, on a busy machine.
 const REFUSAL: Duration = Duration::from_secs(60);
 
-/// How long the end may take once it was asked for, on a busy machine.
+/// Timeout of the termination after a request, on a busy machine.
 const END: Duration = Duration::from_secs(10);
 
-/// Memory that a command may address, in KiB: several times its largest input.
+/// Address space limit of a command in KiB: several times its largest input.
 const MEMORY: u32 = 2 << 20;
 
 /// Commands that read a file.
@@ -35,7 +35,7 @@ fn readers(file: &Path) -> Vec<Vec<String>> {
     commands.iter().map(|command| command.split(' ').map(str::to_owned).collect()).collect()
 }
 
-/// Starts a command whose memory is bounded.
+/// Starts a command with bounded memory.
 fn start(args: &[String]) -> Child {
     Command::new("/bin/sh")
         .args(["-c", &format!("ulimit -v {MEMORY} && exec \"$0\" \"$@\""), LAB])

@@ -1,4 +1,4 @@
-//! Three virtual hours of faults: the last takes what the second took.
+//! Three virtual hours of faults: the last hour uses as much as the second.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! A scheduler of another program in everything that the laboratory does with schedulers.
+//! A custom scheduler in all features of the laboratory that use schedulers.
 
 mod common;
 
@@ -64,13 +64,13 @@ fn it_takes_part_in_experiments_and_is_listed() {
     let (message, code) = failure(&run(&["run", &file, "--scheduler", "thrifty(margin=2000)"]));
     assert!(message.contains("option margin=2000: must be from 0 to 1000"), "{message}");
     assert_eq!(code, Some(2));
-    // The program of this repository does not have it.
+    // The program of this repository does not include it.
     let (message, code) = failure(&common::run(["run", &file, "--scheduler", "thrifty"]));
     assert!(message.contains("unknown scheduler 'thrifty'"), "{message}");
     assert_eq!(code, Some(2));
 }
 
-/// Messages of 2 and 40 kB over a link that is full.
+/// Messages of 2 and 40 kB over a saturated link.
 const MIXED: &str = r#"
 name = "mixed"
 duration = "5s"
@@ -105,7 +105,7 @@ fn stream_schedulers_and_multiplexers_of_ones_own_are_named_in_scenarios() {
     assert!(own * 2 < plain, "small messages pass large ones: {own} and {plain}");
     let listing = success(&["schedulers"]);
     assert!(listing.contains("\nshortest ") && listing.contains("large=10000: bytes"), "{listing}");
-    // The program of this repository has neither.
+    // The program of this repository includes neither.
     for (streams, channels, words) in [
         ("shortest", "one", "unknown stream scheduler 'shortest'; there are fifo, wrr"),
         ("fifo", "by-size", "unknown multiplexer 'by-size'; there are one, per-message, spread, unordered"),

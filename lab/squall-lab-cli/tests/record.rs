@@ -1,4 +1,5 @@
-//! `squall record` over emulated links of known rates, and its scenario behind which it is recorded again.
+//! `squall record` over emulated links with given rates, and again over the links of its own
+//! recording.
 
 #![cfg(target_os = "linux")]
 
@@ -9,11 +10,12 @@ use std::{fs, path::Path};
 use common::{Scratch, failure, lab, shell_is_possible, squall};
 use squall_testkit::{assert_duration, in_real_time};
 
-/// Mbit/s down and up.
+/// Rates of the Wi-Fi in Mbit/s, down and up.
 const WIFI: (f64, f64) = (12.0, 4.0);
+/// Rates of LTE in Mbit/s, down and up.
 const LTE: (f64, f64) = (3.0, 3.0);
 
-/// Two links; that of the Wi-Fi has a radio whose level falls.
+/// Two links; the Wi-Fi has a radio whose level falls.
 const LINKS: &str = r#"
 name = "links"
 duration = "60s"
@@ -40,7 +42,7 @@ size = "1kB"
 interval = "1s"
 "#;
 
-/// Records behind the links of a scenario into a folder beside it.
+/// Records behind the links of a scenario into a folder next to it.
 fn record(scratch: &Scratch, scenario: &str, out: &str, more: &str) {
     let squall = format!("'{}' record --token 'a token for tests'", squall().display());
     let server = format!("{squall} --listen 10.77.0.1:4434");
@@ -53,7 +55,7 @@ fn record(scratch: &Scratch, scenario: &str, out: &str, more: &str) {
     assert!(said.contains("recorded 2 of 2 interfaces"), "{said}");
 }
 
-/// A column of a table.
+/// Returns a column of a table.
 fn column(file: &Path, name: &str) -> Vec<Option<f64>> {
     let text = fs::read_to_string(file).expect("was written");
     let mut lines = text.lines();
@@ -69,7 +71,7 @@ fn median(values: Vec<Option<f64>>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Whether the medians of a recording are within this share of the rates.
+/// Checks that the medians of a recording are within this share of the rates.
 fn check_rates(scratch: &Scratch, out: &str, tolerance: f64) {
     for (name, (down, up)) in [("wifi", WIFI), ("lte", LTE)] {
         let file = scratch.path(&format!("{out}/{name}.csv"));
@@ -102,7 +104,7 @@ fn a_recording_is_a_scenario_with_the_rates_of_the_links() {
         let levels: Vec<f64> = levels.into_iter().flatten().collect();
         assert!(levels.contains(&-50.0) && levels.contains(&-75.0), "{levels:?}");
 
-        // Whatever the links were, the lab plays them: here to the same program, saturating.
+        // The laboratory reproduces the recorded links: here for the same program, with saturation.
         record(&scratch, "samples/scenario.toml", "again", "--saturate --at-most 100MB");
         check_rates(&scratch, "again", 0.05);
         let run = lab().current_dir(scratch.path(".")).args(["run", "again/scenario.toml"]).output();

@@ -1,4 +1,4 @@
-//! `squall-lab report` and `squall-lab repro --report`: pages from results, and mistakes in what is given.
+//! `squall-lab report` and `squall-lab repro --report`: pages from results, and invalid arguments.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Scratch, failure, run};
 
 const EXPERIMENT: &str = include_str!("common/narrow.toml");
 
-/// The experiment, run, as text of its results.
+/// Runs the experiment, and returns the text of its results.
 fn results(scratch: &Scratch) -> (String, String) {
     let file = scratch.write("narrow.toml", EXPERIMENT.as_bytes()).display().to_string();
     let out = scratch.path("results").display().to_string();
@@ -53,7 +53,7 @@ fn any_results_are_drawn() {
     assert!(text.contains("Single runs at rate 8 Mbps, seed 1") && text.contains("Scenario narrow"));
     assert!(text.contains("under redundant") && !text.contains("over time under minrtt"));
     assert!(!text.contains("the numbers are not those"), "a run is the same each time");
-    // Without the file of the experiment, and without single runs.
+    // Without the experiment file and without single runs.
     let output = run(["report", &out, "--out", &page_name, "--experiments", &out, "--no-timelines"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(&page).expect("was written");
@@ -72,7 +72,7 @@ fn equal_runs_count_once_and_different_ones_are_refused() {
         let output = run([&["report", "--out", &page_name], args].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let page = std::fs::read_to_string(&page).expect("was written");
-        // One file gives its name as the title.
+        // A single file determines the title.
         page.replace("<title>one<", "<title>Results<").replace("<h1>one<", "<h1>Results<")
     };
     assert_eq!(drawn(&[&one_name]), drawn(&[&one_name, &one_name]), "no interval becomes narrower");

@@ -1,4 +1,4 @@
-//! `squall-lab repro`: experiments, their findings, and mistakes in them.
+//! `squall-lab repro`: experiments, their results, and errors in them.
 
 mod common;
 
@@ -45,7 +45,8 @@ against = "minrtt"
 is = "less"
 "#;
 
-/// Four processes share the runs, a fifth merges and judges: the findings are those of one process.
+/// Four processes share the runs, a fifth merges and judges: the results are those of a single
+/// process.
 #[test]
 fn shards_add_up_to_the_whole() {
     let scratch = Scratch::new("repro-shards");
@@ -83,7 +84,7 @@ fn shards_add_up_to_the_whole() {
     let (merged, said) = findings("merged", &merge);
     assert!(said.contains("part-4: 2 runs taken over\n") && said.contains("0 runs in "), "{said}");
     assert_eq!(merged, findings("whole", &[]).0);
-    // What a shard did not do is done by the one that merges.
+    // Missing runs of a shard are carried out when merging.
     let (partial, said) = findings("partial", &merge[..3]);
     assert!(said.contains("4 runs in ") && partial == merged, "{said}");
     let (said, code) = failure(&run(["repro", &file, "--shard", "5/4"]));
@@ -110,7 +111,7 @@ fn claims_are_judged_and_runs_remembered() {
     let again = run(args);
     assert!(String::from_utf8_lossy(&again.stderr).contains("0 runs in "), "all are known");
     assert_eq!(String::from_utf8(again.stdout).expect("is text"), text);
-    // A further seed, and another claim, leave the others known.
+    // An additional seed and another claim do not invalidate the other results.
     let more = EXPERIMENT.replace("seeds = [1, 2]", "seeds = [1, 2, 3]").replace("do not fit", "are late");
     scratch.write("narrow.toml", more.as_bytes());
     let further = run(args);
@@ -178,7 +179,7 @@ fn reasons_tables_and_a_page_are_written() {
     assert!(page.contains("- *copies of everything do not fit*: they need twice the rate.\n"), "{page}");
 }
 
-/// A recording of 8 Mbps for a link of 4: copies of everything fit there.
+/// A recording of 8 Mbps for a link of 4, where copies of everything fit.
 #[test]
 fn recorded_networks_are_shown_beside_synthetic_ones() {
     let scratch = Scratch::new("repro-beside");
@@ -200,7 +201,7 @@ fn recorded_networks_are_shown_beside_synthetic_ones() {
     assert_eq!((cells[1], cells[3]), ("less", "holds"), "{row}");
     assert!(cells[5].starts_with("does not hold") || cells[5].starts_with("tied"), "{row}");
     assert!(text.contains("Of 1 claims 0 have the same verdict over both."), "{text}");
-    // What cannot be read is reported before the runs.
+    // Unreadable files are reported before the runs.
     let missing = run([&args[..], &[&path("nowhere.json")]].concat());
     let (said, code) = failure(&missing);
     assert!(said.contains("nowhere.json: ") && code == Some(2), "{said}");
@@ -208,7 +209,7 @@ fn recorded_networks_are_shown_beside_synthetic_ones() {
     assert!(said.contains("not the findings of --json") && code == Some(2), "{said}");
 }
 
-/// Only the system of the paper and the challenger run, in all forms of output.
+/// Only the paper's system and the challenger are run, in all forms of output.
 #[test]
 fn a_challenger_is_shown_beside_the_papers_system() {
     let scratch = Scratch::new("repro-challenger");
@@ -222,7 +223,7 @@ fn a_challenger_is_shown_beside_the_papers_system() {
     let output = run([&["repro", &file, "--challenger", "redundant", "--out", &out], &files[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stderr);
-    // Of the eight runs before, those at the other rate are not needed.
+    // Runs at the other rate, four of the eight earlier ones, are not needed.
     assert!(said.contains("whole: 4 runs taken over\n") && said.contains("0 runs in "), "{said}");
     let text = String::from_utf8(output.stdout).expect("is text");
     assert!(text.contains("redundant beside the systems of the papers\n"), "{text}");

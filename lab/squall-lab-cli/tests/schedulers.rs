@@ -1,4 +1,4 @@
-//! `squall-lab schedulers`: the list, and what is wrong in its arguments.
+//! `squall-lab schedulers`: the list, and errors in its arguments.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The page of an experiment in a real browser: whether its figures are seen, in light and dark, and whether it asks
-//! for anything beyond itself.
+//! The page of an experiment in a real browser: its figures are visible in light and dark mode, and
+//! it loads no external resources.
 
 mod common;
 
@@ -14,15 +14,15 @@ use std::{
 use common::{Scratch, run};
 use squall_testkit::browser::{FLAGS, installed};
 
-/// Width and height of the window, in pixels.
+/// Width and height of the window in pixels.
 const SIZE: (u32, u32) = (1_100, 2_600);
 
-/// A browser that does not come to an end is stopped after this time.
+/// Timeout of the browser.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Opens a page without a window; gives back what the browser wrote to its output and to its log.
+/// Opens a page in a headless browser; returns its output and its log.
 fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> (String, String) {
-    // Into files: a page is more than a pipe takes before somebody reads it.
+    // Files, because a page is larger than the buffer of a pipe.
     let files = ["browser.out", "browser.log"].map(|name| scratch.path(name));
     let [out, log] = files.each_ref().map(|file| File::create(file).expect("is made"));
     let mut command = Command::new(browser);
@@ -48,7 +48,7 @@ fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> (String
     (String::from_utf8_lossy(&out).into_owned(), String::from_utf8_lossy(&log).into_owned())
 }
 
-/// A picture of the page, with three bytes a pixel.
+/// A picture of the page, with three bytes per pixel.
 struct Picture {
     width: usize,
     height: usize,
@@ -77,7 +77,7 @@ impl Picture {
         &self.pixels[at..at + 3]
     }
 
-    /// Share of the pixels of some rows that are not as the corner, which is empty.
+    /// Share of the pixels in some rows that differ from the corner, which is empty.
     fn ink(&self, rows: std::ops::Range<usize>) -> f64 {
         let empty = self.pixel(0, 0);
         let all = rows.len() * self.width;
@@ -85,7 +85,7 @@ impl Picture {
         inked.filter(|(x, y)| self.pixel(*x, *y) != empty).count() as f64 / all as f64
     }
 
-    /// Pixels near a colour.
+    /// Number of pixels close to a colour.
     fn count(&self, color: [u8; 3]) -> usize {
         let near = |pixel: &[u8]| pixel.iter().zip(color).all(|(a, b)| a.abs_diff(b) < 12);
         self.pixels.chunks_exact(3).filter(|pixel| near(pixel)).count()
@@ -113,11 +113,13 @@ fn a_browser_shows_the_page() {
     let light = Picture::take(browser, &scratch, &page, &[]);
     assert_eq!((light.width, light.height), (SIZE.0 as usize, SIZE.1 as usize));
     assert!(light.brightness() > 200.0, "a light page: {}", light.brightness());
-    // Both schedulers are drawn, in the colours of the first two styles: lines, markers, stems and bands.
+    // Both schedulers are drawn, in the colours of the first two styles: lines, markers, stems and
+    // bands.
     for color in [[0x00, 0x68, 0xa8], [0xc0, 0x4f, 0x00]] {
         assert!(light.count(color) > 500, "{color:?}: {}", light.count(color));
     }
-    // Headings, tables and figures follow each other: no third of what the page fills is empty.
+    // Headings, tables and figures follow each other: no third of the used part of the page is
+    // empty.
     let end = (0..light.height).rev().find(|y| light.ink(*y..y + 1) > 0.0).expect("something is drawn");
     assert!(end > 900, "the page is {end} pixels long");
     for third in 0..3 {
@@ -135,7 +137,7 @@ fn a_browser_has_nothing_to_load_and_nothing_to_complain_of() {
     let Some(browser) = installed() else { return };
     let scratch = Scratch::new("screenshot-dom");
     let page = page(&scratch);
-    // Whatever name it asked for would not be found, and would be in its log.
+    // A request for any name would fail and appear in the log.
     let more = ["--dump-dom", "--enable-logging=stderr", "--v=0", "--host-resolver-rules=MAP * ~NOTFOUND"];
     let (dom, log) = open(browser, &scratch, &page, &more);
     assert!(dom.contains("</html>"), "{log}");

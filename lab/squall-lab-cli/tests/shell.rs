@@ -1,4 +1,4 @@
-//! `squall-lab shell` with real programs behind it, where the system lets this user have namespaces.
+//! `squall-lab shell` with real programs behind it, on systems that allow namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -23,7 +23,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Process ids of all whose command line has this word.
+/// Process ids of all processes with this word in their command line.
 fn processes_with(word: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("there is a /proc").flatten();
     all.filter(|entry| {
@@ -34,7 +34,7 @@ fn processes_with(word: &str) -> Vec<String> {
     .collect()
 }
 
-/// How many threads of this name a program has.
+/// Number of threads of a program with this name.
 fn threads_of(child: &Child, name: &str) -> usize {
     let threads = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().flatten();
     threads
@@ -42,7 +42,7 @@ fn threads_of(child: &Child, name: &str) -> usize {
         .count()
 }
 
-/// Waits until a condition holds, for a minute at most.
+/// Waits until a condition holds, at most for a minute.
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -155,7 +155,7 @@ fn nothing_survives_the_shell_not_even_when_it_is_killed() {
         return;
     }
     for how in ["KILL", "TERM", "INT"] {
-        // A number that no other test waits for.
+        // A number that no other test uses.
         let word = format!("4{}7{}", std::process::id(), how.len() + usize::from(how.as_bytes()[0]));
         let script = format!("(setsid sleep {word} &); sleep {word}");
         let mut child = lab()
@@ -211,7 +211,8 @@ const FAILING: &[u8] = br#"
     kind = "bulk"
 "#;
 
-/// Sends a file of 3 MB over two links, the first of which fails, after a command that prepares the client's side.
+/// Sends a file of 3 MB over two links, the first of which fails, after a command that prepares the
+/// client's side.
 fn assert_a_file_crosses(scratch: &Scratch, prepare: &str, [listen, to]: [&str; 2], more: &[&str]) {
     let bytes: Vec<u8> = (0..3_000_000u32).map(|number| (number % 251) as u8).collect();
     let file = scratch.write("data.bin", &bytes);
@@ -266,7 +267,7 @@ fn a_session_has_paths_of_both_versions_of_ip() {
     }
     let scratch = Scratch::new("shell-mixed");
     let hosts = scratch.write("hosts", b"fd77::1 server\n10.77.0.1 server\n");
-    // Each link keeps the addresses of one version, and the server's name has one of each.
+    // Each link keeps the addresses of one IP version, and the server's name has one of each.
     let prepare = format!(
         "mount --bind {} /etc/hosts && ip -4 addr flush dev wifi && ip -6 addr flush dev lte",
         hosts.display()
@@ -274,7 +275,7 @@ fn a_session_has_paths_of_both_versions_of_ip() {
     assert_a_file_crosses(&scratch, &prepare, ["[::]", "server"], &[]);
 }
 
-/// Whether this system has IPv6; else the test is skipped.
+/// `true` if this system has IPv6; otherwise the test is skipped.
 fn has_ipv6() -> bool {
     let is_there = Path::new("/proc/net/if_inet6").exists();
     if !is_there {
@@ -283,7 +284,7 @@ fn has_ipv6() -> bool {
     is_there
 }
 
-/// Whether a program is installed; else the test is skipped.
+/// `true` if a program is installed; otherwise the test is skipped.
 fn have(program: &str, option: &str) -> bool {
     let run = Command::new(program).arg(option).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let works = run.is_ok_and(|status| status.success());
@@ -300,7 +301,7 @@ fn each_link_has_its_round_trip_over_ipv6() {
     }
     let links = ["-q", "--link", "name=wifi,delay=1ms", "--link", "name=lte,delay=20ms", "--client"];
     let ping = |to: &str| {
-        // Packets that the first has to wait for would add to its time.
+        // Queueing behind other packets would add to its time.
         let output = shell(&[&links[..], &[&format!("ping -6 -c 3 -i 0.2 {to}")]].concat());
         let words = said(&output);
         assert_eq!(output.status.code(), Some(0), "{words}");
@@ -364,7 +365,7 @@ fn programs_of_another_user_read_the_radios_but_cannot_list_or_write() {
         return;
     }
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/walking.toml");
-    // Without root the shell has no other user to give.
+    // Without root the shell has no other user available.
     let other_user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
     let client = format!(
         "{other_user} true 2>/dev/null && as='{other_user}'; sleep 1; echo $as; \
@@ -383,7 +384,7 @@ fn programs_of_another_user_read_the_radios_but_cannot_list_or_write() {
     assert_eq!(lines.len(), if is_other { 3 } else { 2 }, "{said}");
 }
 
-/// A shell whose client's program waits for its input to end.
+/// Starts a shell whose client program waits for the end of its input.
 fn waiting_shell() -> Child {
     let child = lab()
         .args(["shell", "-q", "--link", "name=wifi,delay=1ms", "--client", "cat"])
@@ -408,7 +409,7 @@ fn both_sides_of_a_running_shell_can_be_entered() {
         return;
     }
     let mut shell = waiting_shell();
-    // A datagram socket can be bound to an address of its own side only.
+    // A datagram socket can only be bound to an address of its own side.
     let bind = |address: &str| {
         format!(
             "echo $SQUALL_LINKS; exec python3 -c 'import socket; socket.socket(type=2).bind((\"{address}\", 0))'"
@@ -467,7 +468,7 @@ fn a_shell_without_time_ends_at_once() {
         let start = Instant::now();
         let output = shell(&["-q", "--time", "0s", "--link", "delay=1ms", "--", "sleep", "5"]);
         assert_eq!(output.status.code(), Some(0), "{}", failure(&output).0);
-        // Three seconds is what a program has that does not end when it is asked to.
+        // Programs that do not end on request are killed after three seconds.
         assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
     }
 }

@@ -69,7 +69,8 @@ fn mistakes_in_logs_are_reported_in_a_line() {
     }
 }
 
-/// A Wi-Fi that the rate follows two seconds later, with ten seconds out of reach.
+/// A Wi-Fi trace in which the rate follows the level two seconds later, with ten seconds out of
+/// reach.
 fn fading() -> String {
     let level = |second: i32| if (40..50).contains(&second) { -85 } else { -50 - second * second % 23 };
     let row = |second: i32| format!("{second},{},,,,,,{},WiFi,\n", 100 + level(second - 2), level(second));

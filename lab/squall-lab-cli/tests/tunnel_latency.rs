@@ -1,5 +1,5 @@
-//! What a tunnel adds to the way of a datagram: a transport stream at a constant rate through a tunnel over two links, and in
-//! the same seconds as plain UDP over a third, which is as the faster of the two.
+//! Latency that a tunnel adds: a transport stream at a constant rate through a tunnel over two
+//! links, and simultaneously as plain UDP over a third one that equals the faster of the two.
 
 #![cfg(target_os = "linux")]
 
@@ -16,20 +16,21 @@ use std::{
 use common::{Scratch, failure, lab, shell_is_possible, squall};
 use squall_testkit::{assert_duration, in_real_time};
 
-/// Packets of a transport stream in a datagram, and the bytes of one.
+/// Packets of a transport stream per datagram.
 const PACKETS: usize = 7;
+/// Bytes of a packet of a transport stream.
 const PACKET: usize = 188;
 
-/// 8 Mbps.
+/// Interval between datagrams, for 8 Mbps.
 const INTERVAL: Duration = Duration::from_nanos((PACKETS * PACKET) as u64 * 1_000);
 
 const SECONDS: u64 = 9;
-/// What is sent while congestion control begins is not judged.
+/// Seconds at the start that do not count, while congestion control starts up.
 const BEGINNING: u64 = 2;
 const DATAGRAMS: u64 = SECONDS * 1_000_000_000 / INTERVAL.as_nanos() as u64;
 
-/// Pictures of a second. The first is a key picture of four times the packets that fit into the time of a picture; the
-/// others share the rest of the second.
+/// Pictures per second. The first picture of each second is a key picture of four times the mean
+/// size; the others share the rest of the second.
 const RATE: usize = 30;
 const PACKETS_A_SECOND: usize = 1_000_000_000 / INTERVAL.as_nanos() as usize * PACKETS;
 const KEY: usize = 4 * PACKETS_A_SECOND / RATE;
@@ -42,7 +43,7 @@ const VIDEO: u16 = 0x101;
 #[derive(Default)]
 struct Stream {
     picture: usize,
-    /// Packets of the picture that were sent.
+    /// Number of packets of the current picture that were sent.
     at: usize,
     counters: [u8; 3],
 }
@@ -75,7 +76,8 @@ impl Stream {
         packet
     }
 
-    /// The next packet of video: a PES packet a picture, the last of which is stuffed.
+    /// Returns the next packet of video: one PES packet per picture, with stuffing in its last
+    /// packet.
     fn video(&mut self) -> Vec<u8> {
         let is_key = self.picture.is_multiple_of(RATE);
         let (starts, ends) = (self.at == 0, self.at + 1 == if is_key { KEY } else { OTHER });
@@ -95,7 +97,8 @@ impl Stream {
     }
 }
 
-/// The last bytes of a datagram: its number and when it was sent, seven bits a byte so that no start code comes of it.
+/// Size of the trailer of a datagram: its number and sending time, seven bits per byte so that it
+/// contains no start code.
 const STAMP: usize = 14;
 
 fn stamp(datagram: &mut [u8], sequence: u64) {
@@ -106,20 +109,20 @@ fn stamp(datagram: &mut [u8], sequence: u64) {
     }
 }
 
-/// The number of a datagram, and when it was sent.
+/// Returns the number of a datagram and its sending time.
 fn stamp_of(datagram: &[u8]) -> (u64, u64) {
     let bytes = datagram[datagram.len() - STAMP..].iter().enumerate();
     let value = bytes.fold(0, |value, (n, byte)| value | u128::from(byte & 0x7f) << (7 * n));
     ((value >> 63) as u64, value as u64 & (u64::MAX >> 1))
 }
 
-/// Nanoseconds of the clock that all programs here share.
+/// Nanoseconds of the clock shared by all programs of this test.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("is later").as_nanos() as u64
 }
 
-/// The client's side: each datagram to the entry, and half an interval later past it. What a busy machine delays is not
-/// made up for: a burst would measure the links.
+/// The client's side: sends each datagram to the tunnel, and half an interval later directly.
+/// Delays on a busy machine are not compensated: a burst would measure the links.
 #[test]
 #[ignore = "a program that the tests below start"]
 fn sender() {
@@ -137,7 +140,7 @@ fn sender() {
     }
 }
 
-/// The server's side: writes down what comes both ways, until nothing comes for a while.
+/// The server's side: records the datagrams of both ways, until none have arrived for a while.
 #[test]
 #[ignore = "a program that the tests below start"]
 fn receiver() {
@@ -161,10 +164,10 @@ fn receiver() {
     }
 }
 
-/// What came one way.
+/// Datagrams received over one of the ways.
 struct Came {
     sequences: Vec<u64>,
-    /// In milliseconds, in order of size, without the beginning.
+    /// Delays in milliseconds, ascending, without those of the beginning.
     delays: Vec<f64>,
 }
 
@@ -192,7 +195,8 @@ fn program(name: &str) -> String {
     format!("'{}' --exact {name} --ignored -q > {name}.log 2>&1", this.display())
 }
 
-/// Sends the stream once. What came through the tunnel, what came past it, and packets on the links each way.
+/// Sends the stream once. Returns the datagrams through the tunnel, those sent directly, and the
+/// packets on the links in each direction.
 fn run(scratch: &Scratch) -> (Came, Came, [u64; 2]) {
     let squall_tunnel = format!("'{}' tunnel --token 'a token for tests'", squall().display());
     let server = format!(

@@ -1,5 +1,5 @@
-//! Real programs at both ends of a tunnel, behind emulated links of which first one and then the other fails: what they
-//! play is what was sent.
+//! Real programs at both ends of a tunnel, behind emulated links that fail one after the other:
+//! they play exactly the media that was sent.
 
 #![cfg(target_os = "linux")]
 
@@ -13,15 +13,17 @@ use std::{
 
 use common::{Scratch, failure, lab, shell_is_possible, squall};
 
-/// Frames per second of everything here, and how long it is.
+/// Frames per second of all media.
 const RATE: usize = 30;
+/// Duration of all media in seconds.
 const SECONDS: usize = 6;
 
-/// Pictures of GStreamer.
+/// Width of GStreamer's pictures.
 const WIDTH: usize = 320;
+/// Height of GStreamer's pictures.
 const HEIGHT: usize = 240;
 
-/// Both links fail while film is sent, one after the other.
+/// Both links fail during the transmission, one after the other.
 const LINKS: &str = r#"
     name = "turns"
     duration = "60s"
@@ -41,22 +43,25 @@ const LINKS: &str = r#"
     kind = "bulk"
 "#;
 
-/// What runs where. The sender begins when the players' ports are open, and the players end soon after the sender has.
+/// Programs of a test. The sender starts when the players' ports are open; the players end soon
+/// after it.
 struct Play<'a> {
     scratch: &'a Scratch,
-    /// Flows that come in at the client's side, and those that go out at the server's.
+    /// Flows that enter at the client's side.
     flows_in: &'a [&'a str],
+    /// Flows that leave at the server's side.
     flows_out: &'a [&'a str],
     /// UDP ports that the players open.
     ports: &'a [u16],
     players: &'a [String],
-    /// Whether they end by themselves when the stream ends. Others are ended 5 s after the sender.
+    /// The players end by themselves when the stream ends. Otherwise they are ended 5 s after the
+    /// sender.
     players_end: bool,
     sender: String,
 }
 
 impl Play<'_> {
-    /// Runs everything to its end. Both links must have been dead for packets that were sent.
+    /// Runs everything to its end. Each link must have dropped packets while it was dead.
     fn run(&self) {
         let scratch = self.scratch;
         let links = scratch.write("links.toml", LINKS.as_bytes());
@@ -110,7 +115,8 @@ fn until(condition: &str) -> String {
     format!("until {condition}; do sleep 0.05; done")
 }
 
-/// Whether programs are installed; else the test is skipped, and names the first that is missing.
+/// `true` if the programs are installed; otherwise the test is skipped, with the first missing
+/// program named.
 fn have(programs: &[(&str, &[&str])]) -> bool {
     for (program, args) in programs {
         let run = Command::new(program).args(*args).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -134,7 +140,7 @@ fn have_gstreamer(elements: &[&str]) -> bool {
     have(&programs)
 }
 
-/// Runs ffmpeg, or what comes with it, to its end; gives what it says.
+/// Runs ffmpeg, or one of its companion programs, to its end; returns its output.
 fn ffmpeg(program: &str, folder: &Path, args: &str) -> String {
     let mut command = Command::new(program);
     command.current_dir(folder).args(["-v", "error"]).args(args.split_whitespace());
@@ -143,8 +149,8 @@ fn ffmpeg(program: &str, folder: &Path, args: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Six seconds of a picture that always changes and a tone. Every third frame is referred to, the two before it, in
-/// order of display, are not.
+/// Creates six seconds of a constantly changing picture and a tone. Every third frame is a
+/// reference, the two before it in display order are not.
 fn film(scratch: &Scratch, name: &str, audio: &str) {
     let args = format!(
         "-f lavfi -i testsrc2=size=640x360:rate={RATE} -f lavfi -i sine -t {SECONDS} -pix_fmt yuv420p \
@@ -154,31 +160,33 @@ fn film(scratch: &Scratch, name: &str, audio: &str) {
     ffmpeg("ffmpeg", &scratch.path("."), &args);
 }
 
-/// Which frames nothing refers to, in order of display.
+/// Returns `true` for frames that are not references, in display order.
 fn disposable(scratch: &Scratch, film: &str) -> Vec<bool> {
     let args = format!("-select_streams v -show_entries frame=pict_type -of csv=p=0 {film}");
     let types = ffmpeg("ffprobe", &scratch.path("."), &args);
     types.lines().filter(|line| !line.is_empty()).map(|line| line.starts_with('B')).collect()
 }
 
-/// The hashes in a framehash file: the sixth column, which those of side data may follow.
+/// Returns the hashes of a framehash file: the sixth column, which may be followed by those of side
+/// data.
 fn hashes(text: &str) -> Vec<String> {
     let frames = text.lines().filter(|line| !line.starts_with('#'));
     frames.filter_map(|line| Some(line.split(',').nth(5)?.trim().to_owned())).collect()
 }
 
-/// The hashes of frames of a file, or of packets with `-c copy`.
+/// Returns the hashes of a file's frames, or of its packets with `-c copy`.
 fn hashes_of(scratch: &Scratch, film: &str, which: &str) -> Vec<String> {
     let args = format!("-i {film} -map {which} -f framehash -hash md5 -");
     hashes(&ffmpeg("ffmpeg", &scratch.path("."), &args))
 }
 
-/// The hashes that a player wrote.
+/// Returns the hashes that a player wrote.
 fn played(scratch: &Scratch, name: &str) -> Vec<String> {
     hashes(&fs::read_to_string(scratch.path(name)).expect("has been played"))
 }
 
-/// Which of the things sent are missing among those played, which must all be of them and in their order.
+/// Returns the indices of sent items that were not played. All played items must be among those
+/// sent, in the same order.
 fn missing<T: PartialEq>(sent: &[T], played: &[T]) -> Vec<usize> {
     let (mut missing, mut next) = (Vec::new(), 0);
     for (index, one) in sent.iter().enumerate() {
@@ -193,8 +201,8 @@ fn missing<T: PartialEq>(sent: &[T], played: &[T]) -> Vec<usize> {
     missing
 }
 
-/// Nothing is missing but frames that nothing refers to, of those that were on their way when a link failed: fewer
-/// than come in a second.
+/// Checks that only non-reference frames are missing, and only frames in flight when a link failed:
+/// fewer than those of a second.
 fn assert_only_disposable(missing: &[usize], disposable: &[bool]) {
     assert!(missing.iter().all(|index| disposable[*index]), "{missing:?} are missing");
     assert!(missing.len() < RATE, "{missing:?} are missing");
@@ -235,7 +243,7 @@ fn a_transport_stream_is_played_as_it_was_sent() {
     let frames = missing(&video, &played(&scratch, "film.video"));
     assert_only_disposable(&frames, &disposable(&scratch, "film.ts"));
     assert_eq!(missing(&audio, &played(&scratch, "film.audio")), [0; 0]);
-    // Plain datagrams are repaired whatever is in them.
+    // Plain datagrams are repaired whatever their contents.
     assert_eq!(missing(&video, &played(&scratch, "whole.video")), [0; 0]);
     assert_eq!(missing(&audio, &played(&scratch, "whole.audio")), [0; 0]);
 }
@@ -272,7 +280,7 @@ fn rtp_of_two_kinds_is_played_as_it_was_sent() {
     .run();
     let video = hashes_of(&scratch, "film.mkv", "0:v -fps_mode passthrough");
     let mut frames = missing(&video, &played(&scratch, "film.video"));
-    // When ffmpeg is ended from outside, it forgets frames that its decoder has not put in order yet.
+    // A terminated ffmpeg drops frames that its decoder has not yet reordered.
     let held = frames.iter().rev().zip((0..video.len()).rev()).take_while(|(one, last)| *one == last).count();
     assert!(held <= 3, "{frames:?} are missing");
     frames.truncate(frames.len() - held);
@@ -281,7 +289,7 @@ fn rtp_of_two_kinds_is_played_as_it_was_sent() {
     assert_eq!(missing(&packets, &played(&scratch, "film.audio")), [0; 0]);
 }
 
-/// A codec as GStreamer has it.
+/// A codec of GStreamer.
 struct Codec<'a> {
     media: &'a str,
     encoding: &'a str,
@@ -291,7 +299,7 @@ struct Codec<'a> {
     decode: &'a str,
 }
 
-/// Frames without B frames or layers, all of which are referred to, and must arrive.
+/// Sends frames without B frames or layers, all of which are references and must arrive.
 fn gstreamer_plays_what_gstreamer_sends(codec: &Codec<'_>) {
     let elements = [codec.encode, codec.pay, codec.depay, codec.decode].map(first_word);
     if !have_gstreamer(&elements) {
@@ -312,7 +320,7 @@ fn gstreamer_plays_what_gstreamer_sends(codec: &Codec<'_>) {
              ! rtpjitterbuffer latency=5000 ! {depay} ! {decode} ! {grey} ! filesink location=played.raw"
         )],
         players_end: false,
-        // What is sent is decoded at once as well, for comparison.
+        // The stream is also decoded at the sender, for comparison.
         sender: format!(
             "gst-launch-1.0 -q videotestsrc num-buffers={frames} is-live=true pattern=ball animation-mode=frames \
              ! video/x-raw,width={WIDTH},height={HEIGHT},framerate={RATE}/1 ! {encode} ! tee name=sent \

@@ -1,4 +1,4 @@
-//! `squall-lab versus`: that the comparison compares, not who wins.
+//! `squall-lab versus`: tests the comparison itself, not its results.
 
 #![cfg(target_os = "linux")]
 
@@ -9,14 +9,15 @@ use std::{ffi::OsStr, path::Path};
 use common::{Scratch, failure, lab, run, shell_is_possible};
 use squall_testkit::{assert_duration, in_real_time};
 
-/// Of these those who can be tried: what is not installed cannot.
+/// Returns the transports in the list that are installed.
 fn ready<'a>(transports: &[&'a str]) -> Vec<&'a str> {
     let listed = String::from_utf8(run(["versus", "--list"]).stdout).expect("text");
     let is_ready = |name: &str| listed.lines().any(|line| line.starts_with(name) && line.ends_with("ready"));
     transports.iter().copied().filter(|name| is_ready(name)).collect()
 }
 
-/// The figures of a stream of 4 Mbps in a scenario, carried by each for so long, and the table that was shown.
+/// Runs a stream of 4 Mbps in a scenario over each transport for this time. Returns the results and
+/// the table.
 fn compared(
     scratch: &Scratch,
     scenario: &Path,
@@ -26,7 +27,7 @@ fn compared(
     compared_with(scratch, scenario, transports, time, &[])
 }
 
-/// The same with more options.
+/// Like [`compared`], with more options.
 fn compared_with(
     scratch: &Scratch,
     scenario: &Path,
@@ -36,7 +37,7 @@ fn compared_with(
 ) -> (Vec<serde_json::Value>, String) {
     let json = scratch.path("figures.json");
     let output = lab()
-        // `in_real_time` repeats a measurement that the machine spoils.
+        // `in_real_time` repeats a measurement that is disturbed by load on the machine.
         .args(["versus", "--attempts", "1", "--seed", "1", "--rate", "4mbps", "--time", time])
         .args(["--transport", &transports.join(",")])
         .args(["--scenario".as_ref(), scenario.as_os_str(), "--json".as_ref(), json.as_os_str()])
@@ -53,7 +54,7 @@ fn compared_with(
     (figures, table)
 }
 
-/// Links that nothing is in the way of.
+/// Links without any impairment.
 const EASY: &[u8] = br#"
     name = "easy"
     duration = "60s"
@@ -76,7 +77,7 @@ fn each_transport_carries_them_over_ipv6() {
     assert_each_carries("versus-ipv6", &more, &["--ipv6".as_ref()]);
 }
 
-/// Those that are ready of `more` are among the transports.
+/// Tests all transports of `more` that are ready.
 fn assert_each_carries(name: &str, more: &[&str], options: &[&OsStr]) {
     in_real_time(|| {
         if !shell_is_possible() {
@@ -91,7 +92,7 @@ fn assert_each_carries(name: &str, more: &[&str], options: &[&OsStr]) {
         for (one, name) in figures.iter().zip(transports) {
             assert!(one["contender"] == name && table.contains(name), "{one}");
             assert_eq!(one["frames"], 30, "{one}");
-            // Nothing is in the way; what a busy machine delays is still there within 300 ms.
+            // There is no impairment; data delayed by a busy machine still arrives within 300 ms.
             assert_duration!(one["in_300_ms"].as_f64() >= Some(0.9), "{one}");
             let median = one["latency_us"][0].as_u64().expect("a median");
             assert!(median >= 5_000, "{one}");
@@ -109,7 +110,8 @@ fn who_has_several_links_uses_them() {
             return;
         }
         let scratch = Scratch::new("versus-both");
-        // One link has not the room for the stream, and two have; their queues hold 80 ms.
+        // A single link has too little capacity for the stream, but two have enough; their queues
+        // hold 80 ms.
         let scenario = scratch.write(
             "narrow.toml",
             br#"
@@ -127,7 +129,8 @@ fn who_has_several_links_uses_them() {
         transports.extend(ready(&["mptcp", "tquic-minrtt", "tquic-roundrobin"]));
         let (figures, _) = compared(&scratch, &scenario, &transports, "2s");
         let (single, several) = figures.split_first().expect("there are some");
-        // In 2.3 s the link carries 6.9 of the 8 Mbit, so 86 of 100 frames at most are there 300 ms after they were taken.
+        // In 2.3 s the link carries 6.9 of the 8 Mbit, so at most 86 of 100 frames arrive within
+        // 300 ms of their capture.
         assert!(single["in_300_ms"].as_f64().is_some_and(|share| share < 0.9), "{single}");
         for one in several {
             assert_duration!(one["in_300_ms"].as_f64() >= Some(0.8), "{one}");
@@ -176,7 +179,7 @@ fn a_video_is_carried_at_its_own_rate_with_each_seed() {
     });
 }
 
-/// A transport that is Squall's own tunnel, by its commands.
+/// Squall's own tunnel as an external transport, by its commands.
 const TUNNEL: &str = r#"
 [[transport]]
 name = "own-tunnel"

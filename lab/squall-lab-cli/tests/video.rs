@@ -1,4 +1,4 @@
-//! `squall-lab video`, with the ffmpeg that is installed.
+//! `squall-lab video`, with the installed ffmpeg.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{Scratch, failure, lab, run};
 use serde_json::Value;
 use squall_media::studio::{Coding, Programs, check};
 
-/// Whether to go on: without an ffmpeg that does the test is skipped.
+/// `true` if a suitable ffmpeg is installed; otherwise the test is skipped.
 fn equipped() -> bool {
     let missing = Coding::ALL.into_iter().find_map(|coding| check(&Programs::default(), coding).err());
     if let Some(error) = &missing {
@@ -22,7 +22,7 @@ fn equipped() -> bool {
     missing.is_none()
 }
 
-/// Two paths of which the first is all that one scheduler needs.
+/// Two paths, the first of which is sufficient for one of the schedulers.
 fn scenario(scratch: &Scratch, name: &str, first: &str) -> PathBuf {
     let path = |name: &str, more: &str| {
         format!("[[path]]\nname = \"{name}\"\nrate = \"20mbps\"\ndelay = \"10ms\"\n{more}\n")
@@ -33,7 +33,7 @@ fn scenario(scratch: &Scratch, name: &str, first: &str) -> PathBuf {
     scratch.write(&format!("{name}.toml"), text.as_bytes())
 }
 
-/// Shows a small film, and gives all figures.
+/// Sends a small film, and returns all results.
 fn show(film: &Path, scenario: &Path, more: &[&str]) -> Value {
     let mut command = lab();
     command.arg("video").arg(film).arg("--scenario").arg(scenario);
@@ -93,7 +93,7 @@ fn copies_on_another_path_survive_an_outage() {
             out.to_str().expect("is text"),
         ],
     );
-    // Until its last picture is shown the film goes on: 3 s less 200 ms and two pictures.
+    // The film lasts until its last picture is shown: 3 s less 200 ms and two pictures.
     assert_eq!((number(&shown, "/latency_us"), number(&shown, "/pictures")), (200_000.0, 82.0));
     let [single, both] = [0, 1].map(|index| &shown["schedulers"][index]);
     assert_eq!(number(both, "/in_time"), 82.0);
@@ -103,7 +103,7 @@ fn copies_on_another_path_survive_an_outage() {
     }
     assert!((number(both, "/psnr/mean") - number(&shown, "/encode_psnr/mean")).abs() < 0.05, "{shown}");
     assert!(number(both, "/metered_bytes") > 10.0 * number(single, "/metered_bytes"), "{shown}");
-    // The moment is within the outage, as the viewer sees it.
+    // The moment lies within the outage as the viewer sees it.
     assert!((700_000.0..2_000_000.0).contains(&number(&shown, "/moment_us")), "{shown}");
     let sheet = fs::File::open(out.join("worst.png")).expect("the sheet is there");
     let sheet = png::Decoder::new(std::io::BufReader::new(sheet)).read_info().expect("is a PNG file");
@@ -114,7 +114,7 @@ fn copies_on_another_path_survive_an_outage() {
     let size = |file: &Path| fs::metadata(file).expect("what arrived is there").len();
     assert!(size(&all) > size(&part));
 
-    // Files are films too.
+    // The files are films, too.
     let again = show(&all, &outage, &["--scheduler", "redundant", "--seconds", "1", "--fps", "25"]);
     assert_eq!((number(&again, "/pictures"), number(&again, "/schedulers/0/in_time")), (25.0, 25.0));
 }
@@ -180,7 +180,7 @@ fn without_ffmpeg_the_error_names_what_to_install() {
     assert_eq!(said, "squall-lab: ffprobe was not found; install it with: apt-get install ffmpeg");
     assert_eq!(code, Some(2));
 
-    // One that cannot encode H.264.
+    // An ffmpeg that cannot encode H.264.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! Assertions about results: what makes a scenario file a test.
+//! Assertions about results, which make a scenario file a test.
 
 use crate::measure::{Measure, Subject, View};
 use crate::result::RunResult;
@@ -7,22 +7,24 @@ pub use crate::result::Verdict;
 /// One assertion: a measure stays within its limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// What it looks at.
+    /// Subject of the measure.
     pub subject: Subject,
-    /// What it measures.
+    /// Measure to check.
     pub measure: Measure,
-    /// Which part of the run, and which way.
+    /// Part and direction of the run.
     pub view: View,
     /// Lower limit in the unit of the measure.
     pub at_least: Option<f64>,
-    /// Upper limit likewise.
+    /// Upper limit in the unit of the measure.
     pub at_most: Option<f64>,
-    /// Schedulers it is about, as the scenario names them; empty: all, also those that the scenario does not name.
+    /// Schedulers that the check applies to, as named in the scenario. Empty: all, even those that
+    /// the scenario does not name.
     pub schedulers: Vec<String>,
 }
 
 impl Check {
-    /// Judges a run; `None` if the check is not about its scheduler. A measure that the run lacks fails.
+    /// Evaluates the check for a run; `None` if it does not apply to the run's scheduler. A measure
+    /// that the run lacks fails.
     pub fn judge(&self, run: &RunResult) -> Option<Verdict> {
         if !self.schedulers.is_empty() && !self.schedulers.contains(&run.scheduler) {
             return None;

@@ -1,8 +1,8 @@
-//! Files that cannot be read or written.
+//! Errors of reading and writing files.
 
 use std::{io, path::Path, path::PathBuf};
 
-/// The system refuses to open, read or write a file or folder.
+/// A file or folder cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct FileError {
@@ -11,7 +11,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Names the file of an error, for `map_err`.
+    /// Adds the file to an I/O error, for `map_err`.
     pub(crate) fn of(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self { path: path.to_owned(), source }
     }

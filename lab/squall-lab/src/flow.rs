@@ -1,4 +1,5 @@
-//! A flow: blocks of one kind of [traffic](crate::traffic), in one direction, on channels of the session.
+//! A flow: blocks of one kind of [traffic](crate::traffic), in one direction, on channels of the
+//! session.
 
 pub use squall_net::Direction;
 
@@ -12,7 +13,7 @@ pub(crate) fn word(direction: Direction) -> &'static str {
     }
 }
 
-/// The multiplexer of flows that name none.
+/// Default multiplexer of flows.
 pub(crate) const UNORDERED: &str = "unordered";
 
 /// A flow of blocks, with all defaults filled in.
@@ -20,31 +21,32 @@ pub(crate) const UNORDERED: &str = "unordered";
 pub struct Flow {
     /// Unique name within the scenario.
     pub name: String,
-    /// Which end sends.
+    /// Direction of the blocks.
     pub direction: Direction,
-    /// Channel of the session that carries it, the first if it has several.
+    /// Channel of the session; the first one if there are several.
     pub channel: u32,
-    /// How its blocks are spread over channels: a multiplexer with its options, as the registry takes it.
+    /// Multiplexer with its options, as for the registry. It distributes the blocks over channels.
     pub multiplexer: String,
-    /// Weight of its channels where channels take turns, 1 to 256.
+    /// Weight of the channels under weighted scheduling, 1 to 256.
     pub weight: u16,
     /// Time of the first block, in microseconds from the start of the run.
     pub start_us: u64,
-    /// No block is offered at or after this time, in microseconds from the start of the run.
+    /// End of the offers (exclusive), in microseconds from the start of the run.
     pub end_us: u64,
-    /// When the bytes of its blocks become available.
+    /// Way in which the bytes of the blocks become available.
     pub production: Production,
-    /// Whether the session learns which blocks its blocks need ([`Frame::needs`](crate::offer::Frame::needs)).
+    /// The session receives the dependencies of blocks
+    /// ([`Frame::needs`](crate::offer::Frame::needs)).
     pub dependencies: bool,
-    /// Whether unreliable blocks that lose bytes are sent to their end and delivered in part.
+    /// Unreliable blocks with losses are sent to their end and delivered in part.
     pub partial: bool,
-    /// The blocks themselves.
+    /// Kind of traffic.
     pub traffic: Traffic,
 }
 
 impl Flow {
-    /// A flow that lasts from the start of the run to `end_us`, on channel 0, with all else as a scenario file has it
-    /// by default.
+    /// Creates a flow that lasts from the start of the run to `end_us`, on channel 0, with the
+    /// defaults of scenario files for everything else.
     pub fn new(name: &str, direction: Direction, end_us: u64, traffic: Traffic) -> Self {
         Self {
             name: name.to_owned(),
@@ -62,21 +64,22 @@ impl Flow {
     }
 }
 
-/// The time from the first byte of a block to its last, as of a picture behind its encoder.
+/// Availability of a block's bytes over time, as for a picture that is being encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Production {
-    /// In microseconds; 0 if all bytes are available at once.
+    /// Time from the first to the last byte in microseconds; 0 if all bytes are available at once.
     pub time_us: u64,
-    /// Whether the session gets the bytes as they become available; else it gets the block with its last byte.
+    /// The session gets the bytes as they become available; otherwise it gets the block with its
+    /// last byte.
     pub growing: bool,
 }
 
-/// Bytes come in steps of this many microseconds.
+/// Interval in microseconds at which bytes become available.
 const STEP_US: u64 = 1_000;
 
 impl Production {
-    /// The pieces of a block of `size` bytes that is begun at `at_us`: when each is available, and how many bytes it
-    /// has. The first is available at once, the last when the time is over.
+    /// Divides a block of `size` bytes that begins at `at_us` into pieces, each with its time and
+    /// number of bytes. The first is available at once, the last at the end of the time.
     pub fn pieces(self, at_us: u64, size: u64) -> impl Iterator<Item = (u64, u64)> {
         let steps = (self.time_us / STEP_US).max(1).min(size - 1).max(1);
         let count = if self.time_us == 0 || size < 2 { 1 } else { steps + 1 };

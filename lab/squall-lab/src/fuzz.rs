@@ -1,8 +1,10 @@
-//! What the fuzz targets check of scenario files: each function panics when a promise is broken. See `fuzz/README.md`.
+//! Checks that the fuzz targets apply to scenario files. Each function panics if an invariant is
+//! broken. See `fuzz/README.md`.
 
 use crate::scenario::Scenario;
 
-/// Any text as a scenario: an error names its place, in one line but for the text that it quotes.
+/// Parses any text as a scenario. An error must name its place and, apart from the quoted text, fit
+/// on one line.
 pub fn scenario(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Err(error) = Scenario::parse(text, "fuzz.toml") {

@@ -1,10 +1,11 @@
 //! The laboratory: experiments as data, results as records.
 //!
-//! An experiment is a [`Scenario`] file: emulated paths, flows of blocks, schedulers to compare and checks
-//! that make the file a test. [`traffic`] turns its flows into a deterministic list of [`Offer`]s. The driver that
-//! carries the blocks (the virtual-time runner or a live session) reports to a recorder what became of each,
-//! and gets a [`RunResult`]: a plain record that is byte-identical for identical runs. [`measure`] names its numbers,
-//! [`summary`] shows them in the terminal; the crate `squall-report` draws them.
+//! An experiment is a [`Scenario`] file: emulated paths, flows of blocks, schedulers to compare,
+//! and checks that make the file a test. [`traffic`] turns its flows into a deterministic list of
+//! [`Offer`]s. The driver of the blocks (the virtual-time runner or a live session) reports the
+//! outcome of each to a recorder and gets a [`RunResult`], a plain record that is byte-identical
+//! for identical runs. [`measure`] names its numbers, [`summary`] shows them in the terminal, and
+//! the crate `squall-report` draws them.
 
 pub mod bound;
 pub mod check;

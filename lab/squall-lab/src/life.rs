@@ -1,7 +1,9 @@
-//! A long life in virtual time: video and audio over two paths for hours, with faults that come again every hour.
+//! Long-term test in virtual time: video and audio over two paths for hours, with faults that
+//! repeat every hour.
 //!
-//! The hours are alike, so whatever a session or an endpoint collects shows as a difference between two of them. What a
-//! minute costs is measured by the caller, who owns the allocator and the clock: `squall-lab bench life`.
+//! The hours are alike, so anything that a session or an endpoint accumulates shows as a difference
+//! between two hours. The caller, `squall-lab bench life`, owns the allocator and the clock and
+//! measures the cost of a minute.
 
 use std::time::Duration;
 
@@ -14,23 +16,30 @@ use squall_trace::Micros;
 
 use crate::world::{Side, World, WorldError};
 
-/// Microseconds of a second, a minute and an hour.
+/// Microseconds per second.
 const SECOND: Micros = 1_000_000;
+/// Microseconds per minute.
 const MINUTE: Micros = 60 * SECOND;
+/// Microseconds per hour.
 const HOUR: Micros = 60 * MINUTE;
 
-/// From one frame of the video to the next, and from one of the audio.
+/// Interval of video frames.
 const FRAME: Micros = 33_333;
+/// Interval of audio packets.
 const AUDIO: Micros = 20_000;
 
-/// Deadlines of both.
+/// Deadline of video frames.
 const FRAME_DEADLINE: Duration = Duration::from_millis(200);
+/// Deadline of audio packets.
 const AUDIO_DEADLINE: Duration = Duration::from_millis(100);
 
-/// Bytes of a frame, of every sixtieth, of audio, and of a message.
+/// Bytes of a video frame.
 const SIZE: usize = 700;
+/// Bytes of every sixtieth video frame.
 const KEY_SIZE: usize = 6_000;
+/// Bytes of an audio packet.
 const AUDIO_SIZE: usize = 160;
+/// Bytes of a message.
 const MESSAGE_SIZE: usize = 200;
 
 const VIDEO: Channel = Channel::new(1);
@@ -38,30 +47,30 @@ const SOUND: Channel = Channel::new(2);
 const MESSAGES: Channel = Channel::new(3);
 const GROWING: Channel = Channel::new(4);
 
-/// What happens in an hour.
+/// Course of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
-    /// Links fail, addresses and settings change; one session lives through all hours.
+    /// Links fail, addresses and settings change; a single session persists through all hours.
     OneSession,
-    /// Either end restarts, closes, or is out of reach for longer than a session waits; the client connects again at
-    /// once.
+    /// Either end restarts, closes, or is unreachable for longer than the idle timeout of a session.
+    /// The client reconnects at once.
     Restarts,
 }
 
-/// What an end does at a second of the hour.
+/// Action of an end at a second of the hour.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     RemoveInterface,
     AddInterface,
-    /// The first path costs money and has a budget, or not.
+    /// Sets whether the first path is metered and has a budget.
     Metered(bool),
-    /// The receiver's application is busy elsewhere, or back.
+    /// Sets whether the receiver's application takes events.
     Hold(bool),
     Restart(Side),
     Close(Side),
 }
 
-/// A fault: its name, its second in the hour, and what an end does then.
+/// A fault: its name, its second in the hour, and the actions that it consists of.
 struct Fault {
     name: &'static str,
     second: u64,
@@ -73,7 +82,7 @@ const fn fault(name: &'static str, minute: u64, acts: &'static [(u64, Act)]) -> 
 }
 
 impl Course {
-    /// The faults of an hour; before the first there is none.
+    /// Faults of an hour. The first entry stands for the time before any fault.
     fn faults(self) -> &'static [Fault] {
         const QUIET: Fault = fault("none", 0, &[]);
         const LINKS: &[Fault] = &[
@@ -113,7 +122,7 @@ impl Course {
         }
     }
 
-    /// The links of an hour.
+    /// Links of an hour.
     fn links(self) -> Vec<PathConfig> {
         let (one, other) = match self {
             Self::OneSession => (
@@ -134,7 +143,7 @@ impl Course {
     }
 }
 
-/// Two ends, what they send, and what arrives.
+/// Two ends and their traffic.
 pub struct Life {
     world: World,
     course: Course,
@@ -142,52 +151,54 @@ pub struct Life {
     next_frame: Micros,
     next_audio: Micros,
     next_second: Micros,
-    /// The block that grows, and its parts so far.
+    /// The growing block and the number of its parts so far.
     growing: Option<(BlockId, u32)>,
     viewer: Viewer,
     work: Work,
 }
 
-/// What both ends did since the beginning.
+/// Totals of both ends since the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Blocks that an application handed over.
+    /// Blocks that an application submitted.
     pub blocks: u64,
-    /// Blocks that arrived, at both ends.
+    /// Blocks that arrived at either end.
     pub arrived: u64,
     /// Blocks that were refused for lack of room or of a session.
     pub unsent: u64,
-    /// Sessions that came up at the client.
+    /// Sessions established at the client.
     pub sessions: u64,
-    /// Times a path was suspected, at the client.
+    /// Suspicions of paths at the client.
     pub suspicions: u64,
-    /// The last id of a block of the client.
+    /// Latest block id of the client.
     pub last_block: u64,
 }
 
-/// What a viewer saw of a kind of fault, from the fault to the next one.
+/// Video quality for a kind of fault, from the fault to the next one.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Seen {
     /// The fault.
     pub fault: &'static str,
-    /// How often it happened.
+    /// Number of occurrences.
     pub times: u64,
     /// Frames that the camera made.
     pub frames: u64,
-    /// Of these, how many did not arrive.
+    /// Frames that did not arrive.
     pub lost: u64,
-    /// Of these, how many arrived later than 200 ms after they were made.
+    /// Frames that arrived more than 200 ms after they were made.
     pub late: u64,
-    /// The longest time between two frames, in microseconds.
+    /// Longest time between two frames, in microseconds.
     pub longest_gap_us: Micros,
 }
 
 /// Watches the video at the server.
 struct Viewer {
     seen: Vec<Seen>,
-    /// The fault that is being watched, the one before, and since when.
+    /// Index of the current fault.
     now: usize,
+    /// Index of the previous fault.
     before: usize,
+    /// Start of the current fault.
     since: Micros,
     last: Option<Micros>,
 }
@@ -223,10 +234,10 @@ impl Viewer {
 }
 
 impl Life {
-    /// The beginning: nothing was sent.
+    /// Creates a run with nothing sent yet.
     ///
     /// # Errors
-    /// If the TLS library refuses.
+    /// If the TLS library reports an error.
     pub fn new(course: Course, seed: u64) -> Result<Self, WorldError> {
         let world = World::new(&course.links(), Config::default(), Config::default(), seed)?;
         Ok(Self {
@@ -242,10 +253,10 @@ impl Life {
         })
     }
 
-    /// Lets a minute pass.
+    /// Runs for one minute.
     ///
     /// # Errors
-    /// If a session ends that should not, with the reason.
+    /// If a session ends unexpectedly, with the reason.
     pub fn pass_minute(&mut self) -> Result<(), String> {
         let end = self.world.now() / MINUTE * MINUTE + MINUTE;
         loop {
@@ -274,12 +285,12 @@ impl Life {
         }
     }
 
-    /// What was done so far.
+    /// Totals so far.
     pub fn work(&self) -> &Work {
         &self.work
     }
 
-    /// What the viewer saw so far, by kind of fault.
+    /// Video quality so far, by kind of fault.
     pub fn seen(&self) -> &[Seen] {
         &self.viewer.seen
     }
@@ -311,7 +322,7 @@ impl Life {
         ended.map_or(Ok(()), Err)
     }
 
-    /// The applications' work of each second, and what falls into this one.
+    /// Performs the periodic work of the applications and the actions that are due in this second.
     fn pass_second(&mut self, now: Micros) -> Result<(), String> {
         let second = now % HOUR / SECOND;
         if second == 0 && now > 0 {
@@ -375,7 +386,7 @@ impl Life {
         data[..8].copy_from_slice(&now.to_be_bytes());
         let seen = &mut self.viewer.seen[self.viewer.now];
         seen.frames += 1;
-        // Until it arrives.
+        // Counts as lost until it arrives.
         seen.lost += 1;
         let options = BlockOptions::new()
             .channel(VIDEO)
@@ -395,7 +406,8 @@ impl Life {
         }
     }
 
-    /// A block that is written over three seconds, every ten; one in six is cancelled before its end.
+    /// Every ten seconds, writes a block over three seconds. One in six is cancelled before its
+    /// end.
     fn grow(&mut self, second: u64) {
         let now = self.world.instant();
         let Some(session) = self.world.session(Side::Client) else { return };

@@ -1,4 +1,5 @@
-//! Time stamps of every message, chunk and packet of a run, at both ends (NineTails, §III), as rows of a table.
+//! Time stamps of every message, chunk and packet of a run, at both ends (NineTails, §III), as rows
+//! of a table.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ use crate::scenario::Scenario;
 use crate::table::csv_field;
 use crate::world::Side;
 
-/// Names of the columns. A row has the cells of its level, and nothing in the others.
+/// Names of the columns. A row has only the cells of its level; the others are empty.
 pub(crate) const COLUMNS: [&str; 23] = [
     "scheduler",
     "seed",
@@ -44,10 +45,10 @@ pub(crate) const COLUMNS: [&str; 23] = [
     "fate",
 ];
 
-/// A message that an application offers.
+/// A message that an application submits.
 pub(crate) struct Offered<'a> {
     pub(crate) flow: usize,
-    /// Its number within the flow.
+    /// Number within the flow.
     pub(crate) index: u64,
     pub(crate) channel: u16,
     pub(crate) offer: &'a Offer,
@@ -64,7 +65,7 @@ struct Message {
     due_us: Option<Micros>,
     first_sent_us: Option<Micros>,
     last_sent_us: Option<Micros>,
-    /// Bytes that left, each counted once.
+    /// Bytes sent, each counted once.
     sent_bytes: u64,
     arrived_us: Option<Micros>,
     complete_us: Option<Micros>,
@@ -97,7 +98,7 @@ struct Chunk {
     arrival: Option<(Micros, u32)>,
 }
 
-/// A chunk under way, as both ends see it.
+/// Identifies a chunk in flight at both ends.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     sender: Side,
@@ -105,27 +106,28 @@ struct Key {
     block: BlockId,
     is_parity: bool,
     offset: u32,
-    /// Time when it was written, in the ticks of its stamp.
+    /// Time at which it was written, in ticks of its time stamp.
     written: u64,
 }
 
-/// Microseconds of a tick of stamps.
+/// Microseconds per tick of time stamps.
 const TICK: Micros = 4;
 
-/// What one run logs.
+/// Log of one run.
 #[derive(Debug, Default)]
 pub(crate) struct MessageLog {
-    /// Names of the flows with those of their classes, and of the paths.
+    /// Names of the flows, with those of their classes.
     flows: Vec<(String, Vec<String>)>,
+    /// Names of the paths.
     paths: Vec<String>,
     messages: Vec<Message>,
     chunks: Vec<Chunk>,
     packets: Vec<Packet>,
     /// Messages by sender and id.
     names: HashMap<(Side, BlockId), usize>,
-    /// Chunks that have not arrived.
+    /// Chunks in flight.
     under_way: HashMap<Key, usize>,
-    /// Packets by sender, number of the path on the wire and own number.
+    /// Packets by sender, path number on the wire and packet number.
     numbers: HashMap<(Side, u32, u64), usize>,
 }
 
@@ -139,7 +141,7 @@ impl MessageLog {
         Self { flows: flows.collect(), paths, ..Self::default() }
     }
 
-    /// A message is offered, under this id if the session took it.
+    /// Called when a message is submitted; `id` is set if the session accepted it.
     pub(crate) fn on_offered(&mut self, sender: Side, id: Option<BlockId>, offered: &Offered<'_>) {
         let &Offered { flow, index, channel, offer } = offered;
         if let Some(id) = id {
@@ -164,14 +166,15 @@ impl MessageLog {
         });
     }
 
-    /// The session did not take the message that was offered last.
+    /// Called when the session refuses the latest message.
     pub(crate) fn on_refused(&mut self, why: LostReason) {
         if let Some(message) = self.messages.last_mut() {
             (message.ended_us, message.lost) = (Some(message.offered_us), Some(why));
         }
     }
 
-    /// Something happened to a packet of the sender's, on this path. The times of the log count from `start`.
+    /// Called for each event of a packet of the sender on this path. Times of the log count from
+    /// `start`.
     pub(crate) fn on_packet(&mut self, sender: Side, path: usize, start: Micros, entry: &PacketLog) {
         let at_us = entry.at.micros().saturating_sub(start);
         let number = (sender, entry.path, entry.packet);
@@ -228,7 +231,7 @@ impl MessageLog {
         });
     }
 
-    /// A chunk of the sender's arrived over a path. The times of the log count from `start`.
+    /// Called when a chunk of the sender arrives over a path. Times of the log count from `start`.
     pub(crate) fn on_arrival(&mut self, sender: Side, path: usize, start: Micros, arrival: &ArrivalLog) {
         let key = Key {
             sender,
@@ -247,17 +250,18 @@ impl MessageLog {
         }
     }
 
-    /// The receiver's application has a message. `times`: when something of it was there first, when all of it, and now.
+    /// Called when the receiver's application gets a message. `times`: arrival of the first part,
+    /// completion, and now.
     pub(crate) fn on_delivered(&mut self, sender: Side, id: BlockId, times: [Micros; 3]) {
         if let Some(message) = self.named(sender, id) {
-            // One that was lost and rebuilt from parity has no chunk that arrived.
+            // A message that was rebuilt from parity may have no chunk that arrived.
             let [first_us, complete_us, at_us] = times;
             message.arrived_us.get_or_insert(first_us);
             (message.complete_us, message.delivered_us) = (Some(complete_us), Some(at_us));
         }
     }
 
-    /// The sender has the outcome of a message.
+    /// Called when the sender reports the outcome of a message.
     pub(crate) fn on_ended(&mut self, sender: Side, id: BlockId, at_us: Micros, lost: Option<LostReason>) {
         if let Some(message) = self.named(sender, id) {
             (message.ended_us, message.lost) = (Some(at_us), lost);
@@ -268,7 +272,8 @@ impl MessageLog {
         self.names.get(&(sender, id)).map(|message| &mut self.messages[*message])
     }
 
-    /// The rows of the run: messages as they were offered, then chunks and packets as they left.
+    /// Returns the rows of the run: messages in the order of their offers, then chunks and packets
+    /// in the order of sending.
     pub(crate) fn rows(&self, scheduler: &str, seed: u64) -> String {
         let mut text = String::with_capacity(100 * (self.messages.len() + self.chunks.len() * 2));
         let head = format!("{},{seed}", csv_field(scheduler));
@@ -345,7 +350,7 @@ impl MessageLog {
         );
     }
 
-    /// The cells that all rows of a message share: flow, class, number, channel.
+    /// Cells shared by all rows of a message: flow, class, number, channel.
     fn of(&self, message: &Message) -> String {
         let (flow, classes) = &self.flows[message.flow];
         let class = classes.get(message.class).map_or("", String::as_str);
@@ -357,7 +362,7 @@ fn cell<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Delivery overrules the outcome that the sender has.
+/// Delivery overrides the outcome that the sender reported.
 fn fate(message: &Message) -> &'static str {
     match message.lost {
         _ if message.delivered_us.is_some() => "delivered",
@@ -385,13 +390,13 @@ pub(crate) struct InOrder<W> {
 
 struct State<W> {
     out: W,
-    /// The run that is written next.
+    /// Next run to write.
     next: usize,
     waiting: HashMap<usize, String>,
 }
 
 impl<W: Write> InOrder<W> {
-    /// Begins with the names of the columns.
+    /// Starts with a row of column names.
     pub(crate) fn new(mut out: W) -> io::Result<Self> {
         writeln!(out, "{}", COLUMNS.join(","))?;
         Ok(Self { state: Mutex::new(State { out, next: 0, waiting: HashMap::new() }) })

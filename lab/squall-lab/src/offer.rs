@@ -1,27 +1,28 @@
-//! A block that an application hands over, its class, and what it is to a player.
+//! Blocks that an application submits, their classes and their meaning for a player.
 
 /// Blocks of a flow that are alike, such as its key frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// What they are, unique within the flow.
+    /// Name, unique within the flow.
     pub name: String,
-    /// Whether lost data is repaired until it arrives.
+    /// Lost data is repaired until it arrives.
     pub reliable: bool,
     /// Priority, 0 first.
     pub priority: u8,
 }
 
 impl Class {
-    /// A class of this name.
+    /// Creates a class.
     pub fn new(name: &str, reliable: bool, priority: u8) -> Self {
         Self { name: name.to_owned(), reliable, priority }
     }
 }
 
-/// One block that the application hands over.
+/// One block that the application submits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// When, in microseconds from the start of the run. For [`Pace::Saturate`](crate::traffic::Pace::Saturate): not before.
+    /// Time in microseconds from the start of the run. For
+    /// [`Pace::Saturate`](crate::traffic::Pace::Saturate): the earliest time.
     pub at_us: u64,
     /// Size in bytes, at least 1.
     pub size: u64,
@@ -29,30 +30,30 @@ pub struct Offer {
     pub deadline_us: Option<u64>,
     /// Priority, 0 first.
     pub priority: u8,
-    /// Whether lost data is repaired until it arrives.
+    /// Lost data is repaired until it arrives.
     pub reliable: bool,
-    /// Which of the flow's classes it is of, or [`Self::REQUEST`].
+    /// Index of the block's class within the flow, or [`Self::REQUEST`].
     pub class: u16,
-    /// What it is to a player, if it is a picture or a part of one.
+    /// The picture that the block belongs to, if any.
     pub frame: Option<Frame>,
-    /// Channel of the session that carries it.
+    /// Channel of the session.
     pub channel: u32,
-    /// Whether it is delivered after the ordered one before it on its channel.
+    /// The block is delivered only after the preceding ordered block of its channel.
     pub ordered: bool,
 }
 
 impl Offer {
-    /// Class of the requests that the receiver of a flow sends: blocks against the direction of the flow, which do not
-    /// count as its traffic.
+    /// Class of the requests that the receiver of a flow sends. They travel against the direction
+    /// of the flow and do not count as its traffic.
     pub const REQUEST: u16 = u16::MAX;
 
-    /// Whether it goes against the direction of its flow; see [`Self::REQUEST`].
+    /// `true` if the block travels against the direction of its flow; see [`Self::REQUEST`].
     pub fn is_request(&self) -> bool {
         self.class == Self::REQUEST
     }
 
-    /// A block of this class, the `index`th of its flow, without a deadline and not a picture. Its flow's
-    /// multiplexer sets the channel when it is handed over.
+    /// Creates a block of a class, the `index`th of its flow, without a deadline or a picture. The
+    /// flow's multiplexer sets the channel when the block is submitted.
     pub(crate) fn new(at_us: u64, size: u64, index: u16, class: &Class) -> Self {
         Self {
             at_us,
@@ -68,21 +69,22 @@ impl Offer {
     }
 }
 
-/// A block as a decoder sees it.
+/// Decoder's view of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// Which picture it belongs to, counted from 0 in the order of display.
+    /// Picture that the block belongs to, counted from 0 in display order.
     pub picture: u64,
-    /// Whether the picture can be shown once this block and the blocks it needs are there. Refinements of a picture
-    /// that can be shown without them are not the base.
+    /// The picture can be shown once this block and the blocks in `needs` have arrived. `false` for
+    /// refinements, without which the picture can be shown as well.
     pub base: bool,
-    /// Blocks of the flow, counted from 0 in the order of the offers, that it cannot be decoded without.
+    /// Blocks of the flow that are required to decode this one, counted from 0 in the order of the
+    /// offers.
     pub needs: [Option<u64>; 2],
 }
 
 impl Frame {
-    /// A whole picture that needs at most the one that was offered before it, as in a stream without
-    /// reordering: a key frame nothing.
+    /// A whole picture that depends only on the one offered before it, as in a stream without
+    /// reordering. A key frame depends on nothing.
     pub fn in_sequence(index: u64, key: bool) -> Self {
         Self { picture: index, base: true, needs: [index.checked_sub(1).filter(|_| !key), None] }
     }

@@ -5,14 +5,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Does `work` for each job, on as many threads as there are processors, in the order of the jobs. The results have that
-/// order too, whatever is done first.
+/// Runs `work` for each job, on one thread per processor. Jobs start in their order; the results
+/// have the same order, whichever job finishes first.
 ///
 /// # Errors
 /// The first error in the order of the jobs. No job begins after one has failed.
 ///
 /// # Panics
-/// If `work` does.
+/// If `work` panics.
 pub fn each<J: Sync, R: Send, E: Send>(
     jobs: &[J],
     work: impl Fn(&J) -> Result<R, E> + Sync,

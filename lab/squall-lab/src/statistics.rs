@@ -1,4 +1,4 @@
-//! Means, medians and quantiles of several values, and how far off they may be.
+//! Means, medians and quantiles of several values, with their uncertainty.
 
 use rand_pcg::{
     Pcg64Mcg,
@@ -7,27 +7,28 @@ use rand_pcg::{
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Samples of a bootstrap, and how many of them are beyond each end of the interval.
+/// Samples of a bootstrap.
 const SAMPLES: usize = 1_000;
+/// Number of samples beyond each end of the interval.
 const BEYOND: usize = 25;
 
-/// A mean and how far off it may be.
+/// A mean and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Half of its 95 % confidence interval, by Student's t; none for one value.
+    /// Half of the 95 % confidence interval, by Student's t; `None` for a single value.
     pub half: Option<f64>,
 }
 
 impl Estimate {
-    /// Of these values; none if there is none.
+    /// Computes the mean of the values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         Self::among(values, 1)
     }
 
-    /// Of these values, if they are chosen from several such lists for what they show: the interval is one of
-    /// 1 − 5 %/choices (Bonferroni).
+    /// Mean of the values, if they were selected from `choices` such lists because of their values:
+    /// the interval is one of 1 − 5 %/choices (Bonferroni).
     pub(crate) fn among(values: &[f64], choices: usize) -> Option<Self> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -44,9 +45,9 @@ impl Estimate {
     }
 }
 
-/// Between what `effect` of these runs may be: the 95 % interval of the bootstrap (Efron, Annals of Statistics 7(1),
-/// 1979), which draws runs from all runs, as many as there are, with repetition. The same runs give the same
-/// interval; none for one run.
+/// Computes the 95 % interval of `effect` by the bootstrap (Efron, Annals of Statistics 7(1),
+/// 1979), which draws as many runs as there are from all runs, with replacement. Deterministic;
+/// `None` for a single run.
 pub(crate) fn bootstrap<T>(runs: &[T], effect: impl Fn(&[&T]) -> Option<f64>) -> Option<(f64, f64)> {
     if runs.len() < 2 {
         return None;
@@ -63,20 +64,21 @@ pub(crate) fn bootstrap<T>(runs: &[T], effect: impl Fn(&[&T]) -> Option<f64>) ->
     Some((*inner.first()?, *inner.last()?))
 }
 
-/// The middle value, or the mean of the two in the middle; none of nothing.
+/// The middle value, or the mean of the two in the middle; `None` for an empty list.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     Some(if values.len() % 2 == 1 { upper } else { (values[values.len() / 2 - 1] + upper) / 2.0 })
 }
 
-/// The smallest of these sorted values that `share` ten-thousandths of them do not exceed (nearest rank); none of
-/// nothing.
+/// Returns the smallest of the sorted values that at least `share` ten-thousandths of them do not
+/// exceed (nearest rank); `None` for an empty slice.
 pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], share: usize) -> Option<T> {
     sorted.get((sorted.len() * share).div_ceil(10_000).max(1) - 1).copied()
 }
 
-/// What a value of Student's t distribution exceeds, on either side, in a share `beyond` of all cases.
+/// Returns the quantile of Student's t distribution that is exceeded, on both sides together, with
+/// probability `beyond`.
 fn student_t(freedom: usize, beyond: f64) -> f64 {
     let distribution = StudentsT::new(0.0, 1.0, freedom as f64).expect("there are two values or more");
     distribution.inverse_cdf(1.0 - beyond / 2.0)

@@ -1,6 +1,7 @@
 //! Runs condensed to tables of text, for the terminal and the report alike.
 //!
-//! Runs of one scheduler with several seeds share a row: mean ± half of the 95 % confidence interval.
+//! Runs of one scheduler with several seeds share a row: mean ± half of the 95 % confidence
+//! interval.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +11,13 @@ use crate::result::{Extra, FlowResult, PathResult, RunResult};
 use crate::statistics::Estimate;
 use crate::table::{Column, Table, parts, render};
 
-/// How to read the columns of results.
+/// Explanation of the columns.
 const LEGEND: &str = "in time, delivered, decodable: of the blocks that were due. limit: the most that\n\
     any scheduler could have had. ±: half of the 95 % confidence interval over\n\
     the seeds.\n";
 
-/// All tables of these runs as text, scenario by scenario. Those that are wider than `width` columns, if that is given,
-/// are cut into parts.
+/// Formats all tables of these runs as text, scenario by scenario. Tables wider than `width`
+/// columns, if given, are split.
 pub fn results(runs: &[RunResult], width: Option<usize>) -> String {
     let mut text = String::new();
     for (scenario, runs) in by_scenario(runs) {
@@ -69,7 +70,7 @@ fn paths_of<'a>(runs: &[&'a RunResult]) -> Vec<(&'a str, Vec<&'a PathResult>)> {
     group(runs.iter().flat_map(|run| &run.paths), |path| &path.name)
 }
 
-/// A column of numbers: its name, its unit, its decimals, and the value.
+/// A column of numbers: name, unit, decimals and value.
 type Number<T> = (&'static str, &'static str, usize, fn(&T) -> Option<f64>);
 
 const FLOWS: [Number<FlowResult>; 10] = [
@@ -85,7 +86,7 @@ const FLOWS: [Number<FlowResult>; 10] = [
     ("goodput", "Mbps", 2, |flow| Some(flow.goodput_bps as f64 / 1e6)),
 ];
 
-/// Of films, whose pictures need one another.
+/// Columns for films, whose pictures depend on each other.
 const DECODABLE: [Number<FlowResult>; 2] = [
     ("decodable", "%", 2, |flow| percent(flow.total.decodable_ratio())),
     ("limit", "%", 2, |flow| percent(flow.bound?.decodable_ratio())),
@@ -132,15 +133,15 @@ fn headings<T>(numbers: &[Number<T>]) -> impl Iterator<Item = Column> {
     numbers.iter().map(|(name, unit, ..)| Column::number(name, unit))
 }
 
-/// The cells of one row.
+/// Returns the cells of one row.
 fn cells<T>(numbers: &[Number<T>], all: &[&T]) -> impl Iterator<Item = String> {
     numbers.iter().map(|(_, _, decimals, value)| {
         mean_cell(all.iter().filter_map(|one| value(one)), |value| format!("{value:.decimals$}"))
     })
 }
 
-/// Per scheduler and flow: latencies, shares in time and the most that any scheduler could have had (the clairvoyant
-/// bound), gaps, goodput, bytes per path and the extra measures.
+/// Table per scheduler and flow: latencies, share of blocks in time with the clairvoyant bound,
+/// gaps, goodput, bytes per path and extra measures.
 pub fn blocks(runs: &[&RunResult]) -> Table {
     let extras: BTreeSet<&str> = runs.iter().flat_map(|run| run.extra.keys().map(String::as_str)).collect();
     let many_flows = flows(runs).len() > 1;
@@ -148,7 +149,7 @@ pub fn blocks(runs: &[&RunResult]) -> Table {
     let mut columns = vec![Column::text("scheduler")];
     columns.extend(many_flows.then(|| Column::text("flow")));
     columns.extend(headings(&FLOWS));
-    // In a player of segments each is a picture by itself.
+    // For a player of segments, each segment counts as one picture.
     let films =
         runs.iter().flat_map(|run| &run.flows).any(|flow| flow.playback.is_some() && flow.kind != "dash");
     let decodable = if films { &DECODABLE[..] } else { &[] };
@@ -174,7 +175,7 @@ pub fn blocks(runs: &[&RunResult]) -> Table {
     Table { title: title.into(), columns, rows }
 }
 
-/// Per scheduler and flow with real pictures: what a viewer saw of them.
+/// Table per scheduler and flow with real pictures: quality that a viewer saw.
 pub fn pictures(runs: &[&RunResult]) -> Table {
     let mut columns = vec![Column::text("scheduler"), Column::text("flow")];
     columns.extend(headings(&PICTURES));
@@ -190,7 +191,7 @@ pub fn pictures(runs: &[&RunResult]) -> Table {
     Table { title: "Pictures as they were shown, against those that were encoded".into(), columns, rows }
 }
 
-/// Per scheduler and path: bytes, goodput, loss, repairs and round-trip times.
+/// Table per scheduler and path: bytes, goodput, loss, repairs and round-trip times.
 pub fn paths(runs: &[&RunResult]) -> Table {
     let mut columns = vec![Column::text("scheduler"), Column::text("path")];
     columns.extend(headings(&PATHS));
@@ -203,7 +204,7 @@ pub fn paths(runs: &[&RunResult]) -> Table {
     Table { title: "Bytes sent, new data delivered, loss, repairs, round-trip times".into(), columns, rows }
 }
 
-/// Every check of every run.
+/// Table of all checks of all runs.
 pub fn checks(runs: &[&RunResult]) -> Table {
     let columns = ["result", "scheduler", "seed", "check", "measured", "limit"].map(Column::text).into();
     let mut rows = Vec::new();
@@ -236,7 +237,7 @@ fn extra_cell(runs: &[&RunResult], name: &str) -> String {
     }
 }
 
-/// `mean ± half-width` of the values, the value alone if there is one, `–` if there is none.
+/// Formats the values as `mean ± half-width`, a single value alone, no value as `–`.
 fn mean_cell(values: impl Iterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
     match Estimate::of(&values.collect::<Vec<_>>()) {
         None => "–".into(),

@@ -5,43 +5,44 @@ use std::borrow::Cow;
 /// A table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// Its columns.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// As many cells as columns in each row.
+    /// Rows, each with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
 /// A column of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// What it shows.
+    /// Name.
     pub name: String,
-    /// Unit of its cells; empty for none.
+    /// Unit of the cells; empty for none.
     pub unit: String,
     /// Numbers are aligned to the right.
     pub numeric: bool,
 }
 
 impl Column {
-    /// A column of words.
+    /// Creates a column of words.
     pub fn text(name: &str) -> Self {
         Self { name: name.into(), unit: String::new(), numeric: false }
     }
 
-    /// A column of numbers.
+    /// Creates a column of numbers.
     pub fn number(name: &str, unit: &str) -> Self {
         Self { name: name.into(), unit: unit.into(), numeric: true }
     }
 
-    /// Name and unit.
+    /// Returns name and unit.
     pub fn heading(&self) -> String {
         if self.unit.is_empty() { self.name.clone() } else { format!("{} {}", self.name, self.unit) }
     }
 }
 
-/// The table as several that are no wider than this, if it has numbers: each begins with the columns of words.
+/// Splits a table that is wider than this, if it has numbers. Each part begins with the columns of
+/// words.
 pub(crate) fn parts(table: &Table, width: Option<usize>) -> Vec<Table> {
     let widths = widths(table);
     let words = table.columns.iter().take_while(|column| !column.numeric).count();
@@ -76,7 +77,7 @@ fn widths(table: &Table) -> Vec<usize> {
     table.columns.iter().enumerate().map(of).collect()
 }
 
-/// One table: its title, a line of names with units, a rule, and a line per row.
+/// Formats a table: title, a line of names with units, a rule, and one line per row.
 pub fn render(table: &Table) -> String {
     let headings: Vec<String> = table.columns.iter().map(Column::heading).collect();
     let widths = widths(table);
@@ -90,7 +91,7 @@ pub fn render(table: &Table) -> String {
     text
 }
 
-/// Numbers to the right, words to the left.
+/// Aligns numbers to the right, words to the left.
 fn push_line(text: &mut String, cells: &[String], table: &Table, widths: &[usize]) {
     let mut line = String::new();
     for ((cell, column), &cell_width) in cells.iter().zip(&table.columns).zip(widths) {
@@ -103,7 +104,7 @@ fn push_line(text: &mut String, cells: &[String], table: &Table, widths: &[usize
     text.push('\n');
 }
 
-/// Names come from files: a control character must not reach the terminal.
+/// Replaces control characters, which must not reach the terminal: names come from files.
 fn plain(cell: &str) -> String {
     cell.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -112,7 +113,7 @@ fn width(cell: &str) -> usize {
     cell.chars().count()
 }
 
-/// A field of a CSV file, quoted where it must be (RFC 4180).
+/// Returns a field of a CSV file, quoted if necessary (RFC 4180).
 pub fn csv_field(field: &str) -> Cow<'_, str> {
     if field.contains([',', '"', '\n', '\r']) {
         Cow::Owned(format!("\"{}\"", field.replace('"', "\"\"")))

@@ -1,4 +1,5 @@
-//! A scheduler as a scenario names it: a registry's name with options, and suffixes in any order, such as `+late` and `-R`.
+//! Labels of schedulers in scenarios: a registry's name with options, and suffixes in any order,
+//! such as `+late` and `-R`.
 
 use std::sync::Arc;
 
@@ -11,34 +12,33 @@ use crate::flow::Flow;
 use crate::scenario::Scenario;
 use crate::traffic::Traffic;
 
-/// What stands behind the scheduler's name when every block is to be reliable, as in STORM's MPQUIC-R and
-/// DAMS-R (§2.2): the same scheduler over a transport that repairs everything.
+/// Suffix: every block is reliable, as in STORM's MPQUIC-R and DAMS-R (§2.2), i.e. the same
+/// scheduler over a transport that repairs everything.
 pub const ALL_RELIABLE: &str = "-R";
 
-/// What stands behind the scheduler's name when it is to use radio signals, as in "SWM over minRTT": STORM's
-/// signal-watermark mechanism (§3.2) under a scheduler that does not have it by itself.
+/// Suffix: use radio signals, as in "SWM over minRTT": STORM's signal-watermark mechanism (§3.2)
+/// under a scheduler without its own.
 pub const WITH_SIGNAL: &str = "+swm";
 
-/// What stands behind the scheduler's name when the transport gets no deadlines: it sends late blocks to the end, as
-/// the MPQUIC of all four papers does. Results are judged by the deadlines all the same.
+/// Suffix: the transport gets no deadlines and sends late blocks to the end, as the MPQUIC of all
+/// four papers does. Results are still judged by the deadlines.
 pub const WITHOUT_DEADLINES: &str = "+late";
 
-/// What stands behind the scheduler's name when the scheduler has the deadlines and the transport sends late blocks to the
-/// end, as the DAMS that STORM compares with (§5.2.1); see [`LabConfig::expire`].
+/// Suffix: the scheduler has the deadlines, but the transport sends late blocks to the end, as the
+/// DAMS that STORM compares with (§5.2.1); see [`LabConfig::expire`].
 pub const KEEPING_LATE: &str = "+keep";
 
-/// What stands behind the scheduler's name when the encoder of films makes what the session can carry.
+/// Suffix: the encoder of films follows the capacity of the session.
 pub const FOLLOWING: &str = "+follow";
 
-/// What stands behind the scheduler's name when the transport is standard multipath QUIC, without suspicion of silent
-/// paths; see [`LabConfig::standard`].
+/// Suffix: the transport is standard multipath QUIC, which does not suspect silent paths; see
+/// [`LabConfig::standard`].
 pub const STOCK: &str = "+stock";
 
-/// What stands behind the scheduler's name when all reliable blocks are one ordered stream: each is delivered after those
-/// before it.
+/// Suffix: all reliable blocks form one ordered stream, each delivered after those before it.
 pub const ONE_STREAM: &str = "+stream";
 
-/// What stands behind the scheduler's name when acknowledgements leave on the first path, whichever that is; see
+/// Suffix: acknowledgements leave on the first path, whichever that is; see
 /// [`LabConfig::steer_acks`].
 pub const UNSTEERED_ACKS: &str = "+unsteered";
 
@@ -54,31 +54,32 @@ const SUFFIXES: [&str; 8] = [
     UNSTEERED_ACKS,
 ];
 
-/// What takes part in a comparison: a scheduler, and what changes around it.
+/// A participant of a comparison: a scheduler and the changes around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant<'a> {
     /// Name and options, as the registry takes them.
     pub scheduler: &'a str,
-    /// Whether it is asked to use radio signals; see [`Self::uses_radios`].
+    /// Radio signals are requested; see [`Self::uses_radios`].
     pub signal: bool,
-    /// Whether the encoders of films follow what the session can carry.
+    /// Encoders of films follow the capacity of the session.
     pub follow: bool,
-    /// Whether the transport gets no deadlines.
+    /// The transport gets no deadlines.
     pub late: bool,
-    /// Whether blocks outlive their deadlines, which only the scheduler uses.
+    /// Blocks outlive their deadlines, which only the scheduler uses.
     pub keep: bool,
-    /// Whether every block is sent as a reliable one; see [`LabConfig::all_reliable`].
+    /// Every block is sent as a reliable one; see [`LabConfig::all_reliable`].
     pub all_reliable: bool,
-    /// Whether paths recover as in standard multipath QUIC.
+    /// Paths recover as in standard multipath QUIC.
     pub stock: bool,
-    /// Whether reliable blocks are delivered in order.
+    /// Reliable blocks are delivered in order.
     pub one_stream: bool,
-    /// Whether acknowledgements leave on the first path.
+    /// Acknowledgements leave on the first path.
     pub unsteered_acks: bool,
 }
 
 impl<'a> Variant<'a> {
-    /// Takes a label such as `minrtt`, `minrtt-R`, `storm+follow` or `sp(path=1)+swm+follow+late-R` apart.
+    /// Parses a label such as `minrtt`, `minrtt-R`, `storm+follow` or
+    /// `sp(path=1)+swm+follow+late-R`.
     pub fn of(label: &'a str) -> Self {
         let mut scheduler = label.trim();
         let mut found = Vec::new();
@@ -100,28 +101,30 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// Whether it uses radio signals: because it is asked to, or because they belong to the scheduler.
+    /// `true` if radio signals are requested or belong to the scheduler.
     pub fn uses_radios(&self, registry: &Registry) -> bool {
         self.signal || registry.entry(self.name()).is_some_and(|entry| entry.signal)
     }
 
-    /// The scheduler's name without its options.
+    /// Name of the scheduler without its options.
     pub fn name(&self) -> &'a str {
         self.scheduler.split('(').next().unwrap_or(self.scheduler).trim()
     }
 
-    /// Makes the schedulers of sessions.
+    /// Returns the factory for the schedulers of sessions.
     ///
     /// # Errors
-    /// If the registry has none of that name, it does not take its options, or it learns from sessions outside of a run.
+    /// If the registry has no scheduler of that name, the scheduler rejects its options, or it uses
+    /// data from sessions of other runs.
     pub fn factory(&self, registry: &Arc<Registry>) -> Result<SchedulerFactory, BuildError> {
-        // Building one now reports mistakes before there is a session.
+        // Building one here reports errors before a session exists.
         self.check(registry)?;
         let (registry, scheduler) = (registry.clone(), self.scheduler.to_owned());
         Ok(Arc::new(move || registry.build(&scheduler).expect("it was built before")))
     }
 
-    /// Whether the registry has the scheduler, with these options, and its results can be repeated.
+    /// Checks that the registry has the scheduler with these options and that its results are
+    /// repeatable.
     ///
     /// # Errors
     /// As [`Self::factory`].
@@ -132,10 +135,11 @@ impl<'a> Variant<'a> {
         Ok(())
     }
 
-    /// The same, for a scenario with this stream scheduler.
+    /// Like [`Self::check`], for a scenario with this stream scheduler.
     ///
     /// # Errors
-    /// Also if the stream scheduler is unknown, or orders channels and the scheduler's order leaves it no choice.
+    /// Also if the stream scheduler is unknown, or if it orders channels but the scheduler imposes
+    /// an order of its own.
     pub fn check_in(&self, scenario: &Scenario, registry: &Registry) -> Result<(), BuildError> {
         self.check(registry)?;
         let follows = registry.build(self.scheduler)?.profile().follows_queue;
@@ -145,7 +149,7 @@ impl<'a> Variant<'a> {
         Err(BuildError::OwnOrder(self.name().to_owned()))
     }
 
-    /// A flow as its application offers it.
+    /// Applies the suffixes to a flow, as its application offers it.
     pub fn flow(&self, flow: &Flow) -> Flow {
         let mut flow = flow.clone();
         if let Traffic::Film(film) = &mut flow.traffic {
@@ -154,7 +158,7 @@ impl<'a> Variant<'a> {
         flow
     }
 
-    /// How sessions are to behave.
+    /// Returns the configuration of sessions.
     ///
     /// # Errors
     /// As [`Self::factory`].
@@ -172,10 +176,11 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// A label with the suffixes of another one that say what the application asks of the session: which blocks are reliable and
-/// in order (`-R`, `+stream`), what becomes of late ones (`+late`, `+keep`), and whether its encoder follows (`+follow`). One
-/// that says itself what becomes of late blocks stays with it. Those about how the transport recovers and what it reads from
-/// radios (`+stock`, `+unsteered`, `+swm`) remain its own.
+/// Adds to a label the suffixes of another one that concern the application: reliability and order
+/// of blocks (`-R`, `+stream`), treatment of late ones (`+late`, `+keep`), and an encoder that
+/// follows (`+follow`). If the label sets the treatment of late blocks itself, that takes
+/// precedence. The suffixes that concern the transport and the radios (`+stock`, `+unsteered`,
+/// `+swm`) are not taken from the other label.
 pub(crate) fn under_conditions_of(other: &str, label: &str) -> String {
     let (other, own) = (Variant::of(other), Variant::of(label));
     let is_open = !own.late && !own.keep;
@@ -190,7 +195,7 @@ pub(crate) fn under_conditions_of(other: &str, label: &str) -> String {
     std::iter::once(label.trim()).chain(suffixes).collect()
 }
 
-/// The label without its last suffix, and that suffix.
+/// Splits off the last suffix.
 fn split(label: &str) -> Option<(&str, &'static str)> {
     SUFFIXES.into_iter().find_map(|suffix| Some((label.strip_suffix(suffix)?, suffix)))
 }

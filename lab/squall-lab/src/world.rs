@@ -1,7 +1,8 @@
 //! Two endpoints and the networks between them, in virtual time.
 //!
-//! The endpoints and the loop that drives them are those of the product; clock and network differ. A second of session takes a few
-//! hundredths of a second here, and every run with the same seed is the same to the byte.
+//! The endpoints and the loop that drives them are those of the product; only clock and network
+//! differ. One second of a session takes a few hundredths of a second, and all runs with the same
+//! seed are identical to the byte.
 
 use std::{
     collections::VecDeque,
@@ -23,26 +24,26 @@ use squall_trace::Micros;
 /// Bytes of IPv4 and UDP headers around a UDP payload.
 pub const UDP_OVERHEAD: usize = 28;
 
-/// What a handshake packet is charged with. Its true size depends on random bytes of TLS, and would
-/// make runs differ by microseconds.
+/// Size that handshake packets are charged with. Their true size depends on random bytes of TLS and
+/// would make runs differ by microseconds.
 const LONG_HEADER_SIZE: usize = 1200;
 
-/// Packets that leave back to back at most.
+/// Maximum number of packets sent back to back.
 const BATCH: usize = 32;
 
-/// Datagrams that the socket of a suspended side holds.
+/// Datagrams that the socket buffer of a suspended side holds.
 const SOCKET: usize = 256;
 
-/// What the monotonic clock of a side does while it is suspended.
+/// Behaviour of a side's monotonic clock while the side is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monotonic {
-    /// It runs, as for a process that is stopped: its socket takes in what arrives.
+    /// The clock runs, as for a stopped process. The socket buffers arriving packets.
     Runs,
-    /// It stops, as Linux has it while a machine sleeps: what arrives is lost.
+    /// The clock stops, as on Linux while the machine sleeps. Arriving packets are lost.
     Stops,
 }
 
-/// One of the two ends, the client first.
+/// The two ends, the client first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Has one interface for each path, and connects.
@@ -51,27 +52,27 @@ pub enum Side {
     Server,
 }
 
-/// What becomes of the bytes of packets in virtual time.
+/// Treatment of packet contents in virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
-    /// They stay as they are, with a checksum in the place of the tag. Everything that happens is the same as with
-    /// [`Self::Tls`], in less time.
+    /// Unencrypted, with a checksum in place of the tag. Behaves exactly as [`Self::Tls`], but
+    /// takes less time.
     #[default]
     Checksum,
-    /// They are encrypted, as on a network.
+    /// Encrypted, as on a real network.
     Tls,
 }
 
-/// Why a world could not be made.
+/// Reasons why a world could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// A path is described wrongly.
+    /// The configuration of a path is invalid.
     #[error(transparent)]
     Path(#[from] ConfigError),
-    /// The TLS library refused.
+    /// The TLS library reported an error.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The certificate could not be made.
+    /// The certificate could not be created.
     #[error("certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// The connection could not be started.
@@ -85,27 +86,28 @@ pub struct World {
     pub network: Network<BytesMut>,
     /// Time 0 of the network.
     origin: Micros,
-    /// The network before the last [`Self::enter`], and its time 0: what is under way there still arrives.
+    /// The network before the last [`Self::enter`] and its time 0. Packets in flight there still
+    /// arrive.
     former: Option<(Network<BytesMut>, Micros)>,
     client: Node,
     server: Node,
     now: Micros,
-    /// How long a side takes to write a batch of packets.
+    /// Time that a side takes to write a batch of packets.
     write_time: Micros,
     epoch: Instant,
-    /// What an end starts with, at first and after a restart: the client's and the server's.
+    /// Initial configuration of the client and the server, also used after a restart.
     configs: [Config; 2],
     tls: (ServerTls, ClientTls),
     seed: u64,
-    /// Endpoints that were started: none has the random numbers of another.
+    /// Number of endpoints started so far; gives each one random numbers of its own.
     starts: u64,
-    /// The port under which the server sees the client, by path; a rebinding changes it.
+    /// Port under which the server sees the client on each path. A NAT rebinding changes it.
     ports: Vec<u16>,
-    /// Takes the packets that leave.
+    /// Buffer for outgoing packets.
     buf: Vec<u8>,
 }
 
-/// The ECN field of a packet that leaves.
+/// Converts the ECN field of an outgoing packet.
 fn marks(codepoint: Option<squall_proto::Ecn>) -> Ecn {
     match codepoint {
         None => Ecn::NotCapable,
@@ -114,7 +116,7 @@ fn marks(codepoint: Option<squall_proto::Ecn>) -> Ecn {
     }
 }
 
-/// What a socket reports of a packet that arrived.
+/// Converts the ECN field of an arriving packet to the one that a socket would report.
 fn codepoint(ecn: Ecn) -> Option<squall_proto::Ecn> {
     match ecn {
         Ecn::NotCapable => None,
@@ -126,23 +128,23 @@ fn codepoint(ecn: Ecn) -> Option<squall_proto::Ecn> {
 struct Node {
     endpoint: Endpoint,
     session: Option<SessionId>,
-    /// Whether the session is up.
+    /// The session is established.
     connected: bool,
-    /// Something happened since it was last driven.
+    /// An event has occurred since the node was last driven.
     touched: bool,
-    /// The application is busy elsewhere.
+    /// The application takes no events.
     held: bool,
-    /// What has arrived and was not taken in.
+    /// Datagrams that have arrived and are not yet processed.
     arrived: VecDeque<Datagram>,
-    /// When its machine continues, while it is suspended.
+    /// End of the current suspension.
     suspended: Option<(Micros, Monotonic)>,
-    /// For how long its clock will have been stopped then.
+    /// Time by which the clock falls behind in the current suspension.
     slept: Micros,
-    /// How far its clock is behind.
+    /// Time by which the clock is behind.
     behind: Micros,
 }
 
-/// A side of a world, as the loop of the endpoint sees it.
+/// One side of a world, as seen by the loop of its endpoint.
 struct At<'a> {
     world: &'a mut World,
     side: Side,
@@ -164,7 +166,7 @@ impl Node {
         }
     }
 
-    /// When it has something to do next.
+    /// Returns the time of the node's next action.
     fn next_moment(&mut self, epoch: Instant) -> Option<Micros> {
         self.suspended.map(|(until, _)| until).or_else(|| {
             let due = self.endpoint.poll_timeout()?;
@@ -174,19 +176,19 @@ impl Node {
 }
 
 impl World {
-    /// Two endpoints that connect over all paths from time 0 on. `configs` are the client's and the
-    /// server's.
+    /// Creates two endpoints that connect over all paths from time 0. `configs` are those of the
+    /// client and the server.
     ///
     /// # Errors
-    /// If a path is described wrongly.
+    /// If the configuration of a path is invalid.
     pub fn new(paths: &[PathConfig], client: Config, server: Config, seed: u64) -> Result<Self, WorldError> {
         Self::protected(Protection::default(), paths, client, server, seed)
     }
 
-    /// As [`Self::new`], with a choice of what becomes of the bytes of packets.
+    /// Like [`Self::new`], with a choice for the treatment of packet contents.
     ///
     /// # Errors
-    /// If a path is described wrongly.
+    /// If the configuration of a path is invalid.
     pub fn protected(
         protection: Protection,
         paths: &[PathConfig],
@@ -230,7 +232,8 @@ impl World {
         Ok(world)
     }
 
-    /// The client connects, again if it did before. A session that it has is left to itself: close it first.
+    /// Connects the client, again if it already had a session. The old session stays open; close it
+    /// first.
     ///
     /// # Errors
     /// If the connection cannot be started.
@@ -246,13 +249,13 @@ impl World {
         self.client.touched = true;
         self.client.connected = false;
         self.server.connected = false;
-        // The one that says hello next.
+        // The server takes the next session that arrives.
         self.server.session = None;
         Ok(())
     }
 
-    /// A side starts again, as after a power failure: nothing is sent, and no session is left of it. A client connects at
-    /// once. A server has its key from before.
+    /// Restarts a side as after a power failure: it sends nothing and loses its session. A client
+    /// reconnects at once. A server keeps its key.
     ///
     /// # Errors
     /// If the connection cannot be started.
@@ -266,10 +269,11 @@ impl World {
         if side == Side::Client { self.reconnect() } else { Ok(()) }
     }
 
-    /// Packets that leave from now on pass through these paths, as many as before, whose time 0 is now.
+    /// Replaces the paths. Packets sent from now on pass through these, which must be as many as
+    /// before; their time 0 is now.
     ///
     /// # Errors
-    /// If a path is described wrongly.
+    /// If the configuration of a path is invalid.
     pub fn enter(&mut self, paths: &[PathConfig], seed: u64) -> Result<(), ConfigError> {
         let former = std::mem::replace(&mut self.network, Network::new(paths, seed)?);
         self.former = Some((former, self.origin));
@@ -277,13 +281,13 @@ impl World {
         Ok(())
     }
 
-    /// What one direction of a path is like now.
+    /// Returns the current state of one direction of a path.
     pub fn link(&mut self, path: usize, direction: Direction) -> LinkState {
         self.network.state(self.now - self.origin, path, direction)
     }
 
-    /// How far the last level that the radio of a path reported is from the one that the path follows, as a share of
-    /// that: of RSRP in dBm, or of RSSI where there is none.
+    /// Returns the deviation of the latest reported level of a path's radio from the true one, as a
+    /// fraction of the true one: of RSRP in dBm, or of RSSI if there is no RSRP.
     pub fn signal_bias(&mut self, path: usize) -> Option<f64> {
         let now = self.now - self.origin;
         let reported = self.network.report(now, path).filter(|reading| !reading.disconnected)?;
@@ -297,41 +301,42 @@ impl World {
         self.now
     }
 
-    /// The time as the endpoints see it.
+    /// Current time of the network as an instant.
     pub fn instant(&self) -> Instant {
         self.epoch + Duration::from_micros(self.now)
     }
 
-    /// The time as the endpoint of a side sees it.
+    /// Current time on the clock of a side's endpoint.
     pub fn instant_of(&self, side: Side) -> Instant {
         let node = if side == Side::Client { &self.client } else { &self.server };
         self.epoch + Duration::from_micros(self.now - node.behind)
     }
 
-    /// Microseconds from the start to `at`.
+    /// Converts an instant to microseconds since the start.
     pub fn micros(&self, at: Instant) -> Micros {
         at.saturating_duration_since(self.epoch).as_micros() as Micros
     }
 
-    /// Whether the session is up at both ends.
+    /// `true` if the session is established at both ends.
     pub fn is_connected(&self) -> bool {
         self.client.connected && self.server.connected
     }
 
-    /// The session of a side, once there is one.
+    /// Returns the session of a side, if it has one.
     pub fn session(&mut self, side: Side) -> Option<&mut Session> {
         let node = self.node(side);
         node.touched = true;
         node.endpoint.session(node.session?)
     }
 
-    /// The session of a side, once there is one, to take what it has logged: that causes no packets.
+    /// Returns the session of a side, if it has one, without driving it afterwards: for reading its
+    /// logs.
     pub fn look_at(&mut self, side: Side) -> Option<&mut Session> {
         let node = self.node(side);
         node.endpoint.session(node.session?)
     }
 
-    /// The index of the path that a session's pair of ends runs over.
+    /// Returns the index of the path that a session's pair of addresses belongs to.
     pub fn path_of(&self, side: Side, net: NetPath) -> Option<usize> {
         let is_over = |path: &usize| match side {
             Side::Client => interface(*path) == net.local,
@@ -340,7 +345,7 @@ impl World {
         (0..self.ports.len()).find(is_over)
     }
 
-    /// Reports to the client whether a path costs money, if its session is up.
+    /// Sets for the client, if its session is established, whether a path is metered.
     pub fn set_metered(&mut self, path: usize, metered: bool) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
@@ -348,7 +353,7 @@ impl World {
         }
     }
 
-    /// Has the client say what a path is used for, if its session is up.
+    /// Sets the role of a path at the client, if its session is established.
     pub fn set_role(&mut self, path: usize, role: Role) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
@@ -356,7 +361,8 @@ impl World {
         }
     }
 
-    /// Has the client bound what each side sends on a path, if its session is up.
+    /// Sets through the client, if its session is established, the rate limit of both sides on a
+    /// path.
     pub fn set_rate_limit(&mut self, path: usize, limit: Option<RateLimit>) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
@@ -364,7 +370,8 @@ impl World {
         }
     }
 
-    /// Has the client have this much of the quota of a path, or lifts the quota, if its session is up.
+    /// Sets the client's share of the quota of a path or lifts the quota, if its session is
+    /// established.
     pub fn set_quota(&mut self, path: usize, share: Option<QuotaShare>) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
@@ -372,19 +379,19 @@ impl World {
         }
     }
 
-    /// Bytes of IP packets that the client has sent and received on a path.
+    /// Returns the bytes of IP packets that the client has sent and received on a path.
     pub fn usage(&mut self, path: usize) -> u64 {
         self.look_at(Side::Client).map_or(0, |session| session.usage(interface(path)))
     }
 
-    /// Has both sides know a path by its name, for hints of blocks.
+    /// Gives a path a label at both sides, for the hints of blocks.
     pub fn set_label(&mut self, path: usize, label: &str) {
         if let Some(session) = self.session(Side::Client) {
             session.set_labels(interface(path), [label]);
         }
     }
 
-    /// Gives the client a reading of the radio behind a path; once its session is up.
+    /// Passes a reading of a path's radio to the client, once its session is established.
     pub fn signal(&mut self, path: usize, reading: &Reading) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
@@ -392,26 +399,27 @@ impl World {
         }
     }
 
-    /// Sets how many bytes the client may send on a path, or lifts that; once its session is up.
+    /// Sets the number of bytes that the client may send on a path or lifts the limit, once its
+    /// session is established.
     pub fn set_budget(&mut self, path: usize, budget: Option<u64>) {
         if let Some(session) = self.session(Side::Client) {
             session.set_budget(interface(path), budget);
         }
     }
 
-    /// Sets how many microseconds pass whenever a side writes a batch of packets; 0 by default.
+    /// Sets the time in microseconds that a side takes to write a batch of packets. Default: 0.
     pub fn set_write_time(&mut self, time: Micros) {
         self.write_time = time;
     }
 
-    /// Makes a side's application stop to take events, or go on.
+    /// Makes the application of a side stop or resume taking events.
     pub fn hold_events(&mut self, side: Side, hold: bool) {
         self.node(side).held = hold;
-        // So that the session is looked at again.
+        // Marks the node so that it is driven again.
         let _ = self.session(side);
     }
 
-    /// Suspends a side for this time, in which it does nothing.
+    /// Suspends a side for this time.
     pub fn suspend(&mut self, side: Side, time: Micros, clock: Monotonic) {
         let until = self.now + time;
         let node = self.node(side);
@@ -419,7 +427,7 @@ impl World {
         node.slept = if clock == Monotonic::Stops { time } else { 0 };
     }
 
-    /// Takes a path's interface away from the client.
+    /// Removes the client's interface of a path.
     pub fn remove_interface(&mut self, path: usize) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
@@ -427,7 +435,7 @@ impl World {
         }
     }
 
-    /// Gives the client a path's interface (again).
+    /// Adds the client's interface of a path (again).
     pub fn add_interface(&mut self, path: usize) {
         let now = self.instant();
         if let Some(session) = self.session(Side::Client) {
@@ -435,7 +443,7 @@ impl World {
         }
     }
 
-    /// Runs until both sides are up, at most until `limit`. Returns whether they are.
+    /// Runs until both sides are connected, at most until `limit`. Returns `true` if they are.
     pub fn connect(&mut self, limit: Micros) -> bool {
         while !self.is_connected() && self.step(limit) {
             self.drain(&mut |_, _, _| {});
@@ -443,13 +451,13 @@ impl World {
         self.is_connected()
     }
 
-    /// Runs until `end`, and gives every event to `on_event`, which may act on the world.
+    /// Runs until `end` and passes every event to `on_event`, which may act on the world.
     pub fn run_until(&mut self, end: Micros, mut on_event: impl FnMut(&mut Self, Side, Event)) {
         while self.advance(end, &mut on_event) {}
     }
 
-    /// Runs until the next moment at which something happens, but not past `end`, and gives every event to
-    /// `on_event`, which may act on the world. Returns false when `end` is reached.
+    /// Runs until the next event, but not past `end`, and passes every event to `on_event`, which
+    /// may act on the world. Returns `false` at `end`.
     pub fn advance(&mut self, end: Micros, on_event: &mut impl FnMut(&mut Self, Side, Event)) -> bool {
         self.drain(on_event);
         let more = self.step(end);
@@ -457,8 +465,8 @@ impl World {
         more
     }
 
-    /// Sends what there is to send, then goes on to the next moment at which something happens, but not
-    /// past `end`. Returns false when `end` is reached.
+    /// Sends all pending packets, then advances to the next event, but not past `end`. Returns
+    /// `false` at `end`.
     fn step(&mut self, end: Micros) -> bool {
         for side in [Side::Client, Side::Server] {
             if self.node(side).suspended.is_none() {
@@ -486,7 +494,7 @@ impl World {
         true
     }
 
-    /// When something happens next; the end of all time if nothing does.
+    /// Returns the time of the next event, or the maximum if there is none.
     fn next_moment(&mut self) -> Micros {
         let epoch = self.epoch;
         let client = self.client.next_moment(epoch);
@@ -504,7 +512,7 @@ impl World {
         }
     }
 
-    /// Sorts what has arrived to the two sides.
+    /// Distributes arrived packets to the two sides.
     fn receive(&mut self) {
         while let Some(arrival) = self.arrival() {
             let mut data = arrival.item;
@@ -556,7 +564,7 @@ impl World {
             Side::Server => Direction::Down,
         };
         let Some(path) = self.path_of(side, transmit.path) else { return };
-        // The NAT has forgotten the port: the packet has no receiver.
+        // The NAT no longer maps this port: the packet is lost.
         if side == Side::Server && transmit.path.remote.port() != self.ports[path] {
             return;
         }
@@ -584,7 +592,7 @@ impl World {
                     self.node(side).touched = true;
                     if event == Event::Connected {
                         let node = self.node(side);
-                        // A server has one session here: the first that says hello.
+                        // The server accepts one session, the first that arrives.
                         node.session.get_or_insert(id);
                         node.connected = true;
                         if let Some(session) = node.endpoint.session(id) {
@@ -656,19 +664,20 @@ fn client_path(path: usize) -> NetPath {
     NetPath { local: interface(path), remote: SERVER }
 }
 
-/// The random numbers of an endpoint: of a side, and of each start of it.
+/// Seed of an endpoint's random numbers, different for each side and start.
 fn endpoint_seed(seed: u64, side: u8, starts: u64) -> [u8; 32] {
     let mut bytes = [side; 32];
     bytes[..8].copy_from_slice(&(seed ^ starts.rotate_right(16)).to_le_bytes());
     bytes
 }
 
-/// The first whole microsecond not before `duration`.
+/// Converts a duration to microseconds, rounded up.
 fn micros_up(duration: Duration) -> Micros {
     duration.as_secs() * 1_000_000 + Micros::from(duration.subsec_nanos().div_ceil(1000))
 }
 
-/// A server that the client trusts. Ed25519, whose signatures all have one size.
+/// Creates a server identity that the client trusts. Ed25519, because all its signatures have the
+/// same size.
 fn identity() -> Result<(ServerTls, ClientTls), WorldError> {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
     let certificate = rcgen::CertificateParams::new(vec!["squall.test".to_owned()])?.self_signed(&key)?;

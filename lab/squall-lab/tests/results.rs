@@ -1,15 +1,18 @@
-//! The results of the shipped scenarios as a snapshot: a change of behaviour is a difference to review.
+//! Snapshot of the results of the shipped scenarios: a change of behaviour is a difference to
+//! review.
 //!
-//! `UPDATE_RESULTS=1 cargo test -p squall-lab --test results` writes `results.txt` beside this file again.
+//! `UPDATE_RESULTS=1 cargo test -p squall-lab --test results` updates `results.txt` beside this
+//! file.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
 use squall_lab::{Batch, RunResult, Scenario};
 
-/// The simplest, the earliest completion, and the systems of the four papers.
+/// The simplest scheduler, the one with the earliest completion, and the systems of the four
+/// papers.
 const SCHEDULERS: [&str; 6] = ["minrtt", "ecf", "dams", "ninetails", "augur", "storm"];
 
-/// What a run is cut to, in microseconds: the first outages and fades lie within.
+/// Maximum length of a run in microseconds; covers the first outages and fades.
 const LONGEST: u64 = 10_000_000;
 
 const HEADING: &str = "\
@@ -25,7 +28,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-/// The scenarios in the folder itself, by name.
+/// Names of the scenarios directly in the folder.
 fn shipped() -> Vec<Scenario> {
     let entries = fs::read_dir(folder()).expect("the folder is there");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("can be read").path()).collect();

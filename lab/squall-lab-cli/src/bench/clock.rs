@@ -9,7 +9,7 @@ pub(super) fn thread_time() -> Duration {
     processor_time(ClockId::ThreadCPUTime)
 }
 
-/// Processor time of this process, with the system's on its behalf.
+/// Processor time of this process, including system time.
 pub(super) fn process_time() -> Duration {
     processor_time(ClockId::ProcessCPUTime)
 }

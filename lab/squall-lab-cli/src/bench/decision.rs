@@ -1,4 +1,4 @@
-//! What one decision of minRTT costs.
+//! Cost of one decision of minRTT.
 
 use std::{hint::black_box, time::Instant};
 
@@ -39,7 +39,8 @@ pub(super) fn measure() -> Figure {
     figure.target(Target::AtMost(1_000.0))
 }
 
-/// Of the older half of the blocks every packet was sent and one in four has arrived; the rest is fresh.
+/// A queue in which all packets of the older half of the blocks were sent and one in four has
+/// arrived; the other half is new.
 fn queue() -> BlockQueue {
     let mut queue = BlockQueue::new();
     for id in 0..BLOCKS {

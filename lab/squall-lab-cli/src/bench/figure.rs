@@ -1,4 +1,4 @@
-//! A measurement beside what is asked for.
+//! A measurement with its target.
 
 use serde::Serialize;
 use squall_lab::statistics;
@@ -7,32 +7,32 @@ use squall_units::format::digits;
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figure {
-    /// What was measured.
+    /// Measured quantity.
     pub(super) name: &'static str,
-    /// The median.
+    /// Median.
     pub(super) value: f64,
     /// Unit of the value.
     unit: &'static str,
-    /// What is asked for, if anything.
+    /// Target, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<Target>,
-    /// Every measurement the median is of, where there are few.
+    /// All measurements, if there are few.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     all: Vec<f64>,
 }
 
-/// What is asked for.
+/// Target of a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Target {
-    /// The value or more.
+    /// Lower limit.
     AtLeast(f64),
-    /// The value or less.
+    /// Upper limit.
     AtMost(f64),
 }
 
 impl Target {
-    /// How many times the value keeps what was asked for: met from 1 on.
+    /// Returns the margin as a factor; the target is met from 1 on.
     pub(super) fn ratio(self, value: f64) -> f64 {
         match self {
             Self::AtLeast(limit) => value / limit,
@@ -53,7 +53,7 @@ impl Figure {
         Self { name, value, unit, target: None, all: Vec::new() }
     }
 
-    /// The median of a few measurements.
+    /// Creates a figure from a few measurements, with their median.
     pub(super) fn of(name: &'static str, unit: &'static str, all: Vec<f64>) -> Self {
         let value = median(&all);
         Self { all, ..Self::single(name, unit, value) }
@@ -76,7 +76,7 @@ impl Figure {
     }
 }
 
-/// The median; no number of nothing.
+/// Returns the median; NaN without values.
 pub(super) fn median(values: &[f64]) -> f64 {
     statistics::median(values.to_vec()).unwrap_or(f64::NAN)
 }

@@ -1,4 +1,4 @@
-//! `squall-lab bench life`: whether memory and work of sessions stay the same for a day.
+//! `squall-lab bench life`: checks that memory and work of sessions stay constant over a day.
 
 use std::{
     fmt::Write as _,
@@ -20,12 +20,14 @@ use squall_units::format::digits;
 
 use super::heap;
 
-/// Lets sessions live through a day of faults in virtual time, and compares their last hour with their second.
+/// Runs sessions through a day of faults in virtual time, and compares the last hour with the
+/// second.
 ///
-/// Video of 30 frames a second, audio, messages and blocks that grow, over two links, with faults that come again every
-/// hour. The first part is one session that lives through all hours, with outages, address changes, losses and changes of
-/// settings; in the second, the ends restart and close. Fails if the last hour holds more memory or takes more work than
-/// the second one: bytes on the heap and allocations by more than 2 %, processor time by more than 25 %.
+/// Video of 30 frames a second, audio, messages and growing blocks over two links, with faults that
+/// repeat every hour. The first part is a single session for all hours, with outages, address
+/// changes, losses and changes of settings; in the second, the ends restart and close. Fails if the
+/// last hour needs more memory or work than the second one: bytes on the heap and allocations by
+/// more than 2 %, processor time by more than 25 %.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall-lab bench life\n  squall-lab bench life --hours 3 --csv out/life.csv --svg out/life.svg"
@@ -37,26 +39,29 @@ pub(super) struct LifeArgs {
     /// Write a line per virtual minute: heap, allocations, processor time
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw them
+    /// Draw the same values over time
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write hours, faults and verdict as JSON; - for standard output, instead of everything else there
+    /// Write hours, faults and verdict as JSON; - for standard output, which replaces all other
+    /// output there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// A part of the life, with its name.
+/// Parts of the test, with their names.
 const PARTS: [(&str, Course); 2] = [("one session", Course::OneSession), ("restarts", Course::Restarts)];
 
-/// The hour that all later ones are compared with, counted from 1: in the first, tables get their size.
+/// Hour to compare with, counted from 1. In the first hour, tables grow to their size.
 const REFERENCE: usize = 2;
 
-/// Most that the last hour may have of what the reference had.
+/// Maximum heap size of the last hour relative to the reference.
 const MOST_MEMORY: f64 = 1.02;
+/// Maximum number of allocations of the last hour relative to the reference.
 const MOST_ALLOCATIONS: f64 = 1.02;
+/// Maximum processor time of the last hour relative to the reference.
 const MOST_CPU: f64 = 1.25;
 
-/// What a minute took.
+/// Resources used in a minute.
 struct Minute {
     heap_bytes: i64,
     allocations: u64,
@@ -64,30 +69,32 @@ struct Minute {
     blocks: u64,
 }
 
-/// What an hour took.
+/// Resources used in an hour.
 #[derive(Clone, Debug, Serialize)]
 struct Hour {
-    /// Bytes on the heap at the end of a minute: the median of the hour, and the most.
+    /// Bytes on the heap at the end of each minute, median of the hour.
     heap_bytes: f64,
+    /// Bytes on the heap at the end of each minute, maximum of the hour.
     most_heap_bytes: f64,
-    /// Allocations per block that an application handed over.
+    /// Allocations per submitted block.
     allocations_per_block: f64,
-    /// Milliseconds of processor time per virtual minute, in the median; where the system reports them.
+    /// Processor time per virtual minute in milliseconds, median of the hour; `None` if the system
+    /// does not report it.
     cpu_ms_per_minute: Option<f64>,
 }
 
-/// A part, from its begin to its end.
+/// Result of a part.
 #[derive(Serialize)]
 struct Outcome {
     name: &'static str,
-    /// Seconds of real time.
+    /// Duration in real time, in seconds.
     real_s: f64,
     blocks: u64,
     last_block: u64,
     sessions: u64,
     hours: Vec<Hour>,
     seen: Vec<Seen>,
-    /// What the last hour had more of than it may.
+    /// Limits that the last hour exceeded.
     grown: Vec<String>,
     #[serde(skip)]
     minutes: Vec<Minute>,
@@ -123,7 +130,7 @@ pub(super) fn run(args: &LifeArgs) -> anyhow::Result<ExitCode> {
 fn live(name: &'static str, course: Course, hours: u64) -> anyhow::Result<Outcome> {
     let (before, begin) = (heap::live_bytes(), Instant::now());
     let mut life = Life::new(course, 1)?;
-    // Not counted as growth: it has its size from the beginning.
+    // Allocated in full at the start, so that it does not count as growth.
     let mut minutes = Vec::with_capacity(hours as usize * 60);
     let mut progress = Progress::default();
     for minute in 0..hours * 60 {
@@ -165,7 +172,7 @@ fn hour(minutes: &[Minute]) -> Hour {
     }
 }
 
-/// Lines about what the last hour has too much of.
+/// Describes the limits that the last hour exceeded.
 fn grown(name: &str, hours: &[Hour]) -> Vec<String> {
     let (Some(then), Some(now)) = (hours.get(REFERENCE - 1), hours.last()) else { return Vec::new() };
     let figures = [
@@ -199,7 +206,7 @@ fn csv(outcomes: &[Outcome]) -> String {
         for (number, minute) in part.minutes.iter().enumerate() {
             let cpu = minute.cpu.map_or_else(String::new, |cpu| format!("{:.3}", cpu.as_secs_f64() * 1e3));
             let Minute { heap_bytes, allocations, blocks, .. } = minute;
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{},{number},{heap_bytes},{allocations},{cpu},{blocks}", part.name);
         }
     }
@@ -313,7 +320,7 @@ mod tests {
         heap::start();
         let (before, allocations) = (heap::live_bytes(), heap::allocations());
         let held = std::hint::black_box(vec![1u8; 64 << 20]);
-        // Other tests allocate and free as well, but not this much.
+        // Other tests also allocate and free memory, but not this much.
         assert!(heap::live_bytes() - before > 32 << 20 && heap::allocations() > allocations);
         drop(held);
         assert!(heap::live_bytes() - before < 32 << 20);

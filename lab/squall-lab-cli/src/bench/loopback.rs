@@ -1,8 +1,10 @@
-//! Goodput over real sockets, beside plain QUIC datagrams from the same library: what Squall costs on top.
+//! Goodput over real sockets, compared with plain QUIC datagrams of the same library: the overhead
+//! of Squall.
 //!
-//! Both send from client to server over 127.0.0.1 as fast as they can, each with its default controller, one connection, the same
-//! size of packets and the same runtime; they take turns, so that both meet the same moods of the machine. Squall copies what it carries into
-//! datagrams and out of them. Plain datagrams are measured both without any data of an application, and with it.
+//! Both send from client to server over 127.0.0.1 as fast as they can, each with its default
+//! controller, with one connection, the same packet size and the same runtime. They alternate, so
+//! that both are affected by the same load on the machine. Squall copies its data into datagrams
+//! and out of them. Plain datagrams are measured without copying application data, and with it.
 
 use std::{
     future::Future,
@@ -23,27 +25,27 @@ use super::{
 
 const TURNS: usize = 5;
 
-/// Time for windows to open, not counted.
+/// Time for the windows to open, not counted.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// Time that counts.
+/// Duration of the measurement.
 const COUNTED: Duration = Duration::from_millis(1500);
 
 /// Size of Squall's blocks.
 const BLOCK: usize = 64_000;
 
-/// Plain datagrams handed over at a time at most: the work of about one of Squall's blocks.
+/// Maximum number of plain datagrams submitted at a time: about the work of one of Squall's blocks.
 const BATCH: usize = 64;
 
-/// Bytes queued at the sender at most, for both.
+/// Maximum number of bytes queued at the sender, for both.
 const QUEUE: usize = 1 << 20;
 
-/// What plain datagrams carry.
+/// Contents of plain datagrams.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Data {
-    /// The same bytes again and again, which the receiver does not look at.
+    /// The same bytes in every datagram, which the receiver ignores.
     Same,
-    /// Bytes that are copied from the sender's block, and into one of the receiver.
+    /// Bytes copied from a block of the sender and into one of the receiver.
     Copied,
 }
 
@@ -82,7 +84,7 @@ pub(super) fn measure() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// Goodput in Mbps, and processor time of both ends in µs for a megabit.
+/// Goodput in Mbps, and processor time of both ends in µs per megabit.
 type Measured = [f64; 2];
 
 async fn squall() -> anyhow::Result<Measured> {
@@ -141,11 +143,12 @@ async fn datagrams(data: Data) -> anyhow::Result<Measured> {
     rate
 }
 
-/// Sends datagrams of full packets in the quickest way there is; `None` when the connection has ended.
+/// Sends datagrams that fill their packets in the fastest available way; `None` when the connection
+/// has ended.
 async fn send_some(connection: &noq::Connection, data: Data) -> Option<()> {
     static DATA: [u8; 1 << 16] = [0; 1 << 16];
     let datagram = Bytes::from_static(&DATA).slice(..connection.max_datagram_size()?);
-    // Waits for room, which one call for many would make by dropping what is queued.
+    // Waits for room. A single call for many datagrams would make room by dropping queued ones.
     connection.send_datagram_wait(datagram.clone()).await.ok()?;
     let room = connection.datagram_send_buffer_space() / datagram.len();
     let make = || if data == Data::Copied { Bytes::copy_from_slice(&datagram) } else { datagram.clone() };
@@ -154,7 +157,7 @@ async fn send_some(connection: &noq::Connection, data: Data) -> Option<()> {
     Some(())
 }
 
-/// What `receive` brings during the time that counts.
+/// Measures the data returned by `receive` during the measurement.
 async fn count<F: Future<Output = Option<usize>>>(receive: impl Fn() -> F) -> anyhow::Result<Measured> {
     let take_until = async |end: Duration| {
         let mut bytes = 0u64;

@@ -1,4 +1,4 @@
-//! Memory of sessions that have nothing to do: one endpoint at each side, and packets handed across.
+//! Memory of idle sessions: one endpoint at each side, with packets passed directly between them.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -16,7 +16,7 @@ use super::figure::Figure;
 
 const SESSIONS: u64 = 500;
 
-/// Sessions before the count begins, so that tables and caches have their size.
+/// Number of sessions before the measurement, so that tables and caches have their final size.
 const EARLIER: u64 = 20;
 
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
@@ -30,7 +30,7 @@ pub(super) fn measure() -> anyhow::Result<Option<Figure>> {
     for _ in 0..SESSIONS {
         connect(&mut world)?;
     }
-    // Until the keys of the handshakes are dropped and the search for the largest packet is over.
+    // Until the handshake keys are dropped and MTU discovery is complete.
     pass(&mut world, Duration::from_secs(3));
     let after = resident_bytes();
     let sessions = world.server.endpoint.sessions().count() as u64;
@@ -59,14 +59,14 @@ fn connect(world: &mut World) -> anyhow::Result<()> {
     anyhow::bail!("a session did not connect")
 }
 
-/// Lets this time pass.
+/// Runs for this time.
 fn pass(world: &mut World, time: Duration) {
     world.run(time, after(Duration::ZERO));
     world.clients[0].events.clear();
     world.server.events.clear();
 }
 
-/// Memory of this process, where the system reports it.
+/// Memory of this process, if the system reports it.
 pub(super) fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! `squall-lab bench`: what it costs on this machine.
+//! `squall-lab bench`: performance on this machine.
 
 mod clock;
 mod crowd;
@@ -23,9 +23,10 @@ use squall_terminal::output;
 
 use figure::Figure;
 
-/// Measures decisions, virtual time, memory, many sessions and loopback throughput, beside the targets.
+/// Measures decisions, virtual time, memory, many sessions and loopback throughput, and compares
+/// them with their targets.
 ///
-/// Takes about a minute. Figures of a machine that is busy with other things say little.
+/// Takes about a minute. Results are not meaningful if the machine is busy.
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -34,7 +35,7 @@ use figure::Figure;
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     other: Option<Other>,
-    /// Write the figures as JSON; - for standard output, instead of everything else there
+    /// Write the results as JSON; - for standard output, which replaces all other output there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -48,7 +49,7 @@ enum Other {
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     if cfg!(debug_assertions) {
-        // A closed standard error is no failure.
+        // A closed standard error is not a failure.
         let _ = writeln!(stderr(), "note: this is not a release build; its figures say nothing");
     }
     match &args.other {
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         Some(Other::Sessions(args)) => return sessions::run(args),
         None => {}
     }
-    // Memory first, while the heap is fresh; loopback last, as it leaves threads behind.
+    // Memory first, while the heap is fresh; loopback last, because it leaves threads behind.
     let mut figures = Vec::new();
     step("memory");
     figures.extend(memory::measure()?);
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line that names the targets that were missed; nothing if none was.
+/// Returns a line with the missed targets; empty if there are none.
 fn missed(figures: &[Figure]) -> String {
     let is_missed = |figure: &&Figure| figure.target.is_some_and(|target| target.ratio(figure.value) < 1.0);
     let names: Vec<&str> = figures.iter().filter(is_missed).map(|figure| figure.name).collect();

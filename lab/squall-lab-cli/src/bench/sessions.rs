@@ -21,21 +21,22 @@ const FRAME: usize = 8333;
 
 const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 30);
 
-/// The flow beside them: 2 Mbps at 60 frames a second.
+/// Bytes of a frame of the additional flow: 2 Mbps at 60 frames a second.
 const SMALL_FRAME: usize = 4167;
 
 const SHORT_INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 60);
 
-/// Before the count begins.
+/// Time before the measurement begins.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// Sessions that connect at a time.
+/// Maximum number of concurrent handshakes.
 const CONNECTING: usize = 16;
 
 /// Measures many sessions of 2 Mbps over loopback sockets.
 ///
-/// Each sends 30 frames a second from one endpoint to another in the same process; one more session sends 60 smaller frames. The
-/// sides have threads of their own, so that the processor time of each is known.
+/// Each sends 30 frames a second from one endpoint to another in the same process; one additional
+/// session sends 60 smaller frames. Each side has threads of its own, to measure its processor
+/// time.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall-lab bench sessions\n  squall-lab bench sessions --count 200 --workers 2"
@@ -47,12 +48,12 @@ pub(super) struct SessionsArgs {
     /// Workers of each side
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     workers: u8,
-    /// Seconds that count
+    /// Duration of the measurement in seconds
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
     seconds: u16,
 }
 
-/// Delays of the frames that a session received, in seconds, while they count.
+/// Delays of the frames that a session received during the measurement, in seconds.
 type Delays = Arc<Mutex<Vec<f64>>>;
 
 /// A side: an endpoint on threads of its own.
@@ -68,15 +69,16 @@ impl Side {
         Ok(Self { name, runtime })
     }
 
-    /// Processor time of its threads, in seconds.
+    /// Processor time of the side's threads, in seconds.
     fn spent(&self) -> anyhow::Result<f64> {
         let mut ticks = 0;
         for task in fs::read_dir("/proc/self/task").context("processor times of threads need Linux")? {
-            // A thread may end meanwhile.
+            // The thread may have ended.
             let Ok(line) = fs::read_to_string(task?.path().join("stat")) else { continue };
             let Some((head, fields)) = line.rsplit_once(')') else { continue };
             if head.ends_with(self.name) {
-                // User and system time are fields 14 and 15 of the line (proc_pid_stat(5)); 3 comes first here.
+                // User and system time are fields 14 and 15 of the line (proc_pid_stat(5));
+                // `fields` starts with field 3.
                 let times = fields.split_whitespace().skip(11).take(2);
                 ticks += times.filter_map(|time| time.parse::<u64>().ok()).sum::<u64>();
             }
@@ -100,7 +102,7 @@ pub(super) fn run(args: &SessionsArgs) -> anyhow::Result<ExitCode> {
     let count = usize::from(args.count);
     let before = resident_bytes();
 
-    // The last session is the flow beside the others.
+    // The last session is the additional flow.
     let epoch = Instant::now();
     let counts_from = Arc::new(Mutex::new(None));
     let delays: Vec<Delays> = (0..=count).map(|_| Delays::default()).collect();
@@ -175,7 +177,7 @@ async fn connect(client: Endpoint, request: Connect, count: usize) -> anyhow::Re
     Ok(sessions)
 }
 
-/// Sends frames, each with the number of the session and the time in front.
+/// Sends frames, each prefixed with the number of the session and the time.
 async fn send(
     session: Session,
     number: u32,
@@ -222,7 +224,7 @@ async fn accept(
     }
 }
 
-/// The number of the session, and when the frame was due.
+/// Returns the number of the session and the time at which the frame was due.
 fn head(data: &[u8], epoch: Instant) -> Option<(usize, Instant)> {
     let (number, rest) = data.split_first_chunk::<4>()?;
     let (nanos, _) = rest.split_first_chunk::<8>()?;
@@ -230,7 +232,7 @@ fn head(data: &[u8], epoch: Instant) -> Option<(usize, Instant)> {
     Some((u32::from_be_bytes(*number) as usize, sent))
 }
 
-/// Jain's index: 1 if all have the same, 1/n if one has everything.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
 fn fairness(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

@@ -1,4 +1,4 @@
-//! How much faster than the clock a scenario runs.
+//! Speed of a scenario in virtual time, relative to real time.
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,12 +12,12 @@ const SCENARIO: &str = include_str!("../../../../scenarios/stable.toml");
 
 const RUNS: usize = 3;
 
-/// As all runs are, and with packets encrypted.
+/// Measures runs without encryption, which is the default, and with encryption.
 pub(super) fn measure() -> anyhow::Result<[Figure; 2]> {
     let scenario = Scenario::parse(SCENARIO, "stable.toml").map_err(whole)?;
     let registry = Arc::new(squall_papers::registry());
     let batch = Batch { schedulers: vec!["minrtt".into()], seeds: vec![1], ..Batch::of(&scenario, registry) };
-    // Alternately, so that both meet the same moods of the machine.
+    // Alternate, so that both are affected by the same load on the machine.
     let (mut plain, mut encrypted) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
         plain.push(factor(&batch)?);

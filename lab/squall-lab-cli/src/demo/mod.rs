@@ -1,4 +1,4 @@
-//! `squall-lab demo`: one scenario live, at the same time with several schedulers.
+//! `squall-lab demo`: one scenario live, with several schedulers at the same time.
 
 mod args;
 mod outcome;
@@ -50,8 +50,8 @@ fn schedulers(words: &str, scenario: &Scenario, registry: &Registry) -> anyhow::
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// Encodes before the run, so that the run spends its time on the network: for encoders that do not follow, and for those
-/// that do.
+/// Encodes the video before the run, so that the run does not compete for the processor: for
+/// encoders that do not follow, and for those that do.
 fn encode(scenario: &Scenario, schedulers: &[String]) -> anyhow::Result<()> {
     let follows = |name: &String| Variant::of(name).follow;
     let wanted = [
@@ -81,14 +81,14 @@ fn encode(scenario: &Scenario, schedulers: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays until the end, or until the viewer has seen enough.
+/// Plays until the end, or until the viewer quits.
 async fn play(
     args: &DemoArgs,
     scenario: &Arc<Scenario>,
     schedulers: &[String],
     registry: &Arc<Registry>,
 ) -> anyhow::Result<Vec<(RunResult, RelayReport)>> {
-    // All links begin their script within a millisecond; the handshakes run meanwhile.
+    // All links start their script within a millisecond; the handshakes take place meanwhile.
     let start = |name: &String| LiveRun::start(scenario, name, scenario.seeds[0], registry);
     let runs: Vec<LiveRun> = schedulers.iter().map(start).collect::<Result<_, _>>().map_err(whole)?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -96,7 +96,7 @@ async fn play(
     let show = Show::start(scenario, runs.iter().map(LiveRun::view).collect(), stop.clone(), live)?;
     let tasks: Vec<_> = runs.into_iter().map(|run| tokio::spawn(run.run(stopped.clone()))).collect();
     let signals = tokio::spawn(async move {
-        // Asked to end from outside, the demo ends like by its key: with the results so far.
+        // A signal ends the demo like its key does: with the results so far.
         if squall_terminal::interrupt::interrupted().await.is_ok() {
             stop.send_replace(true);
         }
@@ -106,7 +106,7 @@ async fn play(
         all.push(task.await.context("a part of the demo broke off"));
     }
     signals.abort();
-    // The terminal is as it was before anything else is said.
+    // Restore the terminal before any further output.
     show.end();
     all.into_iter().map(|run| run?.map_err(whole)).collect()
 }

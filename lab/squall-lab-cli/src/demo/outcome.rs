@@ -1,4 +1,4 @@
-//! What came of a demo: a table, which run was better by which measure, the report.
+//! Results of a demo: a table, the better run by each measure, and the report.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -12,13 +12,13 @@ use squall_terminal::{note, output};
 
 use super::args::DemoArgs;
 
-/// The emulation counts as true when 99 of 100 datagrams left it no later than this.
+/// Maximum slip of 99 % of the datagrams for the emulation to count as accurate.
 const MAX_SLIP: Duration = Duration::from_millis(10);
 
-/// A run with what the emulation did.
+/// A run with the report of its emulation.
 type Run = (RunResult, RelayReport);
 
-/// Judges the runs, prints the table, writes the files, and says where they are.
+/// Evaluates the runs, prints the table, writes the files, and reports their names.
 pub(super) fn publish(args: &DemoArgs, scenario: &Scenario, mut runs: Vec<Run>) -> anyhow::Result<()> {
     for (run, relay) in &mut runs {
         run.extra.extend(extras(run, relay));
@@ -50,12 +50,12 @@ pub(super) fn publish(args: &DemoArgs, scenario: &Scenario, mut runs: Vec<Run>) 
     Ok(())
 }
 
-/// The whole path, which a terminal may make into a link.
+/// Returns the absolute path, which terminals may turn into a link.
 fn shown(file: &Path) -> String {
     fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
 }
 
-/// What goes into report and JSON beside blocks and paths.
+/// Additional values for report and JSON besides blocks and paths.
 fn extras(run: &RunResult, relay: &RelayReport) -> Vec<(String, Extra)> {
     let played = |value: fn(&Playback) -> f64| flow(run).playback.as_ref().map_or(0.0, value);
     let numbers = [
@@ -76,16 +76,16 @@ fn flow(run: &RunResult) -> &FlowResult {
     &run.flows[0]
 }
 
-/// Datagrams that died because a link was out, in both directions.
+/// Datagrams lost in outages, in both directions.
 fn lost_in_outages(relay: &RelayReport) -> u64 {
     let links = relay.live.paths.iter().flat_map(|path| [&path.up, &path.down]);
     links.map(|link| link.dropped.outage.packets).sum()
 }
 
-/// A name, and what a run has of it.
+/// Name and value of a measure for a run.
 type Measure<T> = (&'static str, fn(&Run) -> T);
 
-/// A line for each measure, as there are many of them and few schedulers.
+/// Rows of the table: one per measure, as there are more of them than schedulers.
 const MEASURES: [Measure<String>; 17] = [
     ("frames sent", |(run, _)| flow(run).total.offered_blocks.to_string()),
     ("frames in time", |(run, _)| {
@@ -135,7 +135,7 @@ fn milliseconds(us: u64) -> String {
     format!("{:.1} ms", us as f64 / 1e3)
 }
 
-/// All measures of all runs.
+/// Table of all measures of all runs.
 fn comparison(runs: &[Run]) -> Table {
     let names = runs.iter().map(|(run, _)| Column::number(&run.scheduler, ""));
     let row = |name: &str, cell: &dyn Fn(&Run) -> String| {
@@ -155,7 +155,7 @@ fn comparison(runs: &[Run]) -> Table {
     }
 }
 
-/// What a viewer sees, and what it cost, and whether more is better.
+/// Measures of quality and cost, with `true` if more is better.
 const JUDGEMENTS: [(Measure<u64>, bool); 6] = [
     (("frames in time", |(run, _)| flow(run).total.in_time_blocks), true),
     (("freezes", |(run, _)| flow(run).playback.as_ref().map_or(0, |play| play.stalls)), false),
@@ -165,12 +165,13 @@ const JUDGEMENTS: [(Measure<u64>, bool); 6] = [
     (("metered bytes", |(run, _)| metered_bytes(run)), false),
 ];
 
-/// Bytes over links that cost money.
+/// Bytes on metered links.
 fn metered_bytes(run: &RunResult) -> u64 {
     run.paths.iter().filter(|path| path.metered).map(PathResult::wire_bytes).sum()
 }
 
-/// Where each of two runs was better that sent the same, in a line each; nothing about more or fewer than two.
+/// Names the better of two runs that sent the same for each measure, one line each; empty unless
+/// there are exactly two.
 fn verdict(runs: &[Run]) -> Vec<String> {
     let follows = |run: &RunResult| squall_lab::Variant::of(&run.scheduler).follow;
     let same: Vec<_> = runs.iter().filter(|(run, _)| !follows(run)).collect();

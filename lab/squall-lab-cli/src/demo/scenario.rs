@@ -1,4 +1,4 @@
-//! The scenario of a demo: that of the file, with its video really encoded.
+//! Scenario of a demo: that of the file, with its video really encoded.
 
 use std::path::Path;
 
@@ -13,28 +13,29 @@ use squall_units::Span;
 
 use super::args::DemoArgs;
 
-/// The scenario that is played when none is given.
+/// Default scenario.
 const SCRIPT: &str = include_str!("../../../../scenarios/coverage.toml");
 
 const SCRIPT_NAME: &str = "coverage.toml";
 
-/// The priority of what can wait longest.
+/// Lowest priority.
 const LAST_PRIORITY: u8 = 7;
 
-/// Longest clip that is encoded, in seconds; it is repeated.
+/// Maximum length of the encoded clip in seconds; it is repeated.
 const MAX_CLIP_SECONDS: f64 = 8.0;
 
-/// Pictures that are compared, at most.
+/// Maximum number of pictures that are compared.
 const COMPARED: u64 = 40;
 
-/// Puts file and arguments together.
+/// Loads the scenario and applies the arguments.
 pub(super) fn load(args: &DemoArgs) -> anyhow::Result<Scenario> {
     let mut scenario = match &args.scenario {
         Some(file) => {
             squall_terminal::input::check(file)?;
             Scenario::load(file).map_err(usage)?
         }
-        // The file has the congestion control of the papers, a demo that of applications.
+        // The file has the congestion control of the papers; a demo uses the default of
+        // applications.
         None => Scenario { congestion: CongestionControl::default(), ..built_in()? },
     };
     let name = args.scenario.as_deref().unwrap_or(Path::new(SCRIPT_NAME)).display().to_string();
@@ -66,7 +67,7 @@ fn built_in() -> anyhow::Result<Scenario> {
     Scenario::parse(SCRIPT, SCRIPT_NAME).map_err(whole)
 }
 
-/// The film that a demo plays.
+/// Film of a demo.
 pub(super) fn film(scenario: &Scenario) -> &Film {
     match &scenario.flows[0].traffic {
         Traffic::Film(film) => film,
@@ -74,7 +75,7 @@ pub(super) fn film(scenario: &Scenario) -> &Film {
     }
 }
 
-/// Ends the scenario earlier, or later; what would happen after its end does not.
+/// Changes the length of the scenario, and drops events after its end.
 fn end_at(scenario: &mut Scenario, duration_us: u64) {
     scenario.duration_us = duration_us;
     scenario.flows.iter_mut().for_each(|flow| flow.end_us = duration_us);
@@ -86,7 +87,8 @@ fn end_at(scenario: &mut Scenario, duration_us: u64) {
     }
 }
 
-/// The film of a video: one that no other frame needs is not repaired, and comes after all others.
+/// Converts a video to a film, in which disposable frames are not repaired and have a lower
+/// priority than all others.
 fn encoded(args: &DemoArgs, video: &Video, duration_us: u64, seed: u64) -> anyhow::Result<Film> {
     let (width, height) = args.size;
     let frames = duration_us * u64::from(video.fps) / 1_000_000;
@@ -99,7 +101,7 @@ fn encoded(args: &DemoArgs, video: &Video, duration_us: u64, seed: u64) -> anyho
         disposable: args.disposable.unwrap_or(args.scenario.is_none() && video.group().is_multiple_of(2)),
         length: Span::from_micros(clip_pictures(video, frames) * 1_000_000 / u64::from(video.fps)),
         scene: seed,
-        // Without a deadline a second is time enough.
+        // Without a deadline, one second is enough.
         deadline: video.deadline.unwrap_or(Span::from_millis(1_000)),
         priority_key: video.priority_key,
         priority_delta: video.priority_delta,
@@ -115,7 +117,8 @@ fn encoded(args: &DemoArgs, video: &Video, duration_us: u64, seed: u64) -> anyho
     Ok(film)
 }
 
-/// Whole groups of frames, so that the clip can be repeated without a key frame more.
+/// Length of the clip in pictures: whole groups of frames, so that its repetition does not add a
+/// key frame.
 fn clip_pictures(video: &Video, frames: u64) -> u64 {
     let wanted = frames.min((MAX_CLIP_SECONDS * f64::from(video.fps)) as u64).max(1);
     (wanted / video.group() * video.group()).clamp(video.group().min(wanted), wanted)
@@ -145,7 +148,8 @@ mod tests {
     #[test]
     fn squall_shows_the_whole_film() {
         let (mut scenario, _) = played(&DemoArgs { seed: Some(2), ..DemoArgs::example() });
-        // With these a reference was late once, as its end waited for a Wi-Fi that became slower, and all that needs it.
+        // With each of these seeds a reference was once late, together with its dependents, because
+        // its end waited for a Wi-Fi link that became slower.
         scenario.seeds = vec![6, 9, 17, 18, 24, 35];
         let schedulers = vec!["squall+swm".to_owned()];
         let batch = Batch { schedulers, ..Batch::of(&scenario, Arc::new(squall_papers::registry())) };

@@ -1,4 +1,4 @@
-//! The live view: a column for each scheduler, drawn from what is known at a moment.
+//! The live view: a column for each scheduler, drawn from its latest status.
 
 use ratatui::{
     Frame,
@@ -17,54 +17,54 @@ use squall_net::{LinkEvent, radio::Air};
 
 use super::scenario::film;
 
-/// Samples over which a rate on the screen is the mean.
+/// Number of samples over which displayed rates are averaged.
 const RATE_SAMPLES: usize = 5;
 
-/// What is shown of the frames of a column is about the last second.
+/// Time over which a column's frame statistics are computed.
 const WINDOW_US: u64 = 1_000_000;
 
-/// Lines of words about the frames.
+/// Lines of text about the frames.
 const FRAME_LINES: u16 = 3;
 
-/// Lines of words about a path without a radio, the first of them empty.
+/// Lines of text about a path without a radio, the first of them empty.
 const PATH_LINES: u16 = 5;
 
-/// Most lines of the drawing of latencies.
+/// Maximum height of the drawing of latencies, in lines.
 const MAX_DRAWING: u16 = 12;
 
-/// Most lines of the drawing of a path's rate.
+/// Maximum height of the drawing of a path's rate, in lines.
 const MAX_RATES: u16 = 6;
 
 /// Bytes in the queue of a link that fill its bar.
 const FULL_QUEUE: f64 = 256e3;
 
-/// What is the same for all columns.
+/// Status shared by all columns.
 pub(super) struct Now {
     /// Microseconds since the first frame.
     pub(super) at_us: u64,
-    /// Whether the demo is about to end early.
+    /// The demo is about to end early.
     pub(super) quitting: bool,
 }
 
-/// The frames of one run.
+/// Frame statistics of one run.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// Frames of the last second that were in time.
+    /// Frames in time within the last second.
     pub(super) fps: usize,
-    /// Latency of the newest frame in microseconds; none when none came in the last second.
+    /// Latency of the newest frame in microseconds; `None` if no frame arrived in the last second.
     pub(super) latest_us: Option<u64>,
-    /// Whether none came for a while.
+    /// No frame has arrived for a while.
     silent: bool,
     p95_us: Option<u64>,
     worst_us: Option<u64>,
-    /// All frames so far that came too late.
+    /// Number of late frames so far.
     late: usize,
-    /// The greatest latency in each sample interval, by the time of arrival; none when no frame came.
+    /// Highest latency in each sample interval by time of arrival; `None` without frames.
     history: Vec<Option<u64>>,
 }
 
 impl Frames {
-    /// Of what is known of a run whose frames are due after this time.
+    /// Computes the statistics from the status of a run whose frames are due after this time.
     pub(super) fn of(status: &Status, due_us: u64) -> Self {
         let now = status.at_us;
         let mut arrivals: Vec<(u64, u64)> =
@@ -92,17 +92,17 @@ impl Frames {
     }
 }
 
-/// What is the same for all drawings over time.
+/// Scale shared by all drawings over time.
 struct Scale {
-    /// The rate that fills a bar, in bits per second.
+    /// Rate that fills a bar, in bits per second.
     bps: u64,
-    /// Samples from the left to the right edge.
+    /// Number of samples from the left to the right edge.
     samples: usize,
-    /// Lines of words about each path.
+    /// Lines of text about each path.
     words: u16,
 }
 
-/// Draws everything.
+/// Draws the whole view.
 pub(super) fn draw(frame: &mut Frame<'_>, scenario: &Scenario, now: &Now, views: &[View], runs: &[Status]) {
     let rows = Layout::vertical([
         Constraint::Length(1),
@@ -173,7 +173,7 @@ fn draw_column(
     frame.render_widget(border, area);
     let paths = scenario.paths.len() as u16;
     let words = PATH_LINES + u16::from(has_radios(scenario));
-    // What the words leave goes to the latencies first, then to the rates.
+    // Lines that the text does not need go to the latencies first, then to the rates.
     let spare = inside.height.saturating_sub(FRAME_LINES + 1 + words * paths);
     let latencies = spare.min(MAX_DRAWING);
     let rates = ((spare - latencies) / paths.max(1)).min(MAX_RATES);
@@ -206,19 +206,19 @@ fn draw_column(
     }
 }
 
-/// A path of a column.
+/// A path in a column.
 struct Path<'a> {
     name: &'a str,
     status: &'a PathStatus,
-    /// New data that came over it, in bits per second, at each sample.
+    /// Rate of new data over the path in bits per second, at each sample.
     rates: &'a [u64],
-    /// What the sender made of the radio; none if it uses none.
+    /// Signal state at the sender; `None` if it does not use the radio.
     signal: Option<SignalState>,
-    /// What happens to the link, in words.
+    /// Current event of the link, in words.
     doing: String,
 }
 
-/// What the sender has made of the reports of a path's radio.
+/// Derives the sender's signal state of a path.
 pub(super) fn signal(path: &PathStatus) -> SignalState {
     match path.series.factor.last() {
         _ if path.state == PathState::Deactivated => SignalState::Out,
@@ -227,7 +227,7 @@ pub(super) fn signal(path: &PathStatus) -> SignalState {
     }
 }
 
-/// Whether the link of a path carries nothing.
+/// `true` if the link of a path carries nothing.
 pub(super) fn is_out(path: &PathStatus) -> bool {
     path.series.link_bps.last() == Some(&Some(0))
 }
@@ -236,7 +236,7 @@ fn has_radios(scenario: &Scenario) -> bool {
     scenario.paths.iter().any(|path| path.radio.is_some())
 }
 
-/// What happens to a link by script, or else what its radio makes of it.
+/// Describes the scripted event of a link or, without one, the state of its radio.
 fn doing(events: &[LinkEvent], air: Option<&Air>, now_us: u64) -> String {
     let back = events.iter().filter_map(|event| {
         let (from, to) = (event.at.micros(), event.at.micros() + event.outage?.micros());
@@ -257,7 +257,7 @@ fn doing(events: &[LinkEvent], air: Option<&Air>, now_us: u64) -> String {
     [rate, delay].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The level that decides, and what it leaves of the rate.
+/// Describes the decisive level and the share of the rate that it leaves.
 fn air_words(air: &Air) -> String {
     let levels = &air.levels;
     let all = [("SINR", levels.sinr, "dB"), ("RSRP", levels.rsrp, "dBm"), ("RSSI", levels.rssi, "dBm")];
@@ -269,12 +269,12 @@ fn air_words(air: &Air) -> String {
     }
 }
 
-/// Samples of the whole demo.
+/// Number of samples in the whole demo.
 fn samples(scenario: &Scenario) -> usize {
     (scenario.duration_us / SAMPLE_INTERVAL_US).max(1) as usize
 }
 
-/// The most that a link ever carries, for a scale that does not change.
+/// Highest rate that any link ever has, for a constant scale.
 fn largest_rate(scenario: &Scenario) -> u64 {
     let links = scenario.paths.iter().map(|path| path.link(scenario.direction()));
     let rates = links.flat_map(|link| {
@@ -284,7 +284,8 @@ fn largest_rate(scenario: &Scenario) -> u64 {
     rates.max().unwrap_or(film(scenario).bitrate.bps() * 2)
 }
 
-/// Spreads the samples so far over a width that stands for all of them; each column gets those it covers.
+/// Maps the samples so far to a width that represents all samples. Each column gets the samples
+/// that it covers.
 fn columns<T>(history: &[T], samples: usize, width: u16) -> impl Iterator<Item = &[T]> {
     let width = usize::from(width);
     (0..width).map_while(move |column| {
@@ -317,9 +318,9 @@ fn frame_lines(scenario: &Scenario, frames: &Frames, status: &Status) -> Vec<Lin
     ]
 }
 
-/// What is late is red.
+/// Draws the latencies, with late frames in red.
 fn draw_latencies(frame: &mut Frame<'_>, area: Rect, scenario: &Scenario, frames: &Frames) {
-    // Before the first frame is due none is missing.
+    // No frame is missing before the first one is due.
     let due_us = film(scenario).deadline.micros();
     let due = due_us.div_ceil(SAMPLE_INTERVAL_US) as usize;
     let first = frames.history.iter().position(Option::is_some).unwrap_or(usize::MAX).min(due);
@@ -339,7 +340,7 @@ fn draw_latencies(frame: &mut Frame<'_>, area: Rect, scenario: &Scenario, frames
     frame.render_widget(drawing, area);
 }
 
-/// Words, and the rate over time if there is room.
+/// Draws the text of a path, and its rate over time if there is room.
 fn draw_path(frame: &mut Frame<'_>, area: Rect, path: &Path<'_>, scale: &Scale) {
     let [words, drawing] =
         Layout::vertical([Constraint::Length(scale.words), Constraint::Min(0)]).areas(area);
@@ -367,7 +368,7 @@ fn path_lines(path: &Path<'_>, scale: &Scale, width: u16) -> Vec<Line<'static>> 
         0 => String::new(),
         bps => format!(", {} ms", queued * 8000 / bps),
     };
-    // A bar that is too short to read takes no room from the numbers.
+    // A bar too short to read is omitted in favour of the numbers.
     let bar_width =
         Some(usize::from(width.saturating_sub(30)).min(40)).filter(|width| *width >= 5).unwrap_or(0);
     let rate = bar(rate_bps as f64 / scale.bps as f64, bar_width, Color::Cyan);
@@ -401,7 +402,7 @@ fn path_lines(path: &Path<'_>, scale: &Scale, width: u16) -> Vec<Line<'static>> 
     lines
 }
 
-/// What the radio reports, and what the sender made of it.
+/// Shows the report of the radio, and the signal state at the sender.
 fn signal_line(path: &Path<'_>, bar_width: usize) -> Line<'static> {
     let (word, colour) = match path.signal {
         None => ("not used", Color::Gray),

@@ -25,24 +25,24 @@ use tokio::sync::watch;
 
 use super::{scenario::film, screen};
 
-/// Time between two drawings.
+/// Interval between drawings.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Time between two lines.
+/// Interval between lines.
 const LINE: Duration = Duration::from_secs(2);
 
-/// A thread of its own, so that drawing never delays a session.
+/// Display of a running demo, on a thread of its own, so that drawing never delays a session.
 pub(super) struct Show {
     thread: JoinHandle<()>,
     over: Arc<AtomicBool>,
 }
 
 impl Show {
-    /// Begins; `live` asks for the live view, which needs a terminal. The view says through `stop` that its
-    /// reader has seen enough.
+    /// Starts the display. `live` requests the live view, which needs a terminal. `stop` signals
+    /// that the user has quit.
     ///
     /// # Errors
-    /// What the system says about the terminal or the thread.
+    /// If the terminal or the thread cannot be set up.
     pub(super) fn start(
         scenario: &Arc<Scenario>,
         views: Vec<View>,
@@ -53,7 +53,7 @@ impl Show {
         let (scenario, ended) = (scenario.clone(), over.clone());
         let thread = std::thread::Builder::new().name("squall-show".to_owned());
         let thread = if live && io::stdout().is_terminal() && io::stdin().is_terminal() {
-            // Restores the terminal when the program panics, too.
+            // Also restores the terminal when the program panics.
             let terminal = ratatui::try_init()?;
             thread.spawn(move || {
                 live_view(terminal, &scenario, &views, &stop, &ended);
@@ -65,7 +65,7 @@ impl Show {
         Ok(Self { thread: thread?, over })
     }
 
-    /// Ends, and gives the terminal back.
+    /// Ends the display and restores the terminal.
     pub(super) fn end(self) {
         self.over.store(true, Ordering::Relaxed);
         if self.thread.join().is_err() {
@@ -85,7 +85,7 @@ fn live_view(
     while !over.load(Ordering::Relaxed) {
         let runs: Vec<Status> = views.iter().map(status).collect();
         let now = screen::Now { at_us: run_time(views), quitting };
-        // A terminal that is gone ends the demo.
+        // If the terminal is gone, the demo ends.
         if terminal.draw(|frame| screen::draw(frame, scenario, &now, views, &runs)).is_err()
             || asked_to_quit()
         {
@@ -95,7 +95,7 @@ fn live_view(
     }
 }
 
-/// Waits for the time of a drawing, and returns whether a key asked to quit.
+/// Waits for the time of a drawing. Returns `true` if a key requested to quit.
 fn asked_to_quit() -> bool {
     let until = Instant::now() + FRAME;
     let mut quit = false;
@@ -164,9 +164,9 @@ fn line(scenario: &Scenario, views: &[View]) -> String {
     text
 }
 
-/// Microseconds since the first frame, the same for all sides but for a millisecond.
+/// Microseconds since the first frame, the same for all runs to within a millisecond.
 fn run_time(views: &[View]) -> u64 {
-    // `elapsed` is 0 for what is still to come.
+    // `elapsed` is 0 for times in the future.
     views.first().map_or(0, |view| view.begin.elapsed().as_micros() as u64)
 }
 

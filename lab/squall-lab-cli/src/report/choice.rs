@@ -1,19 +1,19 @@
-//! Which run to show over time, as it is written on the command line.
+//! Selection of a run to show over time, on the command line.
 
 use std::str::FromStr;
 
 use squall_lab::experiment::Point;
 
-/// `EXPERIMENT[AXIS=POINT,…]:SCHEDULER:SEED`, all but the experiment optional.
+/// `EXPERIMENT[AXIS=POINT,…]:SCHEDULER:SEED`; only the experiment is required.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Name of the experiment.
     pub(super) experiment: String,
     /// Points of some axes.
     pub(super) at: Point,
-    /// One scheduler; none: all.
+    /// Scheduler; `None`: all.
     pub(super) scheduler: Option<String>,
-    /// The seed; none: the first.
+    /// Seed; `None`: the first.
     pub(super) seed: Option<u64>,
 }
 

@@ -24,8 +24,9 @@ pub(crate) use timelines::add_representative;
 
 /// Draws results: one self-contained page with figures, findings and single runs over time.
 ///
-/// Takes what `squall-lab repro` remembers (a file of JSON Lines for each experiment), what `squall-lab run --json` writes, and
-/// folders of these. The page needs no network and no script, and can be read without colour.
+/// Reads the results that `squall-lab repro` stores (a JSON Lines file for each experiment), files
+/// of `squall-lab run --json`, and folders of these. The page needs neither network nor scripts,
+/// and can be read without colour.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab report out/repro\n  \
     squall-lab report out/repro/storm-fig10.jsonl --out out/fig10.html \\\n      \
@@ -35,26 +36,27 @@ pub(crate) use timelines::add_representative;
     squall-lab report out/fading.json\n\n\
     `squall-lab repro` writes out/repro, with --quick out/repro-quick")]
 pub(crate) struct ReportArgs {
-    /// Files of results, or folders of such files
+    /// Result files, or folders of such files
     #[arg(value_name = "RESULTS", required = true)]
     results: Vec<PathBuf>,
-    /// The page
+    /// File of the page
     #[arg(long, value_name = "FILE.html", default_value = "out/report.html")]
     out: PathBuf,
-    /// Also write each figure as a file of its own, for papers
+    /// Also write each figure as a separate file, for papers
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Also write what was found of every claim, and why, as a page of documentation
+    /// Also write the results and findings of all claims as a page of documentation
     #[arg(long, value_name = "FILE.md")]
     markdown: Option<PathBuf>,
-    /// Where the files of the experiments are, for axes, claims and figures
+    /// Folder of the experiment files, for axes, claims and figures
     #[arg(long, value_name = "DIR", default_value = "scenarios/papers")]
     experiments: PathBuf,
-    /// A run to show over time, instead of the one of each experiment that most claims are about; it is run again.
-    /// Without points the first that fit, without a scheduler all of them, without a seed the first
+    /// Run to show over time, instead of the one that most claims of each experiment are about; it
+    /// is run again. Points default to the first that match, the scheduler to all, the seed to the
+    /// first
     #[arg(long = "timeline", value_name = "EXPERIMENT[AXIS=POINT,…]:SCHEDULER:SEED")]
     timelines: Vec<Choice>,
-    /// Show no run over time
+    /// Show no runs over time
     #[arg(long, conflicts_with = "timelines")]
     no_timelines: bool,
 }
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &ReportArgs, registry: &Arc<Registry>) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a page about experiments is called; about other runs, after their file.
+/// Title of a page about experiments, or of one about other runs, which is named after their file.
 fn title(chapters: &[Chapter], results: &[PathBuf]) -> String {
     match (chapters, results) {
         ([], [one]) => {
@@ -98,13 +100,13 @@ fn title(chapters: &[Chapter], results: &[PathBuf]) -> String {
     }
 }
 
-/// The title of a page about several experiments.
+/// Title of a page about several experiments.
 pub(crate) const TITLE: &str = "Experiments: what is claimed, and what was measured";
 
-/// Writes the page and its figures; says which files.
+/// Writes the page and its figures. Returns a message with the file names.
 ///
 /// # Errors
-/// Names the file and what the system says.
+/// The file and the system's error.
 pub(crate) fn publish(results: &Report, page: Option<&Path>, svg: Option<&Path>) -> anyhow::Result<String> {
     let mut said = String::new();
     if let Some(file) = page {

@@ -1,4 +1,4 @@
-//! Results from files, and the experiments that they are of.
+//! Loads results from files, and the experiments that they belong to.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use squall_lab::{
 
 use squall_terminal::error::whole;
 
-/// What files hold.
+/// Contents of result files.
 #[derive(Default)]
 pub(super) struct Found {
     /// Runs of experiments.
@@ -25,10 +25,10 @@ pub(super) struct Found {
     pub(super) runs: Vec<RunResult>,
 }
 
-/// Reads files, and the files of folders.
+/// Reads files, and the files in folders.
 ///
 /// # Errors
-/// The file that cannot be read, and where in it; what is there twice and differs.
+/// If a file cannot be read, with the place, or if results for the same run differ.
 pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Found> {
     let mut found = Found::default();
     for path in paths {
@@ -57,7 +57,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// `squall-lab run` writes a list, `squall-lab repro` lines.
+/// Reads a file: a JSON array from `squall-lab run`, or lines from `squall-lab repro`.
 fn read_file(file: &Path, found: &mut Found) -> anyhow::Result<()> {
     let text = squall_file::read_text(file, result::MAX_FILE);
     let text = text.map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
@@ -69,7 +69,8 @@ fn read_file(file: &Path, found: &mut Found) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each run once. Of runs without an experiment no key shows whether they are of one program, so their results must agree.
+/// Removes duplicate runs. Without an experiment, no key shows if runs are from the same program,
+/// so duplicates must agree.
 fn runs_once(runs: Vec<RunResult>) -> anyhow::Result<Vec<RunResult>> {
     let id = |run: &RunResult| {
         (run.scenario.clone(), run.scheduler.clone(), run.congestion.clone(), run.seed, run.duration_us)
@@ -95,7 +96,7 @@ fn runs_once(runs: Vec<RunResult>) -> anyhow::Result<Vec<RunResult>> {
     Ok(order.iter().filter_map(|id| kept.remove(id)).collect())
 }
 
-/// Each run once.
+/// Removes duplicate records.
 fn records_once(records: Vec<Record>) -> anyhow::Result<Vec<Record>> {
     let mut seen: BTreeMap<(String, Point, String, u64), String> = BTreeMap::new();
     let mut kept = Vec::with_capacity(records.len());
@@ -118,10 +119,10 @@ fn records_once(records: Vec<Record>) -> anyhow::Result<Vec<Record>> {
     Ok(kept)
 }
 
-/// The experiments of these runs whose files are in the folder, as `NAME.toml`.
+/// Loads the experiments of these runs whose files are in the folder, as `NAME.toml`.
 ///
 /// # Errors
-/// What is wrong with such a file.
+/// If such a file is invalid.
 pub(super) fn experiments(
     records: &[Record],
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Runs again what is to be shown over time: results are kept without it.
+//! Repeats the runs that are shown over time, because results are stored without time series.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::choice::Choice;
 /// Adds to each chapter the cell that most claims are about, with its first seed.
 ///
 /// # Errors
-/// What a run reports.
+/// If a run fails.
 pub(crate) fn add_representative(chapters: &mut [Chapter], registry: &Arc<Registry>) -> anyhow::Result<()> {
     let mut progress = Progress::default();
     let count = chapters.len();
@@ -36,10 +36,10 @@ pub(crate) fn add_representative(chapters: &mut [Chapter], registry: &Arc<Regist
     Ok(())
 }
 
-/// Adds what was chosen.
+/// Adds the selected runs.
 ///
 /// # Errors
-/// A choice of which there are no results, or no file of the experiment; what a run reports.
+/// If a selection has no results or no experiment file, or if a run fails.
 pub(super) fn add(
     chapters: &mut [Chapter],
     choices: &[Choice],
@@ -69,7 +69,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Runs one scheduler, or all that ran at a point.
+/// Repeats the run of one scheduler, or of all schedulers at a point.
 fn rerun(
     chapter: &Chapter,
     point: Point,

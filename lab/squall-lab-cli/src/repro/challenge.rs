@@ -1,4 +1,4 @@
-//! What became of a challenger beside the papers' systems, for the terminal and as a page.
+//! Results of a challenger compared with the papers' systems, for the terminal and as a page.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,15 @@ use squall_lab::{
 
 use crate::findings::{escaped, found, papers, title};
 
-/// The verdicts on a comparison without a claimed size.
+/// Possible verdicts of a comparison without a claimed size.
 const VERDICTS: [Verdict; 5] =
     [Verdict::Holds, Verdict::Tied, Verdict::Unclear, Verdict::DoesNotHold, Verdict::NotMeasured];
 
-/// Columns of a comparison behind its experiment and measure; the values are behind the names of the schedulers.
+/// Columns of a comparison. The values follow the names of the schedulers.
 const COLUMNS: [&str; 7] =
     ["experiment", "measure", "better", "system of the paper", "challenger", "difference", "challenger is"];
 
-/// All comparisons, and how many there are of each kind.
+/// Formats all comparisons, and the number of each verdict.
 pub(super) fn text(scheduler: &str, experiments: &[Experiment], findings: &[Finding]) -> String {
     let rows = findings.iter().map(|finding| row(finding, "").to_vec()).collect();
     let columns = COLUMNS.map(Column::text).into();
@@ -33,7 +33,8 @@ pub(super) fn text(scheduler: &str, experiments: &[Experiment], findings: &[Find
     text
 }
 
-/// A page with a table for each paper. `options` are those of the command that change the runs.
+/// Returns a page with a table for each paper. `options` are the command's options that change the
+/// runs.
 pub(super) fn page(
     scheduler: &str,
     options: &str,
@@ -68,7 +69,7 @@ same traffic. [experiments.md](experiments.md) has the rules.
     text
 }
 
-/// The cells of a comparison, with the names of the schedulers between marks.
+/// Returns the cells of a comparison, with `mark` around the names of the schedulers.
 fn row(finding: &Finding, mark: &str) -> [String; 7] {
     let values = finding.values.as_ref().map(|values: &Values| {
         let Values { system, of_system, challenger, of_challenger } = values;
@@ -82,7 +83,7 @@ fn row(finding: &Finding, mark: &str) -> [String; 7] {
     [id, says, expected, system, challenger, difference, verdict]
 }
 
-/// Of each paper the comparisons.
+/// Groups the comparisons by paper.
 fn by_paper<'a>(experiments: &'a [Experiment], findings: &'a [Finding]) -> Vec<(&'a str, Vec<&'a Finding>)> {
     let all: Vec<&Experiment> = experiments.iter().collect();
     let of = |paper: &'a str| {
@@ -98,7 +99,7 @@ fn count(findings: &[&Finding], verdict: Verdict) -> usize {
     findings.iter().filter(|finding| finding.verdict == verdict).count()
 }
 
-/// What the challenger is.
+/// Returns the position of the challenger in words.
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "ahead",

@@ -1,4 +1,4 @@
-//! What runs measured as a table: one number a row, in the units of docs/lab.md.
+//! Measurements of runs as a table: one number per row, in the units of docs/lab.md.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,8 @@ use squall_lab::{
     table::csv_field,
 };
 
-/// All numbers of all runs. Times are in microseconds, rates in bits per second, sizes in bytes, shares from 0 to 1.
+/// Formats all numbers of all runs. Times are in microseconds, rates in bits per second, sizes in
+/// bytes, shares from 0 to 1.
 pub(super) fn text(records: &[Record]) -> String {
     let axes: BTreeSet<&str> =
         records.iter().flat_map(|record| record.point.keys().map(String::as_str)).collect();

@@ -1,4 +1,4 @@
-//! `squall-lab repro`: experiments, and whether what is claimed of them holds.
+//! `squall-lab repro`: runs experiments and judges their claims.
 
 mod challenge;
 mod csv;
@@ -30,10 +30,12 @@ use squall_terminal::{
 use crate::{findings, report};
 use progress::Remaining;
 
-/// Runs experiments in virtual time, and says of every claim of a paper what was measured and whether it holds.
+/// Runs experiments in virtual time, and reports for every claim of a paper the measured value and
+/// the verdict.
 ///
-/// An experiment is a scenario with axes and claims; docs/experiments.md describes it. What was run before and
-/// would be the same is not run again. The same program and files give the same numbers.
+/// An experiment is a scenario with axes and claims; docs/experiments.md describes it. Runs with
+/// stored results are not repeated unless something has changed that they depend on. The same
+/// program and files give the same numbers.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall-lab repro --list\n  squall-lab repro --quick\n  squall-lab repro storm-fig10 storm-fig11\n  \
@@ -45,66 +47,68 @@ use progress::Remaining;
     tolerances of its own; docs/experiments.md has the whole rule"
 )]
 pub(crate) struct ReproArgs {
-    /// Names of experiments, or how they begin, or files. Default: all
+    /// Names of experiments, prefixes of names, or files. Default: all
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// All experiments: the default
+    /// Run all experiments (default)
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// Fewer points, seeds and seconds, as each experiment says: to see that it works, not to conclude from. Leaves out
-    /// the reasons in the files, which are about full runs
+    /// Run fewer points, seeds and seconds, as defined by each experiment: enough to test it, not
+    /// to draw conclusions. Omits the findings in the files, which refer to full runs
     #[arg(long)]
     quick: bool,
-    /// More seeds where a file names them in [verdict], because claims stay unclear without
+    /// Run more seeds where a file defines them in [verdict], because claims remain unclear without
     #[arg(long, conflicts_with = "quick")]
     verdict: bool,
-    /// Only list them
+    /// List the experiments without running them
     #[arg(long)]
     list: bool,
-    /// Where the experiments are
+    /// Folder of the experiments
     #[arg(long, value_name = "DIR", default_value = "scenarios/papers")]
     experiments: PathBuf,
-    /// Folder of recordings that stand in for made-up links, in experiments with a table of traces
+    /// Folder of recordings that replace synthetic links, in experiments with a table of traces
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
-    /// Compare this scheduler, with options, with each paper's own system in every measure of the paper's claims, instead of
-    /// judging the claims: ahead, tied, unclear or behind. Only the two are run
+    /// Compare this scheduler, with options, with each paper's own system in every measure of the
+    /// paper's claims, instead of judging the claims: ahead, tied, unclear or behind. Only these
+    /// two are run
     #[arg(long, value_name = "SCHEDULER", conflicts_with = "beside")]
     challenger: Option<String>,
-    /// Where what was run is remembered, a file of JSON Lines for each experiment
+    /// Folder for stored results, a JSON Lines file for each experiment
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write what every run measured, a row for each number
+    /// Write all measurements of every run, one row per number
     #[arg(long, value_name = "FILE.csv")]
     csv: Option<PathBuf>,
-    /// Write what was found of every claim, as JSON
+    /// Write the results of all claims as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write what was found of every claim, and why, as a page of documentation
+    /// Write the results and findings of all claims as a page of documentation
     #[arg(long, value_name = "FILE.md")]
     markdown: Option<PathBuf>,
-    /// Findings without --traces, by --json: the page of --markdown puts those over recorded networks beside them. Only
-    /// experiments with a table of traces are run
+    /// Results without --traces, as written by --json: the page of --markdown shows the results
+    /// over recorded networks next to them. Only experiments with a table of traces are run
     #[arg(long, value_name = "FILE.json", requires_all = ["traces", "markdown"])]
     beside: Option<PathBuf>,
-    /// Also show the results of every scheduler at every point, as squall-lab run does
+    /// Also print the results of every scheduler at every point, as squall-lab run does
     #[arg(long)]
     tables: bool,
-    /// Write a page about it that any browser shows: findings, figures, single runs over time
+    /// Write an HTML report with results of claims, figures, and single runs over time
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Write each figure as a file of its own, for papers
+    /// Write each figure as a separate file, for papers
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Run only this part of all runs, such as 2/4, and judge nothing; each part can run on a machine of its own
+    /// Run only this part of all runs, such as 2/4, without judging claims; the parts can run on
+    /// different machines
     #[arg(
         long,
         value_name = "NUMBER/PARTS",
         conflicts_with_all = ["list", "csv", "json", "markdown", "tables", "report", "svg", "merge"]
     )]
     shard: Option<Shard>,
-    /// Take over the runs in these folders, those of --shard, from the same program and files. Runs that no folder has
-    /// are carried out
+    /// Use the results in these folders, as written by --shard with the same program and files.
+    /// Missing runs are carried out
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "list")]
     merge: Vec<PathBuf>,
 }
@@ -116,7 +120,7 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
         output::print(&listing(&experiments))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // A file that cannot be read is reported before the runs.
+    // Errors in this file should be reported before the runs.
     let synthetic = args.beside.as_deref().map(known_findings).transpose().map_err(usage)?;
     let folder = args.out.clone().unwrap_or_else(|| usual_folder(args));
     let mut study =
@@ -139,7 +143,7 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
     let mut findings: Vec<Finding> =
         experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
     if args.quick {
-        // The reasons in the files quote full runs.
+        // The findings in the files quote full runs.
         findings.iter_mut().for_each(|finding| finding.finding.clear());
     }
     let failed = terminal::failed_checks(&records);
@@ -148,13 +152,14 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
     if !printed_elsewhere(args) {
         output::print(&drawn)?;
     }
-    // A claim that does not hold is a finding; a check that fails is a failure.
+    // A claim that does not hold is a result; a check that fails is an error.
     let (count, plural) = (failed.rows.len(), if failed.rows.len() == 1 { "" } else { "s" });
     anyhow::ensure!(count == 0, "{count} check{plural} failed");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs that are not the same are kept apart, so that none makes the others be forgotten.
+/// Default folder. Options that change the runs have folders of their own, so that they do not
+/// discard each other's results.
 fn usual_folder(args: &ReproArgs) -> PathBuf {
     let challenger = args.challenger.as_ref().map_or(String::new(), |label| {
         let name = label.trim().replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
@@ -166,7 +171,7 @@ fn usual_folder(args: &ReproArgs) -> PathBuf {
     PathBuf::from(format!("out/repro{challenger}{traces}{quick}{shard}"))
 }
 
-/// The page and the figures, if they are wanted.
+/// Draws the report and the figures, if requested.
 fn draw(
     args: &ReproArgs,
     experiments: Vec<Experiment>,
@@ -182,7 +187,7 @@ fn draw(
     report::publish(&results, args.report.as_deref(), args.svg.as_deref())
 }
 
-/// Whether standard output is for one of the files.
+/// `true` if one of the files goes to standard output.
 fn printed_elsewhere(args: &ReproArgs) -> bool {
     [&args.csv, &args.json, &args.markdown, &args.report]
         .into_iter()
@@ -236,7 +241,7 @@ fn publish(
     output::print(&text)
 }
 
-/// Those that change what is run, for a page that says how it was made.
+/// Options that change the runs, for the description on a page.
 fn options(args: &ReproArgs) -> String {
     let quick = if args.quick { " --quick" } else { "" };
     let traces =
@@ -245,14 +250,14 @@ fn options(args: &ReproArgs) -> String {
     format!("{traces}{verdict}{quick}")
 }
 
-/// What an earlier execution wrote by `--json`.
+/// Reads the results of an earlier `--json`.
 fn known_findings(file: &Path) -> anyhow::Result<Vec<Finding>> {
     input::check(file)?;
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     serde_json::from_str(&text).with_context(|| format!("{}: not the findings of --json", file.display()))
 }
 
-/// The experiments that were asked for, in order of their names.
+/// Loads the requested experiments, ordered by name.
 fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>> {
     let files = |ids: &[String]| ids.iter().filter(|id| id.ends_with(".toml")).map(PathBuf::from).collect();
     let mut paths: Vec<PathBuf> = files(&args.ids);
@@ -274,7 +279,7 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
         }
     };
     let mut experiments: Vec<Experiment> = paths.iter().map(load).collect::<Result<_, _>>()?;
-    // Without recordings there is nothing to set beside the other.
+    // Without recordings there is nothing to compare.
     experiments.retain(|experiment| args.beside.is_none() || !experiment.traces.is_empty());
     experiments.sort_by(|a, b| a.name().cmp(b.name()));
     if let Some(pair) = experiments.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
@@ -287,7 +292,7 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
     }
 }
 
-/// The experiments that compare a scheduler with a paper's system.
+/// Reduces the experiments to comparisons of a scheduler with the papers' systems.
 fn challenged(
     experiments: Vec<Experiment>,
     scheduler: &str,
@@ -311,7 +316,7 @@ fn challenged(
     Ok(challenged)
 }
 
-/// The experiments in a folder of which an id begins with one of these.
+/// Returns the experiments in a folder that have an id with one of these prefixes.
 fn named(names: &[&String], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut known: Vec<(PathBuf, Vec<String>)> = Vec::new();
     for path in shipped(folder)? {
@@ -361,7 +366,7 @@ fn listing(experiments: &[Experiment]) -> String {
     table::render(&Table { title: "Experiments".into(), columns, rows: rows.collect() })
 }
 
-/// Stands for this program.
+/// Returns the hash that identifies this program.
 fn program() -> anyhow::Result<u64> {
     experiment::program(&std::env::current_exe().context("this program")?).map_err(whole)
 }

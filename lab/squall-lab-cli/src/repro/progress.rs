@@ -1,4 +1,4 @@
-//! How far a study is, and when it will end.
+//! Progress of a study, with an estimate of the remaining time.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -9,13 +9,13 @@ use squall_lab::experiment::StudyProgress;
 
 use squall_terminal::progress::Progress;
 
-/// Before this time nothing is said of the end.
+/// Time before the first estimate.
 const GUESS_AFTER: Duration = Duration::from_secs(2);
 
-/// Characters of the bar.
+/// Width of the bar in characters.
 const WIDTH: u64 = 24;
 
-/// A line with a bar and the time that is left.
+/// A line with a bar and the remaining time.
 pub(super) struct Remaining {
     begin: Instant,
     first: StudyProgress,
@@ -53,7 +53,7 @@ fn words(now: StudyProgress, elapsed: Duration) -> String {
     format!("[{bar}] {} of {} runs, {} %{left}", now.runs.0, now.runs.1, done * 100 / all)
 }
 
-/// Seconds as `1:02:03` or `2:03`.
+/// Formats seconds as `1:02:03` or `2:03`.
 fn clock(seconds: u64) -> String {
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }

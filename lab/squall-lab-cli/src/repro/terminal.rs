@@ -1,4 +1,4 @@
-//! What was found, for the terminal.
+//! Results of claims for the terminal.
 
 use squall_lab::{
     experiment::{Finding, OnStock, Record, Verdict},
@@ -8,7 +8,7 @@ use squall_terminal::wrap;
 
 use crate::findings::{found, sentence};
 
-/// The checks that failed, the reasons of claims that do not hold, and all claims.
+/// Formats failed checks, findings of claims that do not hold, and all claims.
 pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
     let mut text = String::new();
     if !failed.rows.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
     text + &sum(findings)
 }
 
-/// How many claims there are of each kind.
+/// Counts the claims by verdict.
 fn sum(findings: &[Finding]) -> String {
     let count = |kind| findings.iter().filter(|finding| finding.verdict == kind).count();
     let counted = Verdict::ALL.map(|kind| (kind, count(kind)));
@@ -56,7 +56,7 @@ fn sum(findings: &[Finding]) -> String {
     format!("{} claim{plural}: {}{stock}\n", findings.len(), parts.join(", "))
 }
 
-/// The checks of the scenarios that failed, of every run at every point.
+/// Returns the failed checks of every run at every point.
 pub(super) fn failed_checks(records: &[Record]) -> Table {
     let mut rows = Vec::new();
     for run in records.iter().map(|record| &record.run) {

@@ -1,4 +1,4 @@
-//! The links that were asked for.
+//! Links that the arguments define.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use squall_trace::{Gaps, Recording, Wishes};
 
 use super::ShellArgs;
 
-/// What a link starts with that follows a recording.
+/// Prefix of a link that follows a recording.
 const TRACE: &str = "trace:";
 
-/// The paths, with all files read.
+/// Returns the paths, with all files loaded.
 pub(super) fn paths(args: &ShellArgs) -> anyhow::Result<Vec<PathConfig>> {
     match &args.scenario {
         Some(file) => {
@@ -48,7 +48,7 @@ fn link(text: &str) -> anyhow::Result<PathConfig> {
     Ok(path)
 }
 
-/// The rate of a recording: that of this column, or the only one there is.
+/// Returns the rate of a recording from this column, or from its only one.
 fn recorded(file: &Path, column: &str) -> anyhow::Result<RateConfig> {
     let load = |column: Option<&str>| {
         Recording::load(file, &Wishes { column: column.map(str::to_owned), ..Wishes::default() })

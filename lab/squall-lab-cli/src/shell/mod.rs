@@ -1,4 +1,4 @@
-//! `squall-lab shell`: any program behind emulated links.
+//! `squall-lab shell`: runs any program behind emulated links.
 
 mod links;
 mod programs;
@@ -17,13 +17,15 @@ use squall_units::Span;
 
 use self::programs::{Ended, Programs};
 
-/// Runs a program behind emulated links, each an interface of its own, up to a server side in a network of its own.
+/// Runs a program behind emulated links, each with its own interface, that lead to a server side in
+/// a separate network.
 ///
-/// The program sees an interface for each link, named after it, with the addresses 10.77.1.2, 10.77.2.2, ... and the
-/// server side at 10.77.0.1 over any of them (over link 1 alone at 10.77.1.1, ...); with IPv6 fd77:1::2, fd77:2::2, ... and
-/// fd77::1 (fd77:1::1, ...). Who binds to an address or an
-/// interface uses its link, all others the first. Links are given by --link, once for each, or by a scenario. Ends with
-/// the program's exit code and leaves nothing behind. Linux; root, or user namespaces.
+/// The program sees an interface for each link, named after it, with the addresses 10.77.1.2,
+/// 10.77.2.2, ... The server side is reachable at 10.77.0.1 over any link (over link 1 alone at
+/// 10.77.1.1, ...); with IPv6 the addresses are fd77:1::2, fd77:2::2, ... and fd77::1 (fd77:1::1,
+/// ...). Sockets bound to an address or an interface use its link, all others the first. Links are
+/// defined by --link, once for each, or by a scenario. Exits with the program's exit code and
+/// leaves nothing behind. Linux; requires root or user namespaces.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     squall-lab shell --link name=wifi,rate=20mbps,delay=15ms,loss=0.1% \\\n      \
@@ -38,72 +40,74 @@ use self::programs::{Ended, Programs};
     Variables for both programs: SQUALL_SERVER (10.77.0.1), SQUALL_LINKS (names) and SQUALL_CLIENT (addresses), separated by \
     commas; SQUALL_SERVER6 and SQUALL_CLIENT6 with IPv6; SQUALL_RADIOS if links have radios, by which `squall signal watch` and --signal find them.")]
 pub(crate) struct ShellArgs {
-    /// A link: key=value pairs as in scenario files (name, rate, delay, jitter, queue, loss, duplicate, corrupt, mtu, mahimahi, ...;
-    /// up. and down. before a key for one direction), or trace:FILE[,key=value...] for a recorded rate in any format
-    /// that `squall-lab trace info` reads
+    /// Link to emulate: key=value pairs as in scenario files (name, rate, delay, jitter, queue,
+    /// loss, duplicate, corrupt, mtu, mahimahi, ...; up. and down. before a key for one direction),
+    /// or trace:FILE[,key=value...] for a recorded rate in any format that `squall-lab trace info`
+    /// reads
     #[arg(long, value_name = "LINK", conflicts_with = "scenario", required_unless_present_any = ["scenario", "join"])]
     link: Vec<String>,
-    /// The paths of this scenario, with all that happens to them; docs/scenarios.md describes it
+    /// Scenario whose paths are used, with all their events; docs/scenarios.md describes the format
     #[arg(long, value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
-    /// Enter a side of a shell that runs already, from another terminal: near is the client's, far the server's. Ends with
-    /// that shell
+    /// Enter a side of a running shell from another terminal: near is the client's, far the
+    /// server's. Ends with that shell
     #[arg(long, value_name = "SIDE", conflicts_with_all = ["link", "scenario", "server", "client", "time", "log", "json"])]
     join: Option<Side>,
-    /// Which shell to join, by its process id; needed only if several run
+    /// Process id of the shell to join; needed only if several run
     #[arg(long, value_name = "PID", requires = "join")]
     pid: Option<u32>,
-    /// What to run on the server side, for a shell; it starts first, and gets no input
+    /// Command to run on the server side, by a shell; it starts first and gets no input
     #[arg(long, value_name = "CMD")]
     server: Option<String>,
-    /// What to run on the client side, for a shell
+    /// Command to run on the client side, by a shell
     #[arg(long, value_name = "CMD", conflicts_with = "program")]
     client: Option<String>,
-    /// What to run on the client side, as it is. Default: an interactive shell
+    /// Program to run on the client side, without a shell. Default: an interactive shell
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
-    /// How long the server's program has before the links and the client's program start
+    /// Delay between the start of the server's program and that of the links and the client's
+    /// program
     #[arg(long, value_name = "TIME", default_value = "300ms")]
     after: Span,
-    /// End the client's program after so long
+    /// End the client's program after this time
     #[arg(long, value_name = "TIME")]
     time: Option<Span>,
-    /// Only IPv6: the links have no IPv4 addresses, and the variables have those of IPv6
+    /// Use only IPv6: the links have no IPv4 addresses, and the variables contain those of IPv6
     #[arg(long, conflicts_with = "join")]
     ipv6: bool,
-    /// What the links' chance follows
+    /// Seed of the links' randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write down every packet, for each link and direction: NAME-up.log as mahimahi does, NAME-up.jsonl with all there is
-    /// to know
+    /// Log every packet, for each link and direction: NAME-up.log in the format of mahimahi,
+    /// NAME-up.jsonl with all details
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
-    /// Write what the links did as JSON; - for standard output
+    /// Write the statistics of the links as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The run does not count if more than one of 100 packets came later than this out of its link
+    /// Declare the run invalid if more than 1 % of the packets left their link later than this
     #[arg(long, value_name = "TIME", default_value = "2ms")]
     max_slip: Span,
-    /// Keep the processors from halting, by a thread of the lowest priority on each: on a virtual machine whose host has others
-    /// to run, packets are less late so
+    /// Keep the processors from halting, by a thread of the lowest priority on each: reduces the
+    /// delay of packets on a virtual machine whose host is shared
     #[arg(long)]
     keep_awake: bool,
-    /// End with 1 if the run does not count
+    /// Exit with 1 if the run is invalid
     #[arg(long)]
     strict: bool,
-    /// Say nothing at the start, and at the end only if the run does not count
+    /// Print nothing at the start, and at the end only if the run is invalid
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// An end of the links.
+/// A side of the links.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Side {
     Near,
     Far,
 }
 
-/// The first process behind the links on one side, for `squall-lab shell` alone.
+/// First process behind the links on one side, started only by `squall-lab shell`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InitArgs {
     alive: i32,
@@ -122,14 +126,15 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
         return join(args, side);
     }
     let paths = links::paths(args)?;
-    // Before there are threads.
+    // Must precede the first thread.
     squall_shell::acquire().map_err(whole)?;
     let prepare = if args.ipv6 { Prepared::over_ipv6 } else { Prepared::new };
     let prepared = prepare(&paths, args.seed).map_err(|error| match error {
         ShellError::Links(_) | ShellError::Mtu { .. } | ShellError::MtuForIpv6 { .. } => usage(error),
         error => whole(error),
     })?;
-    // From now on there is something to clean up. A signal that arrives earlier is seen by the wait for the programs.
+    // There is something to clean up from here on. A signal that arrives earlier is seen by the
+    // wait for the programs.
     let _interrupts = Interrupts::listen()?;
     if !args.quiet && std::io::stderr().is_terminal() {
         output::on_stderr(&summary::welcome(&prepared, &paths, args.server.is_some()));
@@ -164,13 +169,13 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs a program on a side of a shell that runs already.
+/// Runs a program on a side of a running shell.
 fn join(args: &ShellArgs, side: Side) -> anyhow::Result<ExitCode> {
     let end = match side {
         Side::Near => End::Near,
         Side::Far => End::Far,
     };
-    // Before there are threads.
+    // Must precede the first thread.
     let joined = squall_shell::join(end, args.pid).map_err(|error| match error {
         ShellError::Join(_) => usage(error),
         error => whole(error),

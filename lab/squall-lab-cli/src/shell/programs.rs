@@ -1,4 +1,4 @@
-//! What runs on both sides, and how it ends.
+//! Programs on both sides, and their termination.
 
 use std::{
     env,
@@ -14,20 +14,22 @@ use squall_signal::external::FOLDER;
 
 use squall_terminal::{interrupt::Interrupts, note};
 
-/// How long programs have to end when they are asked to.
+/// Time for programs to end after a termination request.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How long the server's program has to end by itself when the client's has ended: many do, and have last words.
+/// Time for the server's program to end by itself after the client's. Many programs do so, and
+/// print a last message.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// The programs of both sides.
+/// Programs of both sides.
 pub(super) struct Programs {
     variables: Vec<(String, String)>,
-    /// What has happened, from the threads that wait for it.
+    /// Events from the threads that wait for the programs and signals.
     events: Receiver<Event>,
     notify: Sender<Event>,
-    /// The process ids of the init processes while they run.
+    /// Process id of the client side's init process while it runs.
     client: Option<u32>,
+    /// Process id of the server side's init process while it runs.
     server: Option<u32>,
 }
 
@@ -37,16 +39,17 @@ enum Event {
     Interrupt,
 }
 
-/// How it ended.
+/// Reason of the end.
 pub(super) enum Ended {
-    /// The client's program has ended, with this exit code.
+    /// The client's program ended with this exit code.
     Client(u8),
-    /// Somebody wanted it to end.
+    /// The user interrupted the shell.
     Interrupted,
 }
 
 impl Programs {
-    /// Programs with the interfaces, their addresses, and the folder with the readings of the radios in their environment.
+    /// Prepares programs whose environment contains the interfaces, their addresses, and the folder
+    /// with the radio readings.
     pub(super) fn new(prepared: &Prepared) -> Self {
         let (interfaces, families) = (prepared.interfaces(), prepared.families());
         let mut variables = vec![("SQUALL_LINKS".to_owned(), interfaces.join(","))];
@@ -64,14 +67,14 @@ impl Programs {
         Self { variables, events, notify, client: None, server: None }
     }
 
-    /// Starts the server's program, by a shell. The input is the client's.
+    /// Starts the server's program in a shell, without input, which belongs to the client.
     pub(super) fn start_server(&mut self, side: &Side, command: &str) -> Result<(), ShellError> {
         let child = side.start(self.program(by_shell(command), false))?;
         self.server = Some(child.id());
         self.watch(child, Event::Server)
     }
 
-    /// Starts the client's program: a command for a shell, or a program, or an interactive shell.
+    /// Starts the client's program: a command for a shell, a program, or an interactive shell.
     pub(super) fn start_client(
         &mut self,
         side: &Side,
@@ -95,14 +98,14 @@ impl Programs {
         let notify = self.notify.clone();
         std::thread::Builder::new().name("squall-wait".to_owned()).spawn(move || {
             if let Ok(status) = child.wait() {
-                // The receiver may have ended already.
+                // The receiver may already be closed.
                 let _ = notify.send(event(status));
             }
         })?;
         Ok(())
     }
 
-    /// Waits for the client's program, at most so long, or for Ctrl-C; then asks all that runs to end.
+    /// Waits for the client's program, a time limit or Ctrl-C, then asks all programs to end.
     pub(super) fn wait(mut self, time: Option<Duration>, shell: &Shell) -> anyhow::Result<Ended> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (notify, mut interrupts) = (self.notify.clone(), Interrupts::listen()?);
@@ -137,7 +140,7 @@ impl Programs {
         Ok(ended)
     }
 
-    /// Waits a while for the server's program to end by itself.
+    /// Waits briefly for the server's program to end by itself.
     fn last_words(&mut self) -> anyhow::Result<()> {
         let deadline = Some(Instant::now() + LAST_WORDS);
         while self.server.is_some() {
@@ -150,7 +153,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Asks all that runs to end, and waits a while for that; a second Ctrl-C ends the waiting.
+    /// Asks all programs to end and waits for them. A second Ctrl-C stops the waiting.
     fn end(&mut self, shell: &Shell) -> anyhow::Result<()> {
         for (side, init) in [(shell.client(), self.client), (shell.server(), self.server)] {
             if let Some(init) = init {
@@ -178,7 +181,7 @@ impl Programs {
     }
 }
 
-/// The program, or an interactive shell if none is given.
+/// Returns the program, or an interactive shell if none is given.
 pub(super) fn program_or_shell(program: &[OsString]) -> Vec<OsString> {
     if program.is_empty() {
         vec![env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())]
@@ -187,8 +190,8 @@ pub(super) fn program_or_shell(program: &[OsString]) -> Vec<OsString> {
     }
 }
 
-/// What starts an init process. The file may have been replaced since this program started; what runs is still there under
-/// this name.
+/// Command of an init process. `/proc/self/exe` refers to the running program even if its file has
+/// been replaced.
 pub(super) fn init() -> Vec<OsString> {
     vec!["/proc/self/exe".into(), "shell-init".into()]
 }
@@ -197,7 +200,7 @@ fn by_shell(command: &str) -> Vec<OsString> {
     ["/bin/sh", "-c", command].map(OsString::from).to_vec()
 }
 
-/// The exit code; init processes return one even if a signal has ended their program.
+/// Returns the exit code. Init processes return one even if their program was killed by a signal.
 fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

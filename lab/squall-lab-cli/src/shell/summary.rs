@@ -1,4 +1,4 @@
-//! What the shell says at its start and at its end.
+//! Messages of the shell at its start and end.
 
 use serde_json::json;
 use squall_lab::table::{self, Column, Table};
@@ -6,7 +6,7 @@ use squall_net::{LinkStats, PathConfig};
 use squall_shell::{Addresses, Family, Prepared, ShellReport};
 use squall_units::format;
 
-/// What is where.
+/// Describes addresses and links.
 pub(super) fn welcome(prepared: &Prepared, paths: &[PathConfig], has_server: bool) -> String {
     let all = |of: &dyn Fn(Family) -> String| {
         prepared.families().iter().map(|family| of(*family)).collect::<Vec<_>>().join(", ")
@@ -26,7 +26,7 @@ pub(super) fn welcome(prepared: &Prepared, paths: &[PathConfig], has_server: boo
     text
 }
 
-/// What the links did, for people.
+/// Formats the statistics of the links as a table.
 pub(super) fn table(report: &ShellReport) -> String {
     let mut rows = Vec::new();
     for path in &report.live.paths {
@@ -67,7 +67,7 @@ fn row(name: String, stats: &LinkStats, elapsed: u64) -> Vec<String> {
     ]
 }
 
-/// The same and more, for programs.
+/// Formats the statistics and further details as JSON.
 pub(super) fn json(report: &ShellReport, seed: u64, invalid: Option<&str>) -> anyhow::Result<String> {
     let version = env!("CARGO_PKG_VERSION");
     let all = json!({ "squall": version, "seed": seed, "valid": invalid.is_none(), "invalid": invalid, "report": report });

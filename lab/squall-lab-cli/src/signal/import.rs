@@ -1,4 +1,4 @@
-//! `squall-lab signal import`: public measurement logs as traces.
+//! `squall-lab signal import`: converts public measurement logs to traces.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,30 +27,30 @@ use squall_trace::{Format, Input, Micros, Recording, Tech, TraceError, Wishes};
     -o arterial.csv\n  \
     squall-lab signal import iperf.json iw.json -o shipyard.csv")]
 pub(crate) struct ImportArgs {
-    /// The log; two for the format that has two
+    /// Log to convert; two for the format that consists of two
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The log's format; recognised by its first line if omitted
+    /// Format of the log; recognised by its first line if omitted
     #[arg(long, value_name = "NAME", value_parser = crate::trace::formats())]
     format: Option<Format>,
-    /// The trace's file; - for standard output
+    /// File of the trace; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// The word for the radio technology, for logs without one, such as LTE, 5G-n78 or WiFi
+    /// Name of the radio technology for logs without one, such as LTE, 5G-n78 or WiFi
     #[arg(long, value_name = "WORD", value_parser = Tech::new)]
     tech: Option<Tech>,
-    /// Which part of a log with several
+    /// Part to use of a log with several
     #[arg(long, value_name = "NAME")]
     part: Option<String>,
-    /// Leave out the first seconds of the log
+    /// Skip the first seconds of the log
     #[arg(long, value_name = "S", default_value = "0", value_parser = parse_seconds)]
     from: Micros,
-    /// Take at most this many seconds
+    /// Maximum length in seconds
     #[arg(long = "for", value_name = "S", value_parser = parse_seconds)]
     length: Option<Micros>,
 }
 
-/// Time between the rows that are made of delivery opportunities.
+/// Interval of the rows that are computed from delivery opportunities.
 const STEP: Micros = 100_000;
 
 /// Runs the command.

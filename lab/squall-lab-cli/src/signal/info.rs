@@ -1,4 +1,4 @@
-//! `squall-lab signal info`: traces in figures.
+//! `squall-lab signal info`: statistics of traces.
 
 use std::{
     fmt::Write as _,
@@ -18,8 +18,8 @@ use squall_trace::{Input, Lag, Recording, SignalSurvey, Spread, Wishes};
 
 use crate::trace::{number, seconds};
 
-/// Says what a trace has: rates, levels, how good the signal was, what the watermarks would have said, and
-/// whether the signal led the rate.
+/// Shows statistics of traces: rates, levels, signal quality, alerts of the watermarks, and the
+/// lead of the signal over the rate.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab signal info scenarios/traces/drive.csv\n  \
     squall-lab signal info scenarios/traces/*.csv --json - | jq '.[].alerts'\n\n\
@@ -27,10 +27,10 @@ use crate::trace::{number, seconds};
     no losses. The lags are rank correlations (Spearman) of the index with the rate that number of seconds later: where \
     it is highest at a lag above 0, the signal leads.")]
 pub(crate) struct InfoArgs {
-    /// Recordings of any format that is one file
+    /// Recordings of any single-file format
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Write all figures as JSON; - for standard output, instead of everything else there
+    /// Write all results as JSON; - for standard output, which replaces the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -146,7 +146,7 @@ fn figures(file: &Path, survey: &SignalSurvey) -> Value {
     })
 }
 
-/// The states with their shares of the time.
+/// Returns the states with their share of the time.
 fn states(survey: &SignalSurvey) -> impl Iterator<Item = (&'static str, f64)> + '_ {
     let all = survey.states.into_iter().sum::<Span>().max(Span::TICK).micros() as f64;
     let names = SignalSurvey::STATES.iter().map(|state| state.name());

@@ -1,4 +1,4 @@
-//! `squall-lab signal`: recorded radios, and what they predict of their links.
+//! `squall-lab signal`: recorded radios and their predictions of the links.
 
 mod import;
 mod info;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Imports recorded radios, and shows what they predict of their links.
+/// Imports recorded radios, and evaluates their predictions of the links.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SignalArgs {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `squall-lab trace convert`: a recorded link as a file that a path of a scenario can have.
+//! `squall-lab trace convert`: converts a recorded link to a file for a path of a scenario.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -12,10 +12,10 @@ use super::{
     reading::ReadingArgs,
 };
 
-/// Makes a trace of mahimahi, or a table, of a recorded link.
+/// Converts a recorded link to a mahimahi trace or a table.
 ///
-/// A path of a scenario takes the one as rate = { mahimahi = "FILE" }, the other as
-/// rate = { csv = "FILE", column = "down_mbps" }; docs/traces.md has more.
+/// A path of a scenario uses the former as rate = { mahimahi = "FILE" }, the latter as rate = { csv
+/// = "FILE", column = "down_mbps" }; see docs/traces.md.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall-lab trace convert scenarios/traces/lte.mahi out/lte.csv --to csv\n  \
@@ -33,24 +33,24 @@ pub(crate) struct ConvertArgs {
     /// File to write; - for standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// What to write
+    /// Format of the output
     #[arg(long, value_name = "FORM")]
     to: Form,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Leave out what is before
+    /// Skip the recording before this time
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_span)]
     start: Micros,
-    /// Take so much and no more
+    /// Maximum length of the output
     #[arg(long, value_name = "TIME", value_parser = parse_length)]
     length: Option<Micros>,
-    /// Where the input ends before --length, begin it again
+    /// Start the input again if it ends before --length
     #[arg(long, requires = "length")]
     repeat: bool,
     /// Multiply every rate
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = parse_factor)]
     scale: f64,
-    /// Rows of a table of opportunities: the mean rate of so much time each
+    /// Interval of the rows in a table of delivery opportunities; each has the mean rate over it
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_length)]
     step: Micros,
     /// Overwrite OUT
@@ -60,9 +60,9 @@ pub(crate) struct ConvertArgs {
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Form {
-    /// Delivery opportunities of 1500 bytes, a whole number of milliseconds a line
+    /// Delivery opportunities of 1500 bytes, one integer number of milliseconds per line
     Mahimahi,
-    /// Table of rates, round trips, levels and events
+    /// Table of rates, round-trip times, levels and events
     Csv,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file, and what it is.
+/// Returns the contents of the file and a summary of it.
 fn written(link: &Recording, args: &ConvertArgs) -> anyhow::Result<(String, String)> {
     let mean = link.supply(args.reading.gaps()).map(|supply| supply.mean_bps(0..supply.end()) / 1e6);
     let mean = mean.map(|mean| format!(", {} Mbit/s", number(mean))).unwrap_or_default();

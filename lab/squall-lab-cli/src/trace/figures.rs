@@ -1,11 +1,11 @@
-//! The figures of recorded links: as text, as a table, and as JSON.
+//! Statistics of recorded links as text, as a table, and as JSON.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use squall_trace::{LinkSurvey, RateSurvey, Spread};
 
-/// One link at length.
+/// Formats one link in detail.
 pub(super) fn text(file: &str, survey: &LinkSurvey) -> String {
     let mut text = format!("{file}: {}, {} s\n", survey.format, seconds(survey.duration));
     let columns = survey.columns.join(", ");
@@ -69,10 +69,10 @@ const HEAD: [&str; 17] = [
     "longest", "RTT 50 %", "RTT 95 %", "lost",
 ];
 
-/// The columns that have words.
+/// Indices of the columns that contain words.
 const WORDS: [usize; 3] = [0, 1, 3];
 
-/// Many links, a row each, and what the columns are.
+/// Formats several links as a table with one row each, with an explanation of the columns.
 pub(super) fn table(surveys: &[(String, LinkSurvey)]) -> String {
     let rows: Vec<[String; HEAD.len()]> = std::iter::once(HEAD.map(str::to_owned))
         .chain(surveys.iter().map(|(file, survey)| row(file, survey)))
@@ -122,7 +122,7 @@ fn row(file: &str, survey: &LinkSurvey) -> [String; HEAD.len()] {
     ]
 }
 
-/// One link for machines.
+/// Formats one link as JSON.
 pub(super) fn json(file: &str, survey: &LinkSurvey) -> Value {
     let spread = |spread: &Spread| {
         json!({
@@ -167,7 +167,7 @@ pub(crate) fn seconds(micros: u64) -> String {
     number(micros as f64 / 1e6)
 }
 
-/// With as many decimals as are meaningful.
+/// Formats a number with a meaningful number of decimals.
 pub(crate) fn number(value: f64) -> String {
     let decimals = if value.abs() < 10.0 { 2 } else { 1 };
     let text = format!("{value:.decimals$}");

@@ -1,4 +1,4 @@
-//! `squall-lab trace info`: recorded links in figures.
+//! `squall-lab trace info`: statistics of recorded links.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -11,8 +11,7 @@ use super::{
     reading::ReadingArgs,
 };
 
-/// Says what a recorded link is like: how fast and how steady, how often and for how long nothing passes, and how long
-/// a round trip takes.
+/// Shows statistics of recorded links: rate and its variation, outages, and round-trip times.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab trace info scenarios/traces/drive.csv\n  \
     squall-lab trace info scenarios/traces/*\n  \
@@ -21,12 +20,12 @@ use super::{
     Rates are means of windows of 1 s. An outage is a time of more than 200 ms in which a packet of 1500 bytes takes \
     longer than that: without an opportunity, or below 60 kbit/s. docs/traces.md has the formats and all rules")]
 pub(crate) struct InfoArgs {
-    /// Recorded links; of several, a table with one row each
+    /// Recorded links; if several, a table with one row each is printed
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// A line of JSON for each file instead
+    /// Print one line of JSON for each file instead
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `squall-lab trace`: recorded links, in figures, in pictures, and as paths of scenarios.
+//! `squall-lab trace`: statistics, pictures and conversion of recorded links.
 
 mod convert;
 mod figures;
@@ -15,7 +15,7 @@ pub(crate) use self::{
     reading::formats,
 };
 
-/// Shows what recorded links are like, and makes paths of scenarios of them.
+/// Shows recorded links, and converts them for paths of scenarios.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]

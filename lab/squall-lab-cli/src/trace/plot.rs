@@ -1,4 +1,4 @@
-//! `squall-lab trace plot`: recorded links over time, in one picture.
+//! `squall-lab trace plot`: recorded links over time in one picture.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -9,7 +9,8 @@ use squall_trace::Quantity;
 
 use super::reading::ReadingArgs;
 
-/// Draws the rates of recorded links over time, all on the same axes, and the round trips below if any file has some.
+/// Draws the rates of recorded links over time, all on the same axes, with the round-trip times
+/// below if any file has some.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab trace plot scenarios/traces/drive.csv -o out/drive.svg\n  \
     squall-lab trace plot scenarios/traces/* -o out/links.svg\n\n\
@@ -18,7 +19,7 @@ pub(crate) struct PlotArgs {
     /// Recorded links, at most 8
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The picture's file; - for standard output
+    /// File of the picture; - for standard output
     #[arg(short, long, value_name = "FILE.svg")]
     output: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! How the files of `squall-lab trace` are read.
+//! Reading options of `squall-lab trace`.
 
 use std::path::Path;
 
@@ -10,34 +10,34 @@ use squall_trace::{Format, Gaps, Recording, Wishes};
 
 use squall_terminal::{error::usage, input};
 
-/// What the files do not say of themselves.
+/// Properties of the input that the files do not contain.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ReadingArgs {
     /// Format of the input; recognised by its first line if omitted
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<Format>,
-    /// The rate that counts: down_mbps, up_mbps, or any column of a CSV file that ends with _bps, _kbps or _mbps.
-    /// Default: down_mbps, or up_mbps if there is no other
+    /// Rate to use: down_mbps, up_mbps, or any column of a CSV file that ends with _bps, _kbps or
+    /// _mbps. Default: down_mbps, or up_mbps if there is no other
     #[arg(long, value_name = "NAME")]
     column: Option<String>,
-    /// Which part of a log with several
+    /// Part to use of a log with several
     #[arg(long, value_name = "NAME")]
     part: Option<String>,
-    /// What the link did while the recording has no rows (the event "gap")
+    /// State of the link during gaps in the recording (the event "gap")
     #[arg(long, value_name = "WHAT", default_value = "hold")]
     gaps: GapsArg,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum GapsArg {
-    /// It went on at the rate before
+    /// The previous rate continued
     Hold,
-    /// It delivered nothing
+    /// The link delivered nothing
     Stall,
 }
 
 impl ReadingArgs {
-    /// Reads a file.
+    /// Loads a file.
     pub(super) fn load(&self, file: &Path) -> anyhow::Result<Recording> {
         input::check(file)?;
         let wishes =
@@ -53,7 +53,7 @@ impl ReadingArgs {
     }
 }
 
-/// The formats, with what they are for `--help`.
+/// All formats, with their descriptions for `--help`.
 pub(crate) fn formats() -> impl TypedValueParser<Value = Format> {
     let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())

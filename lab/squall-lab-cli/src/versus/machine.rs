@@ -1,4 +1,4 @@
-//! When, where and with what the figures were measured.
+//! Description of the measurement: date, machine and programs.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -6,7 +6,7 @@ use squall_versus::Figures;
 
 use super::VersusArgs;
 
-/// A line each.
+/// Returns one line per item.
 pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String]) -> Vec<String> {
     let again: u32 = figures.iter().map(|run| run.attempts - 1).sum();
     let seeds: BTreeSet<u64> = figures.iter().map(|run| run.seed).collect();
@@ -40,14 +40,14 @@ pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String])
     lines
 }
 
-/// How this program was called.
+/// Command line of this program.
 fn command() -> String {
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
     format!("squall-lab {}", arguments.join(" "))
 }
 
-/// The commit of the repository that it was called in.
+/// Commit of the repository in the current folder.
 fn commit() -> String {
     output("git", &["describe", "--always", "--dirty"]).unwrap_or_else(|| "unknown".to_owned())
 }
@@ -57,27 +57,27 @@ fn today() -> String {
     output("date", &["-u", "+%Y-%m-%d"]).unwrap_or_else(|| "an unknown date".to_owned())
 }
 
-/// What a program that succeeds prints.
+/// Returns the output of a program, if it succeeds.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output =
         Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The value of a `name : value` line.
+/// Returns the value of a `name : value` line.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// What a program says of its version: the first line with a word.
+/// Returns the version of a program: the first line of its output with a word.
 fn version(program: &str, option: &str, word: &str) -> Option<String> {
     let output = Command::new(program).arg(option).output().ok()?;
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let line = said.lines().find(|line| line.contains(word))?;
-    // Some put the time before it.
+    // Some programs print a time stamp before it.
     let words = line.rsplit(']').next().unwrap_or(line).trim();
     Some(format!("`{program}`: {words}"))
 }

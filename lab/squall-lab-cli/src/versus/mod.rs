@@ -1,4 +1,4 @@
-//! `squall-lab versus`: the same stream, carried by Squall and by what is used instead.
+//! `squall-lab versus`: the same stream over Squall and over its alternatives.
 
 mod machine;
 
@@ -22,7 +22,7 @@ use squall_terminal::{
     note, output,
 };
 
-/// The scenarios that are run if none is named.
+/// Default scenarios.
 const SCENARIOS: [(&str, &str); 5] = [
     ("stable.toml", include_str!("../../../../scenarios/versus/stable.toml")),
     ("outage.toml", include_str!("../../../../scenarios/versus/outage.toml")),
@@ -31,18 +31,18 @@ const SCENARIOS: [(&str, &str); 5] = [
     ("bloated.toml", include_str!("../../../../scenarios/versus/bloated.toml")),
 ];
 
-/// Frames per second, of a scenario without a video.
+/// Frames per second for scenarios without a video.
 const FPS: u64 = 30;
 
-/// Rates of the stream there, in bits per second.
+/// Bitrates of the stream for scenarios without a video, in bits per second.
 const RATES: [u64; 2] = [30_000_000, 8_000_000];
 
-/// Measures Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC, TQUIC and plain UDP: the same frames through the same
-/// emulated links.
+/// Compares Squall's tunnel with MPTCP, SRT, RIST, plain QUIC, TQUIC and plain UDP: the same frames
+/// through the same emulated links.
 ///
-/// Each carries the stream between local UDP sockets in a `squall-lab shell` of its own, one after the other, in real time: the
-/// machine should have nothing else to do. What is not installed is named and left out. Linux; root, for RIST and MPTCP need
-/// real network namespaces.
+/// Each carries the stream between local UDP sockets in its own `squall-lab shell`, one after the
+/// other, in real time: the machine should be otherwise idle. Transports that are not installed are
+/// listed and left out. Linux; requires root, because RIST and MPTCP need real network namespaces.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall-lab versus --list\n  squall-lab versus --rate 8mbps --time 10s\n  \
@@ -51,69 +51,73 @@ const RATES: [u64; 2] = [30_000_000, 8_000_000];
     squall-lab versus --scenario scenarios/limits/dark.toml --time 20s"
 )]
 pub(crate) struct VersusArgs {
-    /// Scenarios instead of the five that come with it
+    /// Scenarios to run instead of the five built-in ones
     #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
     scenario: Vec<PathBuf>,
-    /// Transports instead of all
+    /// Transports to compare. Default: all
     #[arg(long, alias = "contender", value_name = "NAMES", value_delimiter = ',')]
     transport: Vec<String>,
-    /// More transports: programs of your own, each with its command at both ends; docs/versus.md describes the file
+    /// Additional transports: programs of your own, each with its command at both ends;
+    /// docs/versus.md describes the file
     #[arg(long, value_name = "FILE.toml")]
     programs: Option<PathBuf>,
-    /// Rates of the stream [default: that of the scenario's video; 30mbps,8mbps where it has none]
+    /// Bitrates of the stream [default: that of the scenario's video; 30mbps,8mbps where it has
+    /// none]
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     rate: Vec<Rate>,
-    /// How long each run's stream lasts
+    /// Duration of the stream in each run
     #[arg(long, value_name = "TIME", default_value = "15s")]
     time: Span,
-    /// Seeds of the links' randomness and of the sizes of frames; a run with each [default: those of a scenario that lists
-    /// several, else 1 to 5]
+    /// Seeds of the links' randomness and of the frame sizes, one run with each [default: those of
+    /// a scenario that lists several, else 1 to 5]
     #[arg(long, value_name = "SEEDS", value_delimiter = ',')]
     seed: Vec<u64>,
-    /// How often a run is made at most that does not count, as the machine was too slow for the links
+    /// Maximum number of attempts for a run; runs are invalid if the machine was too slow for the
+    /// links
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     attempts: u32,
     /// Carry the stream over IPv6; the links have no IPv4 addresses
     #[arg(long)]
     ipv6: bool,
-    /// Keep the processors from halting meanwhile, as `squall-lab shell --keep-awake` does
+    /// Keep the processors from halting during the runs, as `squall-lab shell --keep-awake` does
     #[arg(long)]
     keep_awake: bool,
-    /// Say who can be compared here, and what is missing for the others
+    /// List the transports that can be compared on this machine, and the missing requirements of
+    /// the others
     #[arg(long)]
     list: bool,
-    /// Write the tables into a page, behind its line <!-- figures -->
+    /// Write the tables into a page, after its line <!-- figures -->
     #[arg(long, value_name = "FILE.md")]
     page: Option<PathBuf>,
-    /// Write all figures as JSON; - for standard output
+    /// Write all results as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where the carriers' own words are kept
+    /// Folder for the output of the transports
     #[arg(long, value_name = "DIR", default_value = "out/versus")]
     log: PathBuf,
 }
 
-/// What a run of `squall-lab versus` hands to the processes it starts.
+/// Argument that `squall-lab versus` passes to the processes it starts.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PartArgs {
     words: String,
 }
 
-/// One side of a run.
+/// Runs one side of a run.
 pub(crate) fn side(args: &PartArgs) -> anyhow::Result<ExitCode> {
     let spec: SideSpec = serde_json::from_str(&args.words).map_err(usage)?;
     squall_versus::side(&spec)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// One end of a relay.
+/// Runs one end of a relay.
 pub(crate) fn relay(args: &PartArgs) -> anyhow::Result<ExitCode> {
     let (relay, end): (Relay, RelayEnd) = serde_json::from_str(&args.words).map_err(usage)?;
     squall_versus::relay(relay, end)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Largest page in bytes that figures are put into.
+/// Largest page in bytes that results are written into.
 const MAX_PAGE: u64 = 16 << 20;
 
 /// Runs the command.
@@ -134,7 +138,7 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     }
     check_page(args)?;
     check_time(args, &scenarios)?;
-    // Before there are threads.
+    // Must precede the first thread.
     squall_shell::acquire().map_err(whole)?;
     let (ready, left_out) = ready(wanted);
     let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
@@ -152,7 +156,8 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether there is a place for the figures in the page: an hour later is too late to say that there is none.
+/// Checks that the page has a place for the results. After an hour of measurement it would be too
+/// late.
 fn check_page(args: &VersusArgs) -> anyhow::Result<()> {
     let Some(file) = args.page.as_ref().filter(|file| file.exists()) else { return Ok(()) };
     let page = squall_file::read_text(file, MAX_PAGE)
@@ -164,7 +169,7 @@ fn check_page(args: &VersusArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the links' events last as long as the stream.
+/// Checks that the links' events cover the duration of the stream.
 fn check_time(args: &VersusArgs, scenarios: &[Scenario]) -> anyhow::Result<()> {
     let takes = squall_versus::takes(Duration::from_micros(args.time.micros()));
     match scenarios.iter().find(|scenario| u128::from(scenario.duration_us) < takes.as_micros()) {
@@ -190,7 +195,7 @@ fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
 /// Largest file of programs in bytes.
 const MAX_PROGRAMS: u64 = 1 << 20;
 
-/// All transports that there are.
+/// All available transports, including those from the file.
 fn known(args: &VersusArgs) -> anyhow::Result<Vec<Transport>> {
     let mut known = Transport::ALL.to_vec();
     if let Some(file) = &args.programs {
@@ -201,7 +206,7 @@ fn known(args: &VersusArgs) -> anyhow::Result<Vec<Transport>> {
     Ok(known)
 }
 
-/// Those that were named, or all.
+/// Returns the transports that were named, or all.
 fn wanted(args: &VersusArgs, known: &[Transport]) -> anyhow::Result<Vec<Transport>> {
     if args.transport.is_empty() {
         return Ok(known.to_vec());
@@ -215,7 +220,7 @@ fn wanted(args: &VersusArgs, known: &[Transport]) -> anyhow::Result<Vec<Transpor
     args.transport.iter().map(named).collect()
 }
 
-/// Those that are ready, and those that are not with the reason.
+/// Divides transports into those that are ready and, with the reason, those that are not.
 fn ready(wanted: Vec<Transport>) -> (Vec<Transport>, Vec<String>) {
     let (mut ready, mut left_out) = (Vec::new(), Vec::new());
     for transport in wanted {
@@ -230,7 +235,7 @@ fn ready(wanted: Vec<Transport>) -> (Vec<Transport>, Vec<String>) {
     (ready, left_out)
 }
 
-/// Seeds of a scenario that does not list several.
+/// Default seeds for scenarios that do not list several.
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 
 fn seeds<'a>(args: &'a VersusArgs, scenario: &'a Scenario) -> &'a [u64] {
@@ -241,7 +246,7 @@ fn seeds<'a>(args: &'a VersusArgs, scenario: &'a Scenario) -> &'a [u64] {
     }
 }
 
-/// What is carried over the links of a scenario, at each rate.
+/// Streams that are sent over the links of a scenario, one per rate.
 fn streams(args: &VersusArgs, scenario: &Scenario) -> Vec<Stream> {
     let video = squall_versus::video(scenario);
     let rates: Vec<u64> = match video {
@@ -302,12 +307,12 @@ fn measure(
                     note!("{name}: sockets dropped {} packets for lack of room", run.overflows);
                 }
                 figures.push(run);
-                // What an hour has shown is not lost when the next minute is.
+                // Save after each run, so that an abort loses no results.
                 if let Some(file) = args.json.as_ref().filter(|file| !output::is_stdout(file)) {
                     output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
                 }
             }
-            // The others took their time: what they have shown is not lost for it.
+            // A failed run must not discard the results of the others.
             Err(error) => failed.push(format!("{name}: {error:#}")),
         }
     }

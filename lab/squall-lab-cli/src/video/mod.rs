@@ -1,4 +1,4 @@
-//! `squall-lab video`: a film over a scenario, and what is to be seen of it.
+//! `squall-lab video`: sends a film over a scenario and evaluates its pictures.
 
 mod plan;
 mod scratch;
@@ -25,10 +25,11 @@ use squall_terminal::{
     progress::Progress,
 };
 
-/// Sends a film through a scenario with several schedulers, and shows what a viewer sees of it.
+/// Sends a film through a scenario with several schedulers, and evaluates the quality for a viewer.
 ///
-/// ffmpeg encodes the film; its frames travel in virtual time over the paths of the scenario, each with its deadline.
-/// What arrives in time is decoded by ffmpeg and compared with the source, picture by picture (PSNR, SSIM).
+/// ffmpeg encodes the film; its frames travel in virtual time over the paths of the scenario, each
+/// with its deadline. Frames that arrive in time are decoded by ffmpeg and compared with the
+/// source, picture by picture (PSNR, SSIM).
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab video film.mp4 --scenario scenarios/outage-first.toml\n  \
     squall-lab video scene --scenario scenarios/coverage.toml \\\n      \
@@ -36,50 +37,54 @@ use squall_terminal::{
     squall-lab video film.mkv --scenario scenarios/lossy.toml --codec svc \\\n      \
     --bitrate 4mbps --size 640x360 --seconds 10")]
 pub(crate) struct VideoArgs {
-    /// Any video that ffmpeg reads, or `scene` for one that is drawn (also called `test`; ./scene is a file)
+    /// Any video that ffmpeg reads, or `scene` for a generated one (also called `test`; ./scene is
+    /// a file)
     #[arg(value_name = "FILE")]
     film: PathBuf,
-    /// Whose paths, radios and events; the film takes the place of its flows and ends with it at the latest
+    /// Scenario with the paths, radios and events; the film replaces its flows and ends with it at
+    /// the latest
     #[arg(long, value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// Schedulers to compare, one to seven, with options, separated by commas
     #[arg(long, alias = "schedulers", value_name = "A,B", default_value = "minrtt,storm")]
     scheduler: String,
-    /// How it is encoded: h264 (every second picture a B frame), vp9, or svc (VP9 in three temporal layers)
+    /// Codec: h264 (every second picture a B frame), vp9, or svc (VP9 in three temporal layers)
     #[arg(long, value_name = "CODEC", default_value = "h264", value_parser = Coding::from_str)]
     codec: Coding,
-    /// Rate of the encode
+    /// Bitrate of the encode
     #[arg(long, value_name = "RATE", default_value = "8mbps", value_parser = parse_bitrate)]
     bitrate: Rate,
-    /// Pictures per second, such as 30, 29.97 or 30000/1001; those of the film if not given
+    /// Pictures per second, such as 30, 29.97 or 30000/1001. Default: that of the film
     #[arg(long, value_name = "N", value_parser = FrameRate::from_str)]
     fps: Option<FrameRate>,
-    /// Size of the picture; that of the film if not given
+    /// Size of the picture. Default: that of the film
     #[arg(long, value_name = "WxH", value_parser = crate::demo::parse_size)]
     size: Option<(u32, u32)>,
-    /// From taking a picture to showing it; `deadline` for that of the scenario's first flow that has one
+    /// Time from capturing a picture to showing it; `deadline` for that of the scenario's first
+    /// flow that has one
     #[arg(long, value_name = "TIME", default_value = "150ms", value_parser = Latency::from_str)]
     latency: Latency,
-    /// Length of the film; as long as it and the scenario are if not given
+    /// Maximum length in seconds. Default: limited only by film and scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
-    /// Seed of links and drawn scene; the scenario's first if not given
+    /// Seed of links and generated scene. Default: the scenario's first
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Also write pictures of the worst moment and of SSIM over time, and what arrived as files that ffmpeg plays
+    /// Also write pictures of the worst moment and of SSIM over time, and the received frames as
+    /// files that ffmpeg plays
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also write all figures as JSON; - for standard output, instead of everything else there
+    /// Also write all results as JSON; - for standard output, which replaces all other output there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// From taking a picture to showing it.
+/// Time from capturing a picture to showing it.
 #[derive(Clone, Copy, Debug)]
 enum Latency {
-    /// This long.
+    /// A given time.
     Time(Span),
-    /// As the scenario has it.
+    /// Deadline in the scenario.
     Deadline,
 }
 
@@ -140,14 +145,14 @@ fn play(show: &Show, registry: Arc<Registry>, work: &Path) -> anyhow::Result<Sho
         });
     });
     shown.map_err(|error| match error {
-        // What was asked for cannot be done as it stands.
+        // The request cannot be fulfilled as it stands.
         VideoError::Latency { .. } | VideoError::Short { .. } => usage(error),
         VideoError::Studio(ref studio) if studio.is_missing() => usage(error),
         error => whole(error),
     })
 }
 
-/// Writes what is to be looked at; gives the files.
+/// Writes the files for the user; returns their names.
 fn keep(show: &Show, shown: &Shown, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let mut files = vec![folder.join("worst.png"), folder.join("ssim.svg")];
@@ -168,7 +173,7 @@ fn keep(show: &Show, shown: &Shown, folder: &Path) -> anyhow::Result<Vec<PathBuf
     Ok(files)
 }
 
-/// The source and each screen.
+/// Draws the source and each screen.
 fn worst_moment(shown: &Shown) -> Vec<u8> {
     let Shown { accounts, moment, still, .. } = shown;
     let title = format!(

@@ -1,4 +1,4 @@
-//! From arguments to a show.
+//! Derives a show from the arguments.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use squall_units::Span;
 
 use super::{Latency, VideoArgs};
 
-/// Most schedulers side by side.
+/// Maximum number of schedulers side by side.
 const MAX_SCHEDULERS: usize = 7;
 
-/// Smallest and largest side of a picture that all encoders take, in pixels.
+/// Smallest and largest side of a picture that all encoders accept, in pixels.
 const SIDES: std::ops::RangeInclusive<u32> = 16..=4096;
 
-/// Checks everything that can be checked before work begins.
+/// Plans the show, and checks as much as possible before work begins.
 pub(super) fn plan(args: &VideoArgs, registry: &Registry) -> anyhow::Result<Show> {
     squall_terminal::input::check(&args.scenario)?;
     let scenario = Scenario::load(&args.scenario)?;
@@ -78,7 +78,7 @@ fn latency(args: &VideoArgs, scenario: &Scenario) -> anyhow::Result<Span> {
     })
 }
 
-/// The file's own name.
+/// Name of the file without folders.
 fn name(film: &Path) -> String {
     film.file_name().unwrap_or(film.as_os_str()).to_string_lossy().into_owned()
 }

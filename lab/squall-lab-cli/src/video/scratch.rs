@@ -1,4 +1,4 @@
-//! A folder for what is only needed on the way.
+//! Temporary folder for intermediate files.
 
 use std::{fs, io, path::Path, process, thread};
 
@@ -6,15 +6,15 @@ use tempfile::TempDir;
 
 use squall_terminal::{interrupt, note};
 
-/// A folder of our own among the temporary files, which is removed with all that is in it when it is dropped, and when
-/// the program is asked to end, for which this listens.
+/// Creates a temporary folder. It is removed with its contents when it is dropped, or when a signal
+/// that this function listens for ends the program.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(crate) fn folder() -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("squall-video-");
-    // What is shown may be private.
+    // The pictures may be private.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
     let folder = builder.tempdir()?;
@@ -30,7 +30,7 @@ pub(crate) fn folder() -> io::Result<TempDir> {
     Ok(folder)
 }
 
-/// Removes a folder. Somebody may still be writing into it, so it is tried a few times.
+/// Removes a folder. Tries several times, because a process may still be writing into it.
 fn remove(path: &Path) {
     for _ in 0..5 {
         if fs::remove_dir_all(path).is_ok() || !path.exists() {

@@ -1,4 +1,4 @@
-//! What the tests share: the programs, run as a user would.
+//! Helpers of the tests: the programs, run as by a user.
 
 #![allow(dead_code, unused_imports, reason = "every test file uses its own part")]
 
@@ -29,7 +29,8 @@ pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output 
     lab().args(args).output().expect("the program starts")
 }
 
-/// Whether there can be a shell here. Root with the device must have one; else it is said what is missing.
+/// `true` if shells are possible on this system. Required for root with the device; otherwise the
+/// missing requirement is printed.
 pub(crate) fn shell_is_possible() -> bool {
     let (said, code) = failure(&run(["shell", "-q", "--link", "delay=1ms", "--", "true"]));
     if code != Some(0) {

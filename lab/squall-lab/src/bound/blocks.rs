@@ -1,18 +1,23 @@
-//! The most blocks in time.
+//! Upper bound of the number of blocks in time.
 
 use super::{carried::Sweep, serialiser::PER_BYTE};
 
-/// Most sizes that are distinguished. More of them make the bound tighter where sizes vary, and slower.
+/// Maximum number of distinct sizes. More make the bound tighter where sizes vary, but slower to
+/// compute.
 const SIZES: usize = 16;
 
-/// An upper bound of how many of these blocks can be whole in time. `members` ascend; each can by itself.
+/// Computes an upper bound of the number of these blocks that can be complete in time. `members`
+/// are ascending; each is possible by itself.
 ///
-/// Two sound bounds, the smaller of which counts. Neither lets a part of a block count for more than its part:
+/// The smaller of two valid bounds is used. In both, a part of a block counts at most for its
+/// share:
 ///
-/// - The smallest blocks that together have no more bytes than can be in time.
-/// - Each byte counts as its share of its block, so bytes of small blocks go first. As the bytes that can be in
-///   time form a polymatroid, taking the sizes in this order gives the most. Where there are many sizes, blocks
-///   count as the smallest of a group of similar ones, which can only make more of them whole.
+/// - The number of the smallest blocks whose total size does not exceed the bytes that can be in
+///   time.
+/// - Each byte counts as its share of its block, so small blocks come first. As the bytes that can
+///   be in time form a polymatroid, taking the sizes in this order gives the maximum. If there are
+///   too many sizes, blocks count with the smallest size in a group of similar ones, which can only
+///   increase the bound.
 pub(super) fn most_blocks(sweep: &Sweep<'_>, members: &[usize], size: impl Fn(usize) -> u64) -> u64 {
     let all: u128 = members.iter().map(|&index| u128::from(size(index)) * u128::from(PER_BYTE)).sum();
     let carried = sweep.carried(members, &size);
@@ -42,11 +47,13 @@ fn share_by_share(sweep: &Sweep<'_>, members: &[usize], size: impl Fn(usize) -> 
         blocks += (carried - before) as f64 / (*least as f64 * PER_BYTE as f64);
         before = carried;
     }
-    // What sums of quotients may be short of is far below this, which is far below a block.
+    // The rounding errors of the sum of quotients are far smaller than this, which is far smaller
+    // than a block.
     (blocks + 1e-6) as u64
 }
 
-/// The least size of each group of similar blocks, ascending; the first is the least of all.
+/// Returns the smallest size of each group of similar blocks, ascending; the first is the smallest
+/// of all.
 fn groups(sizes: &[u64]) -> Vec<u64> {
     let mut distinct = sizes.to_vec();
     distinct.dedup();

@@ -1,11 +1,11 @@
-//! The most bytes in time: one sweep over the time of the run.
+//! Maximum number of bytes in time, by one sweep over the time of the run.
 //!
-//! A moment of a serialiser can carry a block if the block was handed over by then and the moment is not beyond the
-//! serialiser's reach for the block's deadline. Of two blocks that are both there, whatever moment from then on, on
-//! whatever serialiser, can carry the one with the earlier deadline, can carry the other one too. So each moment, in
-//! order of time, may go to the block with the earliest deadline of those it can carry: had another plan given
-//! it to a later one, the two could change places, and had it left it idle, something later could be carried
-//! now. No plan carries more bytes than this one.
+//! A slot of a serialiser can carry a block if the block has been released and the slot is within
+//! the serialiser's reach for the block's deadline. For two released blocks, any later slot of any
+//! serialiser that can carry the one with the earlier deadline can also carry the other. So each
+//! slot, in order of time, can be given to the block with the earliest deadline among those it can
+//! carry: if another plan gave it to a later one, the two could be exchanged, and if another plan
+//! left it idle, a later transmission could be moved here. No plan carries more bytes.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Sweep<'a> {
     jobs: Vec<Job>,
 }
 
-/// A serialiser with the end of its reach for each deadline: the first moment that is too late.
+/// A serialiser with the end of its reach for each deadline, i.e. the first time that is too late.
 struct Reached<'a> {
     serialiser: &'a Serialiser,
     ends: Vec<Micros>,
@@ -32,27 +32,27 @@ struct Reached<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Job {
     release: Micros,
-    /// Which of the deadlines, in order.
+    /// Index of the deadline, in ascending order.
     due: usize,
 }
 
-/// What is left to carry, by deadline.
+/// Bytes left to carry, by deadline.
 #[derive(Default)]
 struct Left {
     amounts: BTreeMap<usize, u64>,
     carried: u128,
 }
 
-/// Where a serialiser is in its course.
+/// Position of a serialiser in the sweep.
 #[derive(Clone, Copy, Default)]
 struct Place {
     stretch: usize,
-    /// The first deadline that is still within reach.
+    /// First deadline that is still within reach.
     due: usize,
 }
 
 impl<'a> Sweep<'a> {
-    /// Blocks by release and deadline, in order of the releases.
+    /// Creates a sweep for blocks given by release and deadline, in order of the releases.
     pub(super) fn new(supply: &'a Supply, blocks: impl Iterator<Item = (Micros, Micros)>) -> Self {
         let blocks: Vec<_> = blocks.collect();
         let mut dues: Vec<Micros> = blocks.iter().map(|(_, due)| *due).collect();
@@ -72,18 +72,18 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The most bytes of these blocks that can arrive before their deadlines. `members` ascend; `size` is in
-    /// bytes.
+    /// Returns the maximum number of bytes of these blocks that can arrive before their deadlines.
+    /// `members` are ascending; `size` is in bytes.
     pub(super) fn most_bytes(&self, members: &[usize], size: impl Fn(usize) -> u64) -> u64 {
         let carried = self.carried(members, size);
         u64::try_from(carried / u128::from(PER_BYTE)).unwrap_or(u64::MAX)
     }
 
-    /// The same in millionths of bytes.
+    /// Like [`Self::most_bytes`], in millionths of bytes.
     ///
-    /// What capped serialisers may carry bounds it as well: their cap, and what the others carry without them. Of these
-    /// two bounds the lower one is the least cut of the flow with one capped serialiser. Several count as if they shared
-    /// the sum of their caps.
+    /// Capped serialisers give a second bound: their cap plus the amount that the others carry
+    /// without them. The lower of the two bounds is the minimum cut of the flow if one serialiser
+    /// is capped. Several count as if they shared the sum of their caps.
     pub(super) fn carried(&self, members: &[usize], size: impl Fn(usize) -> u64) -> u128 {
         let all = self.swept(members, &size, false);
         let caps = self.serialisers.iter().filter_map(|reached| reached.serialiser.cap).map(u128::from);
@@ -93,7 +93,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The bytes that the serialisers carry, or those of them that have no cap.
+    /// Returns the amount that all serialisers carry or, with `only_free`, those without a cap.
     fn swept(&self, members: &[usize], size: impl Fn(usize) -> u64, only_free: bool) -> u128 {
         let mut left = Left::default();
         let mut places = vec![Place::default(); self.serialisers.len()];
@@ -114,7 +114,7 @@ impl<'a> Sweep<'a> {
                 }
                 serialiser.carry(place, now, next, &mut left);
             }
-            // What no serialiser reaches any more only stands in the way.
+            // Drop amounts that no serialiser can reach any more.
             let due = places.iter().map(|place| place.due).min().unwrap_or(0);
             left.amounts = left.amounts.split_off(&due);
         }
@@ -123,7 +123,7 @@ impl<'a> Sweep<'a> {
 }
 
 impl Reached<'_> {
-    /// Carries from `now` on, up to `next`, what it can.
+    /// Carries as much as possible between `now` and `next`.
     fn carry(&self, place: &mut Place, now: Micros, next: Micros, left: &mut Left) {
         let stretches = self.serialiser.stretches();
         let over = |place: &Place| stretches.get(place.stretch).is_some_and(|stretch| is_over(stretch, now));
@@ -134,7 +134,8 @@ impl Reached<'_> {
             let is_moment = stretch.from == stretch.to || stretch.volume == Volume::Unlimited;
             let (mut at, end) = (stretch.from.max(now), stretch.to.min(next));
             while is_moment || at < end {
-                // To carry something until a later time, that time must be within reach.
+                // A piece that lasts until a later time is usable only if that time is within
+                // reach.
                 let least = if is_moment { at } else { at + 1 };
                 while self.ends.get(place.due).is_some_and(|end| *end <= least) {
                     place.due += 1;
@@ -159,12 +160,13 @@ impl Left {
         *amount = amount.saturating_add(bytes.saturating_mul(PER_BYTE));
     }
 
-    /// Whether there is something with this deadline or a later one.
+    /// `true` if an amount with this or a later deadline is left.
     fn has(&self, due: usize) -> bool {
         self.amounts.last_key_value().is_some_and(|(last, _)| *last >= due)
     }
 
-    /// Carries so much, at most, of what has this deadline or a later one, the earliest first. `None`: all.
+    /// Carries at most this amount with this or a later deadline, the earliest first. `None`:
+    /// everything.
     fn take(&mut self, due: usize, amount: Option<u64>) {
         let mut room = amount.unwrap_or(u64::MAX);
         while room > 0 {

@@ -1,28 +1,32 @@
-//! The most blocks that can be decoded in time: whole before their deadline, with all that they need.
+//! Upper bound of the number of blocks that can be decoded in time: complete before their deadline
+//! with all dependencies.
 
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 
 use super::{Clairvoyant, Demand, Supply, blocks::most_blocks, carried::Sweep, serialiser::PER_BYTE};
 
-/// Most blocks that are looked at of those that one needs: the newest of them. What is left out can only raise the
-/// bound.
+/// Maximum number of dependencies of a block that are examined: the newest ones. Ignoring others
+/// can only raise the bound.
 const NEEDED: usize = 512;
 
-/// Most densities that are distinguished. More of them make the bound tighter, and slower.
+/// Maximum number of distinct densities. More make the bound tighter, but slower to compute.
 const DENSITIES: usize = 16;
 
-/// What the blocks of a run need. Blocks are named by their place in the order of their release.
+/// Dependencies of the blocks of a run. Blocks are identified by their index in the order of their
+/// release.
 pub(super) struct Needs {
     needs: Vec<[Option<usize>; 2]>,
-    /// The first block that each needs through others, by the older of those that it names; itself if it needs none.
+    /// Root of each block: the end of the chain of dependencies that follows the older one of each
+    /// block; the block itself if it has none.
     roots: Vec<usize>,
-    /// Whether each can be decoded in time if the network carries nothing but what it needs.
+    /// `true` for each block that can be decoded in time if the network carries nothing but its
+    /// dependencies.
     possible: Vec<bool>,
 }
 
 impl Needs {
-    /// Of blocks in the order of their release, each with its place among all that were given, and of the times at
-    /// which they are due.
+    /// Creates the dependencies for blocks in the order of their release, each with its index among
+    /// all blocks given, and their due times.
     pub(super) fn new(supply: &Supply, demands: &[(usize, Demand)], dues: &[u64]) -> Self {
         let index: BTreeMap<usize, usize> =
             demands.iter().enumerate().map(|(index, (place, _))| (*place, index)).collect();
@@ -41,15 +45,15 @@ impl Needs {
         Self { possible: spare.iter().map(Option::is_some).collect(), needs, roots }
     }
 
-    /// An upper bound of how many of `members` can be decodable in time. They ascend, each can be in time by itself, and
-    /// so can at most `in_time` of them together.
+    /// Returns an upper bound of the number of `members` that can be decodable in time. They are
+    /// ascending, each can be in time by itself, and at most `in_time` of them can be together.
     pub(super) fn most(&self, all: &Clairvoyant<'_>, members: &[usize], in_time: u64) -> u64 {
         if members.iter().all(|index| self.needs[*index] == [None; 2]) {
             return in_time;
         }
         let members: Vec<usize> = members.iter().copied().filter(|index| self.possible[*index]).collect();
         let apart = most_blocks(&all.sweep, &members, |index| all.demands[index].1.size);
-        // Nothing is left out, unless for the roots.
+        // Everything fits, unless the roots are missing.
         let has_root = |index: &usize| members.binary_search(&self.roots[*index]).is_ok();
         if apart == members.len() as u64 && members.iter().all(has_root) {
             return apart.min(in_time);
@@ -57,7 +61,8 @@ impl Needs {
         apart.min(in_time).min(share_by_share(all.supply, &all.demands, &self.jobs(all, &members)))
     }
 
-    /// The members and their roots, as jobs that share what the members are worth: see [`Job`].
+    /// Returns the members and their roots as jobs that share the worth of the members; see
+    /// [`Job`].
     fn jobs(&self, all: &Clairvoyant<'_>, members: &[usize]) -> BTreeMap<usize, Job> {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for index in members {
@@ -69,7 +74,8 @@ impl Needs {
             let others = || members.iter().copied().filter(|index| *index != root);
             let worth = members.len() as f64;
             let kept = |density: f64, index: usize| (density * size(index)).min(1.0);
-            // Where all bytes of the group are worth the same, if no block keeps more than itself.
+            // The density at which all bytes of the group have the same worth, if no block keeps
+            // more than its own.
             let (mut low, mut high) = (0.0, worth / size(root));
             for _ in 0..50 {
                 let middle = f64::midpoint(low, high);
@@ -94,15 +100,16 @@ impl Needs {
     }
 }
 
-/// A part of what decodable blocks are worth, each of which is worth 1 and may give some of it to its root: it is
-/// decodable only if that arrives as well, by the latest time at which any of those that gave something is due.
+/// A share of the worth of decodable blocks. Each block is worth 1 and may transfer a part to its
+/// root, because it is decodable only if the root arrives as well, by the latest due time of all
+/// contributors.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     worth: f64,
     due: u64,
 }
 
-/// A block and what it needs, directly and through others, the newest first.
+/// Returns a block and its direct and indirect dependencies, the newest first.
 fn needed(needs: &[[Option<usize>; 2]], index: usize) -> impl Iterator<Item = usize> {
     let (mut open, mut seen) = (BinaryHeap::from([index]), HashSet::from([index]));
     std::iter::from_fn(move || {
@@ -113,13 +120,13 @@ fn needed(needs: &[[Option<usize>; 2]], index: usize) -> impl Iterator<Item = us
     .take(NEEDED)
 }
 
-/// Finds out which blocks are possible, in the order of their release.
+/// Determines which blocks are possible, in the order of their release.
 struct Blocks<'a> {
     supply: &'a Supply,
     demands: &'a [(usize, Demand)],
     dues: &'a [u64],
     needs: &'a [[Option<usize>; 2]],
-    /// Of each block before, what [`Self::spare`] says, or less.
+    /// Result of [`Self::spare`] for each earlier block, or a lower bound of it.
     spare: &'a [Option<i128>],
 }
 
@@ -128,8 +135,9 @@ impl Blocks<'_> {
         i128::from(self.demands[index].1.size) * i128::from(PER_BYTE)
     }
 
-    /// How many bytes more, in millionths, could arrive by the time at which a block is due than it and what it needs
-    /// have: of those that are released from any time on, the least. `None` if they cannot all arrive.
+    /// Returns the spare capacity of a block, in millionths of bytes: the minimum over all release
+    /// times of the bytes that could arrive by its due time, beyond those of the block and its
+    /// dependencies released from then on. `None` if they cannot all arrive.
     fn spare(&self, index: usize) -> Option<i128> {
         let due = self.dues[index];
         let (mut first, mut bytes, mut spare) = (u64::MAX, 0, i128::MAX);
@@ -144,8 +152,9 @@ impl Blocks<'_> {
         Some(spare)
     }
 
-    /// The same, or less, of a block that needs one other, if what can arrive between the times at which the two are due
-    /// suffices for it. That saves the way through a long chain. A cap may be used up by then.
+    /// Returns a lower bound of [`Self::spare`] for a block with a single dependency, if the
+    /// capacity between the two due times suffices for the block. Avoids following a long chain.
+    /// Not valid with a cap, which may be used up by then.
     fn spare_after_one(&self, index: usize) -> Option<i128> {
         let ([Some(need), None] | [None, Some(need)]) = self.needs[index] else { return None };
         let before = (*self.spare.get(need)?)?;
@@ -160,7 +169,8 @@ impl Blocks<'_> {
     }
 }
 
-/// The most worth that can arrive, if each byte counts as its share of its job; whole blocks.
+/// Returns the maximum worth that can arrive if each byte counts as its share of its job, rounded
+/// down to whole blocks.
 fn share_by_share(supply: &Supply, demands: &[(usize, Demand)], jobs: &BTreeMap<usize, Job>) -> u64 {
     let release = |index: usize| demands[index].1.release_us;
     let sweep = Sweep::new(supply, jobs.iter().map(|(index, job)| (release(*index), job.due)));
@@ -177,6 +187,7 @@ fn share_by_share(supply: &Supply, demands: &[(usize, Demand)], jobs: &BTreeMap<
         blocks += carried.saturating_sub(before) as f64 * density[order[first]] / PER_BYTE as f64;
         before = carried.max(before);
     }
-    // What sums of quotients may be short of is far below this, which is far below a block.
+    // The rounding errors of the sum of quotients are far smaller than this, which is far smaller
+    // than a block.
     (blocks + 1e-6) as u64
 }

@@ -1,27 +1,28 @@
-//! The blocks that a bound is about.
+//! Blocks that a bound applies to.
 
 use std::collections::BTreeMap;
 
 use crate::offer::Offer;
 
-/// A block that is to be carried.
+/// A block to be carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
-    /// When it is handed over, in microseconds from the start of the run.
+    /// Release time in microseconds from the start of the run.
     pub release_us: u64,
-    /// Its size in bytes; one of 0 bytes is no block and does not count.
+    /// Size in bytes; blocks of 0 bytes are ignored.
     pub size: u64,
-    /// Its deadline in microseconds after the release; `None` if it has none.
+    /// Deadline in microseconds after the release, if any.
     pub deadline_us: Option<u64>,
-    /// Its priority, 0 first.
+    /// Priority, 0 first.
     pub priority: u8,
-    /// Those that it is useless without, by their places among all demands that are given. A place that is not there
-    /// does not count.
+    /// Blocks required to decode this one, by index among all demands. Indices out of range are
+    /// ignored.
     pub needs: [Option<usize>; 2],
 }
 
 impl From<&Offer> for Demand {
-    /// Without what it needs: an offer names places in its flow only; see [`Demands`].
+    /// Converts without the dependencies, because an offer names only indices within its flow; see
+    /// [`Demands`].
     fn from(offer: &Offer) -> Self {
         let Offer { at_us, size, deadline_us, priority, .. } = *offer;
         Self { release_us: at_us, size, deadline_us, priority, needs: [None; 2] }
@@ -29,8 +30,8 @@ impl From<&Offer> for Demand {
 }
 
 impl Demand {
-    /// The latest time at which it arrives in time. As in [`Tally`](crate::result::Tally), that is the end of the run for a
-    /// block whose deadline is not before it, and for one without a deadline.
+    /// Latest arrival time that counts as in time. As in [`Tally`](crate::result::Tally), this is
+    /// the end of the run if the block has no deadline before it.
     pub(super) fn due(&self, duration_us: u64) -> u64 {
         let deadline = self.deadline_us.map_or(u64::MAX, |deadline| self.release_us.saturating_add(deadline));
         deadline.min(duration_us)
@@ -41,21 +42,22 @@ impl Demand {
 #[derive(Debug, Clone, Default)]
 pub struct Demands {
     all: Vec<Demand>,
-    /// By flow, the places of its blocks.
+    /// Indices of the blocks of each flow.
     places: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Demands {
-    /// The next block of a flow. What it needs must be of the same flow, and may come after it.
+    /// Adds the next block of a flow. Its dependencies must belong to the same flow and may be
+    /// added later.
     pub fn add(&mut self, flow: usize, offer: &Offer) {
         self.places.entry(flow).or_default().push(self.all.len());
-        // Until all are there, by its number in the flow.
+        // Indices within the flow, until all blocks have been added.
         let needs =
             offer.frame.map_or([None; 2], |frame| frame.needs.map(|need| need.map(|need| need as usize)));
         self.all.push(Demand { needs, ..offer.into() });
     }
 
-    /// All of them in the order in which they were added, with what they need.
+    /// Returns all blocks in the order in which they were added, with their dependencies.
     pub fn finish(mut self) -> Vec<Demand> {
         for places in self.places.values() {
             for place in places {

@@ -1,8 +1,10 @@
-//! The clairvoyant bound: what no scheduler can surpass, even with full knowledge of the future of the network.
+//! The clairvoyant bound: a limit that no scheduler can exceed, even with full knowledge of the
+//! future of the network.
 //!
-//! [`Supply`] is what the emulated paths can carry in one direction, for the same paths and seed as a run;
-//! [`Demand`] is a block of the run. [`Bound::of`] computes the most bytes and blocks that can be in time, by
-//! priority, and the least latencies. `docs/bound.md` says why these are bounds and what they leave out.
+//! [`Supply`] is the capacity of the emulated paths in one direction, for the same paths and seed
+//! as a run; [`Demand`] is a block of the run. [`Bound::of`] computes the maximum number of bytes
+//! and blocks in time, by priority, and the minimum latencies. `docs/bound.md` proves the bounds
+//! and lists what they ignore.
 
 mod blocks;
 mod carried;
@@ -22,19 +24,19 @@ pub use supply::Supply;
 use self::{blocks::most_blocks, carried::Sweep, decodable::Needs};
 
 impl Bound {
-    /// The bound for these blocks, in any order.
+    /// Computes the bound for these blocks, in any order.
     pub fn of(supply: &Supply, demands: &[Demand]) -> Self {
         Clairvoyant::new(supply, demands).by_priority()
     }
 }
 
-/// The future of the network, and all blocks that are to be carried in one direction.
+/// The future of the network, and all blocks to be carried in one direction.
 pub struct Clairvoyant<'a> {
-    /// In order of their release, each with its place among all that were given.
+    /// Blocks in the order of their release, each with its index among all that were given.
     demands: Vec<(usize, Demand)>,
-    /// Of each, with the network to itself.
+    /// Minimum latency of each block, with the network to itself.
     latencies: Vec<Option<u64>>,
-    /// Of each, the latest time at which it arrives in time.
+    /// Latest arrival of each block that counts as in time.
     dues: Vec<u64>,
     sweep: Sweep<'a>,
     supply: &'a Supply,
@@ -42,7 +44,7 @@ pub struct Clairvoyant<'a> {
 }
 
 impl<'a> Clairvoyant<'a> {
-    /// For these blocks, in any order.
+    /// Prepares the computation for these blocks, in any order.
     pub fn new(supply: &'a Supply, demands: &[Demand]) -> Self {
         let mut demands: Vec<(usize, Demand)> =
             demands.iter().copied().enumerate().filter(|(_, demand)| demand.size > 0).collect();
@@ -60,20 +62,20 @@ impl<'a> Clairvoyant<'a> {
         }
     }
 
-    /// What no scheduler can surpass with some of the blocks, named by their places among those that were
-    /// given, if it cares for no others.
+    /// Computes the limits for some of the blocks, selected by their index among those that were
+    /// given, as if there were no others.
     pub fn limit(&self, takes: impl Fn(usize) -> bool) -> Limit {
         self.limit_of(|(place, _)| takes(*place))
     }
 
-    /// The same by priority.
+    /// Computes the limits by priority.
     pub fn by_priority(&self) -> Bound {
         let mut priorities: Vec<u8> = self.demands.iter().map(|(_, demand)| demand.priority).collect();
         priorities.sort_unstable();
         priorities.dedup();
         let classes = priorities.iter().map(|&priority| {
             let so_far = self.limit_of(|(_, demand)| demand.priority <= priority);
-            // No class is before the first.
+            // For the first class, both limits are equal.
             let is_first = priority == priorities[0];
             let alone =
                 if is_first { so_far } else { self.limit_of(|(_, demand)| demand.priority == priority) };
@@ -102,7 +104,7 @@ impl<'a> Clairvoyant<'a> {
         }
     }
 
-    /// The most of these blocks, which ascend, if there are no others.
+    /// Computes the limits for these blocks, in ascending order, as if there were no others.
     fn most(&self, members: &[usize]) -> Due {
         let size = |index: usize| self.demands[index].1.size;
         let possible = |index: &usize| {

@@ -1,4 +1,4 @@
-//! How much of a packet can be bytes of blocks.
+//! Share of block bytes in a packet.
 
 use squall_proto::{
     sched::Time,
@@ -7,47 +7,51 @@ use squall_proto::{
 
 use super::serialiser::PER_BYTE;
 
-/// The largest packet that a session sends (IP size): its search for the MTU ends at a UDP payload of 1,452.
+/// Largest packet of a session (IP size): the path MTU discovery ends at a UDP payload of 1,452
+/// bytes.
 const LARGEST: u64 = 1_480;
 
 const IP_AND_UDP: u64 = 20 + 8;
 
-/// Flags, connection id and the shortest packet number (RFC 9000 §17.3.1). Sessions have ids of 8 bytes.
+/// Flags, connection id and the shortest packet number (RFC 9000 §17.3.1). The connection ids of
+/// sessions have 8 bytes.
 const SHORT_HEADER: u64 = 1 + 8 + 1;
 
-/// Of all cipher suites of TLS 1.3 that QUIC has (RFC 9001 §5.3).
+/// Size of the AEAD tag in all cipher suites of QUIC (RFC 9001 §5.3).
 const AEAD_TAG: u64 = 16;
 
-/// The type of a DATAGRAM frame that goes without its length (RFC 9221 §4).
+/// Type of a DATAGRAM frame without a length field (RFC 9221 §4).
 const FRAME: u64 = 1;
 
-/// A packet as full as it can be.
+/// A packet with the maximum payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet {
     /// IP size in bytes.
     pub(super) size: u64,
-    /// Bytes of a block in it; 0 if there is no room for one.
+    /// Bytes of a block in the packet; 0 if there is no room for any.
     pub(super) payload: u64,
 }
 
 impl Packet {
-    /// The largest on a path that takes packets up to `mtu` bytes.
+    /// The largest packet on a path with this MTU.
     ///
-    /// What a packet has besides a block's bytes is never less than here: an acknowledgement, a second block or
-    /// a longer number only add to it. So of any number of packets this one has the largest share of payload.
+    /// This overhead is a minimum: an acknowledgement, a second block or a longer packet number
+    /// only add to it. So no combination of packets has a larger share of payload.
     pub(super) fn largest(mtu: u32) -> Self {
         let size = u64::from(mtu).min(LARGEST);
         Self { size, payload: size.saturating_sub(overhead()) }
     }
 
-    /// Block bytes in millionths that packets with this many bytes of UDP payload altogether have at most.
+    /// Returns the maximum number of block bytes, in millionths, in packets with this total of UDP
+    /// payload.
     pub(super) fn within_udp(&self, bytes: u64) -> u64 {
         let udp = u128::from(self.size.saturating_sub(IP_AND_UDP)).max(1);
         let most = (u128::from(bytes) * u128::from(self.payload) * u128::from(PER_BYTE)).div_ceil(udp);
         u64::try_from(most).unwrap_or(u64::MAX)
     }
 
-    /// Block bytes that fit into packets of `bytes` altogether, one packet after the other.
+    /// Returns the number of block bytes that fit into packets of `bytes` in total, one packet
+    /// after the other.
     pub(super) fn payload_of(&self, bytes: u64) -> u64 {
         if self.payload == 0 {
             return 0;
@@ -57,7 +61,7 @@ impl Packet {
     }
 }
 
-/// Bytes of a packet that are not a block's, at least.
+/// Minimum number of bytes of a packet that are not block data.
 fn overhead() -> u64 {
     let least = Data {
         block: 0,
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn of_a_cap_the_headers_of_the_session_are_taken_off() {
-        // 1,452 bytes of UDP payload are a packet.
+        // A packet has 1,452 bytes of UDP payload.
         assert_eq!(Packet::largest(1_500).within_udp(14_520), 14_160 * PER_BYTE);
         assert_eq!(Packet::largest(60).within_udp(14_520), 0);
         assert_eq!(Packet::largest(1_500).within_udp(u64::MAX), u64::MAX);

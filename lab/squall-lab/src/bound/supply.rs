@@ -1,4 +1,4 @@
-//! What the paths can carry in one direction.
+//! Capacity of the paths in one direction.
 
 use squall_net::{ConfigError, Direction, PathConfig, capacity};
 use squall_trace::Micros;
@@ -8,10 +8,10 @@ use super::{
     serialiser::{PER_BYTE, Serialiser},
 };
 
-/// Stands for any number of bytes; the sum over all serialisers is still a number.
+/// Stands for an unlimited number of bytes; small enough to add it up over all serialisers.
 const ANY: i128 = i128::MAX >> 32;
 
-/// The future of the paths of a run, in one direction: all that a clairvoyant needs to know.
+/// The future capacity of a run's paths in one direction: all that a clairvoyant scheduler uses.
 #[derive(Debug, Clone)]
 pub struct Supply {
     serialisers: Vec<Serialiser>,
@@ -19,11 +19,11 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// The future that a run of this length with these paths and this seed has.
+    /// Computes the supply of a run with these paths, this seed and this length.
     ///
     /// # Errors
     ///
-    /// What is wrong with the paths, by name.
+    /// If the configuration of a path is invalid.
     pub fn of(
         paths: &[PathConfig],
         seed: u64,
@@ -34,8 +34,7 @@ impl Supply {
         Ok(Self { serialisers: bottlenecks.into_iter().map(Serialiser::new).collect(), duration_us })
     }
 
-    /// The same for a sender that may carry only `cap` bytes of UDP payload on each metered path. Without a cap it is
-    /// unchanged.
+    /// Limits the UDP payload on each metered path to `cap` bytes. Without a cap, nothing changes.
     #[must_use]
     pub fn capped(self, cap: Option<u64>, paths: &[PathConfig]) -> Self {
         let Some(cap) = cap else { return self };
@@ -49,8 +48,8 @@ impl Supply {
         self.duration_us
     }
 
-    /// The most bytes of one block that can arrive by `by_us` if it is handed over at `from_us`, all packets
-    /// being its own. `None`: any number.
+    /// Returns the maximum number of bytes of one block that can arrive by `by_us` if it is
+    /// released at `from_us` and has all packets to itself. `None`: unlimited.
     pub fn most_bytes(&self, from_us: u64, by_us: u64) -> Option<u64> {
         let by_us = by_us.min(self.duration_us);
         self.serialisers
@@ -58,7 +57,7 @@ impl Supply {
             .try_fold(0u64, |sum, serialiser| Some(sum.saturating_add(serialiser.most(from_us, by_us)?)))
     }
 
-    /// The least time in microseconds from handing over to arrival, if the block has the network to itself.
+    /// Returns the minimum latency in microseconds of a block that has the network to itself.
     /// `None` if it cannot arrive before the end of the run.
     pub fn least_latency_us(&self, demand: &Demand) -> Option<u64> {
         let from = demand.release_us;
@@ -67,7 +66,7 @@ impl Supply {
             most.is_none_or(|bytes| bytes >= demand.size)
         };
         let longest = self.duration_us.checked_sub(from).filter(|longest| suffices(*longest))?;
-        // Most blocks take milliseconds of the minutes of a run.
+        // Most blocks take milliseconds, while a run lasts minutes.
         let mut most = 1_000;
         while most < longest && !suffices(most) {
             most *= 2;
@@ -84,19 +83,20 @@ impl Supply {
         Some(most)
     }
 
-    /// The most bytes in millionths, in packets that may be shared, that are handed over from `from` on and arrive by `by`.
-    /// Where any number can, it is far more than all blocks have.
+    /// Returns the maximum number of bytes, in millionths and in packets that may be shared, that
+    /// can be released from `from` on and arrive by `by`. If unlimited, far more than all blocks
+    /// have.
     pub(super) fn room(&self, from: Micros, by: Micros) -> i128 {
         let most = |serialiser: &Serialiser| {
             let most = serialiser.most_shared(from, by).unwrap_or(u128::MAX);
             let cap = serialiser.cap.map_or(u128::MAX, u128::from);
             i128::try_from(most.min(cap)).unwrap_or(ANY).min(ANY)
         };
-        // What sums of rounded pieces come to may be more than one rounded sum, by far less than a byte.
+        // The sum of rounded pieces may exceed one rounded sum, by far less than a byte.
         self.serialisers.iter().map(most).sum::<i128>() + i128::from(PER_BYTE)
     }
 
-    /// Whether a part of it has a cap.
+    /// `true` if a serialiser has a cap.
     pub(super) fn is_capped(&self) -> bool {
         self.serialisers.iter().any(|serialiser| serialiser.cap.is_some())
     }

@@ -1,4 +1,4 @@
-//! The scenarios of an experiment: the one in its file, with the fields that the points of the axes set.
+//! Scenarios of an experiment: the one in its file with the settings of the axes' points.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use crate::scenario::{Scenario, ScenarioError};
 /// The scenario at one combination of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// The points.
+    /// Points of the axes.
     pub point: Point,
-    /// The scenario there; its name is the experiment's, with the points behind it.
+    /// Scenario; its name is the experiment's, followed by the points.
     pub scenario: Scenario,
-    /// The text that the scenario is read from.
+    /// Text that the scenario was read from.
     pub text: String,
 }
 
 impl Cell {
-    /// Reads the text of a scenario at a point, with the traces and films it names, which are relative to `base`; `name`
-    /// stands for the file in errors.
+    /// Reads the text of a scenario at a point, with the traces and films it names, which are
+    /// relative to `base`. `name` stands for the file in errors.
     ///
     /// # Errors
     /// As [`Scenario::load_text`].
@@ -30,19 +30,19 @@ impl Cell {
         Ok(Self { point, scenario, text })
     }
 
-    /// The name of its experiment; without points, that of the scenario.
+    /// Name of the experiment; without points, that of the scenario.
     pub fn experiment(&self) -> &str {
         let name = self.scenario.name.as_str();
         name.strip_suffix(&suffix(&self.point)).unwrap_or(name)
     }
 }
 
-/// What a point adds to the name of a scenario.
+/// Suffix of a scenario's name for a point.
 fn suffix(point: &Point) -> String {
     point.iter().map(|(axis, point)| format!(" {axis}={point}")).collect()
 }
 
-/// Tables of a file that are no part of the scenario.
+/// Tables of a file that are not part of the scenario.
 const OURS: [&str; 8] = ["paper", "axis", "assumption", "traces", "quick", "verdict", "claim", "figure"];
 
 pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
@@ -69,10 +69,10 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
     cells.into_iter().map(load).collect()
 }
 
-/// Points of all axes.
+/// A point of each axis.
 type Points<'a> = Vec<(&'a str, &'a AxisPoint)>;
 
-/// A point of each axis, and the assumption that is another one than the scenario's, if one is.
+/// A point of each axis, and at most one assumption with another value than the scenario's.
 struct Combination<'a> {
     points: Points<'a>,
     other: Option<(&'a Assumption, &'a AxisPoint)>,
@@ -103,11 +103,11 @@ impl Combination<'_> {
     }
 }
 
-/// The field of a scenario.
+/// Field of the scenario that lists its schedulers.
 const SCHEDULERS: &str = "schedulers";
 
-/// The schedulers of a cell without the baselines over a stock transport that no claim or figure is about: under another
-/// assumption they are judged nowhere. None if all stay.
+/// Returns the schedulers of a cell under another assumption, without those baselines over a stock
+/// transport that no claim or figure is about, as they are not judged there. `None` if all remain.
 fn judged(experiment: &Experiment, set: Option<Value>) -> Option<Value> {
     let all: Vec<String> = match set {
         Some(value) => value.try_into().ok()?,
@@ -124,7 +124,7 @@ fn judged(experiment: &Experiment, set: Option<Value>) -> Option<Value> {
     (left.len() < all.len()).then(|| Value::from(left))
 }
 
-/// The combinations of the points of all axes.
+/// Returns all combinations of the points of the axes.
 fn combinations(experiment: &Experiment, quick: bool) -> Vec<Points<'_>> {
     let mut combinations: Vec<Points<'_>> = vec![Vec::new()];
     for axis in &experiment.axes {
@@ -149,7 +149,7 @@ fn combinations(experiment: &Experiment, quick: bool) -> Vec<Points<'_>> {
         .collect()
 }
 
-/// Whether a claim is about the combination, or, if `compared`, compares with it.
+/// `true` if a claim is about the combination or, if `compared`, compares with it.
 fn is_claimed(experiment: &Experiment, points: &Points<'_>, compared: bool) -> bool {
     let is_there = |axis: &String, at: &String| {
         points.iter().any(|(name, point)| *name == axis.as_str() && point.name == *at)
@@ -164,7 +164,7 @@ fn is_claimed(experiment: &Experiment, points: &Points<'_>, compared: bool) -> b
     })
 }
 
-/// Whether a figure of a finding is of the combination under this assumption.
+/// `true` if a figure of a finding is about the combination under this assumption.
 fn is_evidence(
     experiment: &Experiment,
     points: &Points<'_>,
@@ -180,10 +180,10 @@ fn is_evidence(
     })
 }
 
-/// The text of a scenario with some of its fields set.
+/// Returns the text of a scenario with some of its fields set.
 ///
 /// # Errors
-/// The first field that is nowhere, in words.
+/// A description of the first field that does not exist.
 pub(super) fn patched(
     text: &str,
     settings: impl IntoIterator<Item = (String, Value)>,
@@ -198,8 +198,9 @@ pub(super) fn patched(
     toml::to_string(&table).map_err(|error| error.to_string())
 }
 
-/// Sets a field such as `duration`, `path.fast.rate`, `path.*.radio.late` or `path.fast.events.0.at`: entries of lists
-/// are addressed by their name or number, `*` is every entry; tables that are not there are made.
+/// Sets a field such as `duration`, `path.fast.rate`, `path.*.radio.late` or
+/// `path.fast.events.0.at`. Entries of lists are addressed by name or index, `*` stands for every
+/// entry; missing tables are created.
 fn set(table: &mut Table, field: &str, value: &Value) -> Result<(), String> {
     let steps: Vec<&str> = field.split('.').collect();
     match steps[..] {
@@ -235,7 +236,7 @@ fn set_in(here: &mut Value, steps: &[&str], value: &Value) -> Result<(), String>
     }
 }
 
-/// What a table has under this name; a new table if it has nothing.
+/// Returns the value of a key, which is a new table if absent.
 fn inside<'a>(table: &'a mut Table, step: &str) -> Result<&'a mut Value, String> {
     if matches!(step, "path" | "flow") && !table.contains_key(step) {
         return Err(format!("there is no {step}"));
@@ -243,7 +244,7 @@ fn inside<'a>(table: &'a mut Table, step: &str) -> Result<&'a mut Value, String>
     Ok(table.entry(step).or_insert_with(|| Value::Table(Table::new())))
 }
 
-/// An entry of a list, by its name or its number from 0.
+/// Returns an entry of a list, by its name or its index from 0.
 fn entry<'a>(list: &'a mut [Value], step: &str) -> Result<&'a mut Value, String> {
     let named = list.iter().position(|entry| entry.get("name").and_then(Value::as_str) == Some(step));
     let place = named.or_else(|| step.parse().ok().filter(|place| *place < list.len()));

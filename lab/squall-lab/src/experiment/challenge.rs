@@ -1,5 +1,5 @@
-//! An experiment with another scheduler in place of the baselines: it is compared with the paper's system, in every measure
-//! that the paper's claims are about.
+//! Comparison of a scheduler with a paper's system, in every measure that the paper's claims are
+//! about.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,15 @@ use crate::scenario::ScenarioError;
 use crate::variant::{Variant, under_conditions_of};
 
 impl Experiment {
-    /// The same experiment with two schedulers, the paper's system and this one, which is a label as [`crate::Variant::of`] takes it.
-    /// Each claim about a measure of which more is better, or less, becomes one that the challenger is ahead in it, of the
-    /// same subject at the same points, on average; equal ones become one. Cells that no such claim is about are left
-    /// out, as are figures and checks. None if nothing is left: the file names no [scheduler](super::Source::scheduler) of
-    /// the paper, it is the challenger, or no claim has such a measure.
+    /// Reduces the experiment to two schedulers: the paper's system and this one, a label as for
+    /// [`crate::Variant::of`]. Each claim about a measure with a better direction becomes the claim
+    /// that the challenger is ahead, for the same subject and points, on average; duplicates are
+    /// merged. Cells without such a claim, figures and checks are removed. Returns `None` if
+    /// nothing is left: the file names no [scheduler](super::Source::scheduler) of the paper, the
+    /// schedulers are the same, or no claim has such a measure.
     ///
-    /// The challenger runs as the system does: with its suffixes for the application.
+    /// The challenger runs under the same application conditions as the system, expressed by the
+    /// system's suffixes.
     ///
     /// # Errors
     /// If the registry does not have the scheduler, or it does not fit the scenario.
@@ -33,7 +35,7 @@ impl Experiment {
         }
         let mut claims: Vec<Claim> = Vec::new();
         for claim in self.claims.iter().filter_map(|claim| compared(claim, &system, &challenger)) {
-            // Those that say the same differ in the figure of the paper, if at all.
+            // Claims with the same text differ at most in the paper's number.
             if claims.iter().all(|known| known.says != claim.says) {
                 claims.push(claim);
             }
@@ -55,7 +57,7 @@ impl Experiment {
         Ok(Some(self))
     }
 
-    /// Leaves only these schedulers, at every point, and no check, which may name others.
+    /// Keeps only these schedulers at every point, and no checks, which may name others.
     fn run_only(&mut self, schedulers: [&str; 2]) {
         let mut table: Table = self.text.parse().expect("the scenario was read from it");
         table.remove("check");
@@ -75,7 +77,7 @@ impl Experiment {
     }
 }
 
-/// That the challenger is ahead of the system in what the claim is about.
+/// The claim that the challenger is ahead of the system in the same measure.
 fn compared(claim: &Claim, system: &str, challenger: &str) -> Option<Claim> {
     let expectation = match claim.measure.best()? {
         Best::Highest => Expectation::More,
@@ -84,7 +86,7 @@ fn compared(claim: &Claim, system: &str, challenger: &str) -> Option<Claim> {
     let against = Against { scheduler: system.to_owned(), at: Point::new(), subject: claim.subject.clone() };
     Some(Claim {
         says: metric(claim),
-        // The cell with the most or the least effect would favour one of the two.
+        // The cell with the greatest or least effect would favour one of the two.
         over: Over::Mean,
         scheduler: challenger.to_owned(),
         against,
@@ -95,7 +97,7 @@ fn compared(claim: &Claim, system: &str, challenger: &str) -> Option<Claim> {
     })
 }
 
-/// What is measured of what and where, in words.
+/// Describes measure, subject and points in words.
 fn metric(claim: &Claim) -> String {
     let of = match claim.of {
         Of::Mean => "",

@@ -1,4 +1,4 @@
-//! What is claimed of an experiment.
+//! Claims about the results of an experiment.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -10,136 +10,137 @@ use crate::measure::{Best, Measure, Subject, Unit};
 /// A statement about the results of one scheduler, alone or compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Which experiment of the paper it is from: the experiment's own name, or one of [`super::Source::also`].
+    /// Experiment of the paper that the claim is from: the experiment's own name, or one of
+    /// [`super::Source::also`].
     pub id: String,
     /// The statement in words.
     pub says: String,
-    /// Axes that it fixes, with the names of their points; it is about all points of the others.
+    /// Fixed axes, with the names of their points. The claim is about all points of the other axes.
     pub at: BTreeMap<String, String>,
-    /// What it says of several cells.
+    /// Way in which several cells are combined.
     pub over: Over,
-    /// What it says of several runs.
+    /// Way in which several runs are combined.
     pub of: Of,
-    /// What it measures.
+    /// Measure of the claim.
     pub measure: Measure,
-    /// Of what.
+    /// Subject of the measure.
     pub subject: Subject,
-    /// Whose results.
+    /// Scheduler whose results are judged.
     pub scheduler: String,
-    /// What they are compared with; itself for a claim that compares nothing.
+    /// Other side of a comparison; the scheduler itself if the claim compares nothing.
     pub against: Against,
-    /// What it says of them.
+    /// Expected result.
     pub expectation: Expectation,
-    /// What we found to be the reason if it does not hold, or why it holds. A name of [`evidence`](Self::evidence) in braces
-    /// stands for what was measured.
+    /// Explanation of the result, above all if the claim does not hold. A name of
+    /// [`evidence`](Self::evidence) in braces stands for the measured value.
     pub finding: String,
-    /// The figures of the finding, by name.
+    /// Figures of the finding, by name.
     pub evidence: BTreeMap<String, Evidence>,
 }
 
 /// A figure of a finding: the mean of the runs of a scheduler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// Whose.
+    /// Scheduler whose results are shown.
     pub scheduler: String,
-    /// Points beside those of the claim, or in their place, of axes and of at most one assumption.
+    /// Points that add to or replace those of the claim, of axes and of at most one assumption.
     pub at: BTreeMap<String, String>,
-    /// What is measured.
+    /// Measure to show.
     pub measure: Measure,
-    /// Of what.
+    /// Subject of the measure.
     pub subject: Subject,
 }
 
-/// What a claim compares with.
+/// Other side of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Against {
-    /// Which scheduler.
+    /// Scheduler to compare with.
     pub scheduler: String,
     /// Points that replace those of the claim.
     pub at: BTreeMap<String, String>,
-    /// Of what; mostly that of the claim.
+    /// Subject to compare with, usually that of the claim.
     pub subject: Subject,
 }
 
-/// Which way a comparison goes.
+/// Direction of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
-    /// It is lower.
+    /// Lower.
     Less,
-    /// It is higher.
+    /// Higher.
     More,
 }
 
-/// What a claim says of several cells together.
+/// Combination of several cells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Over {
-    /// Their mean, as in "on average".
+    /// Mean of the cells, as in "on average".
     #[default]
     Mean,
-    /// The one in which the effect is greatest, as in "up to".
+    /// The cell with the greatest effect, as in "up to".
     Most,
-    /// The one in which it is least, as in "at least" and "everywhere".
+    /// The cell with the least effect, as in "at least" and "everywhere".
     Least,
 }
 
-/// What a claim says of several runs together.
+/// Combination of several runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
-    /// In each cell, the mean of the seeds.
+    /// Mean of the seeds, in each cell.
     #[default]
     Mean,
-    /// The median of the runs of all cells and seeds, as in "for half of the sessions".
+    /// Median of the runs of all cells and seeds, as in "for half of the sessions".
     Median,
-    /// The highest of them, as in "at most".
+    /// Highest of all runs, as in "at most".
     Highest,
-    /// That of the blocks of all runs together, as in a distribution of all frames: for percentiles of the latency
-    /// of a flow.
+    /// Percentile over the blocks of all runs together, as in a distribution of all frames. For
+    /// percentiles of the latency of a flow.
     Pooled,
 }
 
-/// What is claimed of a measure, in its unit.
+/// Expected value of a measure, in its unit, or of its comparison with another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expectation {
-    /// It is this.
+    /// Equal to this value.
     Value(f64),
-    /// Compared with another it is by this share higher or lower: −0.49 for −49 %.
+    /// Relative difference: −0.49 for −49 %.
     Change(f64),
-    /// It is this many times that of another.
+    /// Ratio to the other value.
     Times(f64),
-    /// It is higher or lower than another by this much.
+    /// Absolute difference.
     Difference(f64),
-    /// It is clearly lower than another, whatever by.
+    /// Clearly lower, by any amount.
     Less,
-    /// It is clearly higher than another, whatever by.
+    /// Clearly higher, by any amount.
     More,
-    /// No other scheduler of the experiment has a better one.
+    /// At least as good as every other scheduler of the experiment.
     Best(Best),
-    /// Compared with another it is not lower by more than this share: −0.01 for "as much".
+    /// Relative difference of at least this much: −0.01 for "no more than 1 % lower".
     ChangeAtLeast(f64),
-    /// It is not below.
+    /// At least this value.
     AtLeast(f64),
-    /// It is not above.
+    /// At most this value.
     AtMost(f64),
 }
 
 impl Expectation {
-    /// Whether it says how large something is, and not only which way it goes.
+    /// `true` if the claim states a size and not only a direction.
     pub(super) fn has_size(self) -> bool {
         !matches!(self, Self::Less | Self::More | Self::Best(_))
     }
 
-    /// Whether it is about two results.
+    /// `true` if the claim compares two results.
     pub fn compares(self) -> bool {
         !matches!(self, Self::Value(_) | Self::Best(_) | Self::AtLeast(_) | Self::AtMost(_))
     }
 }
 
 impl Claim {
-    /// The same claim about these schedulers instead of those that they stand for; none if it is about none of them. What
-    /// is best is so among them.
+    /// Returns the claim with these stock schedulers in place of the schedulers that they stand
+    /// for, also among the rivals of [`Expectation::Best`]. `None` if that changes nothing.
     pub(super) fn with(&self, stock: &BTreeMap<String, String>) -> Option<Self> {
         let replaced = |name: &String| stock.get(name).unwrap_or(name).clone();
         let scheduler = replaced(&self.scheduler);
@@ -149,7 +150,8 @@ impl Claim {
         is_other.then(|| Self { scheduler, against, ..self.clone() })
     }
 
-    /// The finding with what was measured in place of the names; none if a figure was not measured.
+    /// Returns the finding with the measured values in place of the names. `None` if a figure was
+    /// not measured.
     pub(super) fn reason(&self, measured: impl Fn(&Evidence) -> Option<String>) -> Option<String> {
         let mut text = String::new();
         for (words, name) in pieces(&self.finding) {
@@ -161,7 +163,7 @@ impl Claim {
         Some(text)
     }
 
-    /// What is claimed, in a few words: `-49.0 %`.
+    /// Formats the expectation: `-49.0 %`.
     pub fn expected(&self) -> String {
         let unit = self.measure.unit();
         match self.expectation {
@@ -180,12 +182,12 @@ impl Claim {
     }
 }
 
-/// What stands in braces in a finding.
+/// Names in braces in a finding.
 pub(super) fn names(finding: &str) -> impl Iterator<Item = &str> {
     pieces(finding).filter_map(|(_, name)| name)
 }
 
-/// Words, each with the name in braces behind them; none behind the last.
+/// Splits a finding into pieces of text, each followed by the name in braces, if any.
 fn pieces(finding: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     let mut rest = Some(finding);
     iter::from_fn(move || {
@@ -197,7 +199,7 @@ fn pieces(finding: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     })
 }
 
-/// A value with its unit, in a table where three digits are enough.
+/// Formats a value with its unit for a table, with three digits.
 pub(super) fn show(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Ratio if value.abs() < 0.01 => format!("{:.2} %", value * 100.0),
@@ -206,12 +208,12 @@ pub(super) fn show(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A share as per cent with its sign.
+/// Formats a share as a percentage with its sign.
 pub(super) fn percent(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)
 }
 
-/// A size with the sign of a value.
+/// Prepends the sign of a value to a formatted magnitude.
 pub(super) fn signed(value: f64, size: &str) -> String {
     format!("{}{size}", if value < 0.0 { '-' } else { '+' })
 }

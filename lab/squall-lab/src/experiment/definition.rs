@@ -10,59 +10,59 @@ use super::figure::Plot;
 use super::reduced::{Reduced, Thorough};
 use crate::scenario::Scenario;
 
-/// Most combinations of the points of all axes.
+/// Maximum number of combinations of the points of all axes.
 pub const MAX_CELLS: usize = 1_000;
 
-/// A scenario, what varies, and what is claimed.
+/// A scenario, parameters that vary, and claims about the results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// The file it is from.
+    /// File that the experiment was loaded from.
     pub file: PathBuf,
-    /// What it is about.
+    /// Origin of the experiment.
     pub source: Source,
-    /// The scenario as it stands in the file. Its name is that of the experiment.
+    /// Scenario as written in the file. Its name is that of the experiment.
     pub scenario: Scenario,
-    /// What varies, in the order of the file; none: the scenario alone is run.
+    /// Parameters that vary, in the order of the file. Empty: only the scenario is run.
     pub axes: Vec<Axis>,
-    /// What the paper leaves open.
+    /// Set-up that the paper leaves open.
     pub assumptions: Vec<Assumption>,
-    /// What is claimed.
+    /// Claims about the results.
     pub claims: Vec<Claim>,
     /// Figures to draw of the results.
     pub plots: Vec<Plot>,
-    /// What to leave out when time is short.
+    /// Reductions for quick runs.
     pub reduced: Reduced,
-    /// What its claims need and is too long for everyday, if there is such.
+    /// More seeds for the final verdict, too slow for everyday runs.
     pub thorough: Option<Thorough>,
-    /// Whether that is run.
+    /// The runs use `thorough`.
     pub(super) is_thorough: bool,
-    /// The schedulers that are compared, of an experiment that is [challenged](Self::challenged_by).
+    /// Schedulers compared, if the experiment is [challenged](Self::challenged_by).
     pub challenge: Option<Challenge>,
-    /// Recordings that can stand in for what is made up: `traces` of the file.
+    /// Recordings that can replace synthetic inputs: `traces` of the file.
     pub traces: toml::Table,
-    /// Where they are, if they do.
+    /// Folder of the recordings, if they are used.
     pub(super) recorded: Option<PathBuf>,
     /// The text of the file.
     pub(super) text: String,
 }
 
-/// Where an experiment comes from: `[paper]` of the file.
+/// Origin of an experiment: `[paper]` of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Source {
-    /// The system or paper: `STORM`; empty for an experiment of our own.
+    /// System or paper, such as `STORM`; empty for an experiment of Squall's own.
     #[serde(rename = "system")]
     pub paper: String,
-    /// Where in it: `§5.2, Fig. 10`.
+    /// Section or figure, such as `§5.2, Fig. 10`.
     pub place: String,
-    /// How our set-up differs from the one of the paper, in words.
+    /// Differences between this set-up and the paper's, in words.
     pub setup: String,
-    /// Names of further experiments of the paper that its claims cover.
+    /// Names of further experiments of the paper that the claims cover.
     pub also: Vec<String>,
-    /// The paper's own system, one of the schedulers; empty if it is none of them.
+    /// The paper's own system, one of the schedulers; empty if none of them is.
     pub scheduler: String,
-    /// The baselines as the paper had them, over a stock transport, by the name of Squall's: claims about the latter are
-    /// judged for the former as well.
+    /// The paper's baselines over a stock transport, by the name of the corresponding Squall
+    /// scheduler. Claims about the latter are also judged for the former.
     pub stock: BTreeMap<String, String>,
 }
 
@@ -70,15 +70,15 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// Its name.
+    /// Name, unique among the axes.
     pub name: String,
-    /// Unit of the points' places on it, for drawings.
+    /// Unit of the points' positions, for figures.
     #[serde(default)]
     pub unit: String,
-    /// The point that it stays at while another axis with such a point varies; without it the axis is combined with
-    /// all points of the others.
+    /// Point at which the axis stays while another axis with a base varies. Without a base, the
+    /// axis is combined with all points of the others.
     pub base: Option<String>,
-    /// Its values, at least one.
+    /// Points, at least one.
     pub points: Vec<AxisPoint>,
 }
 
@@ -86,39 +86,40 @@ pub struct Axis {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AxisPoint {
-    /// Its name.
+    /// Name, unique among the points of the axis.
     pub name: String,
-    /// Where it is drawn, if it is a number.
+    /// Position in figures, if the point is a number.
     pub at: Option<f64>,
-    /// Fields of the scenario and their values: `path.fast.rate` and `"20mbps"`.
+    /// Fields of the scenario and their values, such as `path.fast.rate` and `"20mbps"`.
     pub set: toml::Table,
 }
 
-/// What the paper leaves open, an `[[assumption]]` of the file: the scenario has one value of it, and each claim is judged
-/// under the others as well, one assumption at a time.
+/// A parameter that the paper leaves open: an `[[assumption]]` of the file. The scenario has one
+/// value; each claim is also judged with the others, one assumption at a time.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assumption {
-    /// Its name, that of no axis.
+    /// Name, different from those of the axes.
     pub name: String,
-    /// What the paper states of it.
+    /// The paper's statement about it.
     pub published: String,
-    /// The value that the scenario has, in words.
+    /// Value in the scenario, in words.
     pub ours: String,
-    /// Seeds 1 to this number are run with the other values; those of the scenario by default.
+    /// Number of seeds, from 1, for the other values. Default: the seeds of the scenario.
     pub seeds: Option<u16>,
-    /// The other values, at least one.
+    /// Other values, at least one.
     pub points: Vec<AxisPoint>,
 }
 
-/// The point of each axis, and of the assumption that is another one than the scenario's, by their names.
+/// Name of the point on each axis, by axis; also of the assumption, if it differs from the
+/// scenario's.
 pub type Point = BTreeMap<String, String>;
 
-/// The two schedulers that are compared.
+/// Two schedulers to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
-    /// The paper's own system, as [`Source::scheduler`] names it.
+    /// The paper's own system, as in [`Source::scheduler`].
     pub system: String,
-    /// The scheduler that is compared with it, with the suffixes that it shares with the system.
+    /// The challenger, with the suffixes that it shares with the system.
     pub challenger: String,
 }

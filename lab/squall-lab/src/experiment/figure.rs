@@ -1,4 +1,4 @@
-//! The figures that an experiment asks for, as data.
+//! Figures that an experiment requests, as data.
 
 use std::collections::BTreeMap;
 
@@ -7,49 +7,49 @@ use serde::Deserialize;
 use super::definition::{Axis, Point};
 use crate::measure::{Measure, Subject};
 
-/// A figure to draw of the results.
+/// A figure of the results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// What is drawn.
+    /// Content of the figure.
     pub kind: PlotKind,
-    /// Axes that it fixes, with the names of their points; of the others, but the one that it goes along, it
-    /// shows the mean over all points.
+    /// Fixed axes, with the names of their points. The figure averages over all points of the other
+    /// axes, except the one along which it is drawn.
     pub at: Point,
-    /// Of what.
+    /// Subject of the measures.
     pub subject: Subject,
-    /// Whose results, in this order; empty: everybody's.
+    /// Schedulers to show, in this order. Empty: all.
     pub schedulers: Vec<String>,
 }
 
-/// What a figure shows.
+/// Content of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlotKind {
     /// A measure, for each scheduler.
     Values {
-        /// What varies from left to right.
+        /// Horizontal axis.
         along: Along,
-        /// What is measured; several only for [`Along::Measures`].
+        /// Measure to show; several only for [`Along::Measures`].
         measure: Measure,
-        /// How the vertical axis goes; none: as it suits the values.
+        /// Scale of the vertical axis. `None`: chosen from the values.
         scale: Option<PlotScale>,
-        /// The numbers of the paper, for each scheduler one at each place of `along`, in the unit of the
-        /// measure; none where the paper has none.
+        /// The paper's numbers: for each scheduler one per place of `along`, in the unit of the
+        /// measure; `None` if the paper gives none.
         paper: BTreeMap<String, Vec<Option<f64>>>,
     },
-    /// Measures of one unit from step to step: what each mechanism adds to those before it.
+    /// Measures of one unit from step to step, to show the contribution of each mechanism.
     Ladder {
-        /// What is added, and by which scheduler it is shown.
+        /// Steps, each with the scheduler that shows it.
         steps: Vec<Step>,
-        /// What is measured.
+        /// Measures to show.
         measures: Vec<Measure>,
-        /// How the vertical axis goes; none: as it suits the values.
+        /// Scale of the vertical axis. `None`: chosen from the values.
         scale: Option<PlotScale>,
     },
-    /// The share of blocks of the flow that took longer than a time, both on logarithmic axes.
+    /// Complementary cumulative distribution of the flow's block latencies, both axes logarithmic.
     Tail,
-    /// The share of blocks of the flow that took at most a time.
+    /// Cumulative distribution of the flow's block latencies.
     Cdf,
 }
 
@@ -57,13 +57,13 @@ pub enum PlotKind {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What it adds.
+    /// Mechanism that the step adds.
     pub name: String,
-    /// The scheduler, with suffixes, that has this and all before it.
+    /// Scheduler, with suffixes, that has this mechanism and all before it.
     pub scheduler: String,
 }
 
-/// What varies from left to right.
+/// Horizontal axis of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Along {
     /// The points of the axis of this name.
@@ -72,22 +72,22 @@ pub enum Along {
     Measures(Vec<Measure>),
     /// Classes of the flow.
     Classes(Vec<String>),
-    /// Nothing: one place, for the schedulers beside each other.
+    /// A single place, with the schedulers beside each other.
     Nothing,
 }
 
-/// How an axis goes.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlotScale {
-    /// In even steps.
+    /// Linear.
     Linear,
-    /// In even ratios.
+    /// Logarithmic.
     Log,
 }
 
 impl Along {
-    /// How many places there are.
+    /// Number of places.
     pub(super) fn places(&self, axes: &[Axis]) -> usize {
         match self {
             Self::Axis(name) => {

@@ -1,4 +1,4 @@
-//! What an experiment has beside a scenario, as it is written in the file.
+//! Tables that an experiment file adds to a scenario, in their written form.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use super::{Assumption, Axis, Reduced, Source, Thorough};
 use crate::measure::Measure;
 use crate::scenario::Quantity;
 
-/// The tables of an experiment. What else is in the file is the scenario's, which refuses what it does not know.
+/// Tables of an experiment. The other tables of the file belong to the scenario, which rejects
+/// unknown ones.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExperimentFile {
     #[serde(rename = "paper", default)]
@@ -29,7 +30,7 @@ pub(super) struct ExperimentFile {
     pub(super) plots: Vec<PlotTable>,
 }
 
-/// The part of a file that names the experiments of a paper that it covers.
+/// The part of a file that lists the experiments of a paper that it covers.
 #[derive(Debug, Deserialize)]
 pub(super) struct IdsFile {
     pub(super) name: String,
@@ -73,7 +74,7 @@ pub(super) struct ClaimTable {
     pub(super) evidence: BTreeMap<String, EvidenceTable>,
 }
 
-/// What is left out is as in the claim.
+/// Omitted fields are those of the claim.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EvidenceTable {

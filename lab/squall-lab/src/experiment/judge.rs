@@ -1,40 +1,47 @@
-//! Whether what is claimed is what was measured.
+//! Judges claims by measured results.
 //!
-//! The rule is the same for every claim, and no claim has tolerances of its own. What is judged is the 95 %
-//! confidence interval (Student's t, seed by seed), never the mean alone. One seed has no interval: whatever it
-//! shows is unclear.
+//! The same rules apply to every claim; no claim has tolerances of its own. The verdict depends on
+//! the 95 % confidence interval (Student's t, over the seeds), never on the mean alone. A single
+//! seed has no interval, so its verdict is always *unclear*.
 //!
-//! - A *comparison* (change, times, difference) holds if the whole interval is at least three quarters of the size
-//!   that is claimed. It exceeds the claim if the whole interval is beyond twice that size: a change made twice, so that
-//!   twice −50 % is −75 %. It holds in direction only if the whole interval goes the way that is claimed, but does not
-//!   reach so far. It does not hold if the interval includes none and ends below three quarters of the claimed size,
-//!   or is on the other side. It is unclear if the interval includes both none and such an effect.
-//! - *Less* and *more* hold if the whole interval goes that way. They are tied if the whole interval is within a
-//!   twentieth of none.
-//! - A *value* holds if the whole interval is within a quarter of it, does not hold if the whole interval is
-//!   outside, and is unclear otherwise.
-//! - *At least* and *at most* hold or do not if the whole interval is on one side of the limit, and are unclear
-//!   otherwise.
-//! - *Best* holds if the scheduler is ahead of every other one in every cell, beyond the confidence interval of the
-//!   difference. It is tied if none is ahead of it and it is not ahead of all, holds in direction only if it is ahead
-//!   of all in most cells and others are in few, and does not hold otherwise.
-//! - A *value* in decibels may be 1 dB off, which is a quarter more or less noise, frames per second may be 1 off, and
-//!   a share is judged by the smaller of what it has and what it lacks: 98 % is not near 92 %, since 2 % lack and not
-//!   8 %. A tenth of a per cent is always near, and a hundredth of a similarity of pictures, the last digits that papers print.
-//! - A value or a limit that every scheduler of the experiment meets alike, within a hundredth, is *saturated*: the
-//!   scenario does not distinguish them.
-//! - A cell in which a run has nothing to measure is left out.
-//! - Several cells count as one by their means: the change of the mean, not the mean of the changes, which a cell
-//!   with next to nothing would decide. A change of something against nothing has no size: it goes the way that is
-//!   claimed at best.
-//! - The interval of a change is that of the logarithm of the ratio, seed by seed, so that one outlier does not make
-//!   chance of what all seeds show. Where a seed has nothing, it is that of the difference.
-//! - The cell in which an effect is greatest or least is the outcome of a choice among k: its interval is one of
+//! - A *comparison* (change, times, difference) holds if the whole interval is at least three
+//!   quarters of the claimed size. It exceeds the claim if the whole interval is beyond twice that
+//!   size, where a change is applied twice: twice −50 % is −75 %. It holds in direction only if the
+//!   whole interval has the claimed sign but does not reach three quarters. It does not hold if the
+//!   interval includes zero and ends below three quarters of the claimed size, or if it has the
+//!   opposite sign. It is unclear if the interval includes both zero and such an effect.
+//! - *Less* and *more* hold if the whole interval has that sign. They are tied if the whole
+//!   interval is within ±5 %.
+//! - A *value* holds if the whole interval is within a quarter of it, does not hold if the whole
+//!   interval is outside, and is unclear otherwise.
+//! - *At least* and *at most* hold or do not hold if the whole interval is on one side of the
+//!   limit, and are unclear otherwise.
+//! - *Best* holds if the scheduler is ahead of every other one in every cell, beyond the confidence
+//!   interval of the difference. It holds in direction only if it is ahead of all in more than half
+//!   of the cells and another one is ahead in fewer than half. It is tied if none is ahead of it in
+//!   any cell, but it is not ahead of all. It does not hold otherwise.
+//! - Tolerances depend on the unit. A *value* in decibels may deviate by 1 dB (a quarter more or
+//!   less noise), frames per second by 1. A share is judged by the smaller of itself and its
+//!   complement: 98 % is not close to 92 %, since 2 % are missing instead of 8 %. A deviation of
+//!   0.1 percentage points is always accepted, for the similarity of pictures 0.01: the last digits
+//!   that papers print.
+//! - A value or a limit that every scheduler of the experiment meets alike, within 1 %, is
+//!   *saturated*: the scenario does not distinguish them.
+//! - A cell is left out if one of its runs has nothing to measure.
+//! - Several cells are combined by their means: the change of the mean, not the mean of the
+//!   changes, which a cell with values close to zero would dominate. A change relative to zero has
+//!   no size and can at best hold in direction.
+//! - The interval of a change is that of the logarithm of the ratio, seed by seed, so that one
+//!   outlier does not hide an effect that all seeds show. If a seed has a value of zero, it is that
+//!   of the difference.
+//! - The cell with the greatest or least effect is a selection from k cells: its interval is one of
 //!   1 − 5 %/k (Bonferroni).
-//! - Of a *median* and the *highest* of all runs the interval is that of 1,000 samples drawn from them with repetition.
-//! - The figures of a reason are measured with the claims; where one was not, the reason is left out.
-//! - What is unclear says how many seeds would probably decide, since an interval shrinks with the root of their
-//!   number.
+//! - The interval of a *median* or the *highest* of all runs is that of 1,000 samples drawn from
+//!   them with replacement.
+//! - The figures of a finding are measured with the claims. If one was not measured, the finding is
+//!   left out.
+//! - An unclear verdict comes with the number of seeds that would probably decide, since the width
+//!   of an interval is inversely proportional to the square root of their number.
 
 mod effect;
 pub(super) mod verdict;
@@ -49,13 +56,14 @@ use super::{Assumption, Best, Claim, Evidence, Expectation, Experiment, Of, Over
 use crate::measure::{Measure, Subject, Unit, View};
 use crate::statistics::{Estimate, median};
 
-/// How far apart all schedulers may be where a scenario does not distinguish them, as a share of the claimed one.
+/// Maximum distance of all schedulers that a scenario does not distinguish, relative to the claimed
+/// scheduler's value.
 const ALIKE: f64 = 0.01;
 
-/// How small a change is no change where a claim says only which way it goes.
+/// Largest relative change that counts as none for claims about the direction only.
 const LEVEL: f64 = 0.05;
 
-/// Compares every claim of an experiment with the runs of it. Runs of other experiments are left aside.
+/// Judges every claim of an experiment by its runs. Runs of other experiments are ignored.
 pub fn judge<'a>(experiment: &Experiment, records: impl IntoIterator<Item = &'a Record>) -> Vec<Finding> {
     let own = records.into_iter().filter(|record| record.experiment == experiment.name());
     let (records, others): (Vec<&Record>, Vec<&Record>) =
@@ -88,7 +96,7 @@ pub fn judge<'a>(experiment: &Experiment, records: impl IntoIterator<Item = &'a 
     experiment.claims.iter().map(judge).collect()
 }
 
-/// Runs under another assumption, at their points of the axes.
+/// Runs under another assumption, with their points reduced to the axes.
 struct Elsewhere {
     assumption: String,
     point: String,
@@ -96,7 +104,7 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Those of each other value of each assumption.
+    /// Collects the runs for each other value of each assumption.
     fn of(experiment: &Experiment, records: &[&Record]) -> Vec<Self> {
         let values = |assumption: &Assumption| {
             let name = assumption.name.clone();
@@ -124,7 +132,7 @@ impl Elsewhere {
     }
 }
 
-/// What was measured for a figure of the finding.
+/// Returns the measured value of a figure of the finding.
 fn figure(claim: &Claim, evidence: &Evidence, records: &[&Record], others: &[Elsewhere]) -> Option<String> {
     let Evidence { scheduler, at: own, measure, subject } = evidence;
     let mut at = claim.at.clone();
@@ -149,11 +157,11 @@ fn figure(claim: &Claim, evidence: &Evidence, records: &[&Record], others: &[Els
 struct Evaluator<'a> {
     claim: &'a Claim,
     records: &'a [&'a Record],
-    /// Schedulers that are no rivals here.
+    /// Schedulers that do not count as rivals.
     apart: &'a [&'a String],
 }
 
-/// What became of a claim.
+/// Outcome of a claim.
 struct Outcome {
     verdict: Verdict,
     found: String,
@@ -194,7 +202,7 @@ impl Evaluator<'_> {
         Some(Outcome { verdict, found: describe(expectation, unit, &effect), seeds })
     }
 
-    /// Beside nothing, a change has a direction and no size.
+    /// Judges a change relative to zero, which has a direction but no size.
     fn against_nothing(&self, asked: &Asked, pairs: &[(f64, f64)]) -> Outcome {
         let own: Vec<f64> = pairs.iter().map(|(own, _)| *own).collect();
         let amount = Effect::of(&own, 1).expect("is not empty");
@@ -210,7 +218,7 @@ impl Evaluator<'_> {
         Outcome::of(verdict, format!("{} against none", show(self.claim.measure.unit(), amount.size)))
     }
 
-    /// Whether every other scheduler has nearly the same.
+    /// `true` if every other scheduler has nearly the same value.
     fn is_saturated(&self, expectation: Expectation) -> bool {
         let points = self.points();
         let mut rivals: Vec<String> = points.iter().flat_map(|point| self.rivals(point)).collect();
@@ -225,7 +233,7 @@ impl Evaluator<'_> {
         !rivals.is_empty() && rivals.iter().all(near)
     }
 
-    /// The effect of all cells that the claim is about.
+    /// Effect over all cells that the claim is about.
     fn effect(&self, expectation: Expectation) -> Option<Effect> {
         match self.claim.of {
             Of::Mean => {}
@@ -243,8 +251,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// What the claim is about in each cell, beside what it is compared with, or none. A cell in which some runs have nothing
-    /// to measure has no mean over all seeds, and is left out.
+    /// Returns the pairs of each cell: the claim's values and those to compare with, or 0. A cell
+    /// in which some runs have nothing to measure has no mean over all seeds and is left out.
     fn cells(&self, compares: bool) -> Vec<Pairs> {
         let alone = |point: &Point| self.own(point).into_iter().map(|own| (own, 0.0)).collect();
         let points = self.points();
@@ -254,12 +262,12 @@ impl Evaluator<'_> {
         cells.into_iter().filter(|pairs| runs > 0 && pairs.len() == runs).collect()
     }
 
-    /// That of one value of all runs.
+    /// Effect on one value over all runs.
     fn effect_of_all(&self, expectation: Expectation, value: OfAll) -> Option<Effect> {
         resampled(&self.all(expectation.compares()), |sample| sized(expectation, value(sample)?))
     }
 
-    /// What the claim is about in all cells together, beside what it is compared with, or none.
+    /// Returns the pairs of all cells together: the claim's values and those to compare with, or 0.
     fn all(&self, compares: bool) -> Pairs {
         let points = self.points();
         if compares {
@@ -269,7 +277,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// That of a percentile of the blocks of all runs together.
+    /// Effect on a percentile over the blocks of all runs together.
     fn effect_of_pooled(&self, expectation: Expectation) -> Option<Effect> {
         let share = self.claim.measure.share_of_latency()?;
         resampled(&self.tails_of_both(expectation.compares()), |sample| {
@@ -277,7 +285,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// How the latencies of all runs are distributed, beside those that they are compared with, or themselves.
+    /// Latency distributions of all runs, each with the one to compare with, or with itself.
     fn tails_of_both(&self, compares: bool) -> Vec<(Tail<'_>, Tail<'_>)> {
         let Claim { scheduler, subject, against, .. } = self.claim;
         let points = self.points();
@@ -315,7 +323,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// How the latencies of a flow are distributed, run by run.
+    /// Latency distributions of a flow, by run.
     fn tails(&self, scheduler: &str, point: &Point, subject: &Subject) -> Vec<Tail<'_>> {
         let runs = self.records.iter().filter(|one| one.run.scheduler == scheduler && one.point == *point);
         let flows = runs.filter_map(|record| {
@@ -326,13 +334,13 @@ impl Evaluator<'_> {
             .collect()
     }
 
-    /// What the claim is about, seed by seed.
+    /// Values that the claim is about, by seed.
     fn own(&self, point: &Point) -> Vec<f64> {
         let values = self.values(&self.claim.scheduler, point, &self.claim.subject);
         values.into_iter().map(|(_, value)| value).collect()
     }
 
-    /// The same beside what it is compared with.
+    /// The claim's values and those to compare with, by seed.
     fn pairs(&self, point: &Point) -> Vec<(f64, f64)> {
         let Claim { scheduler, subject, against, .. } = self.claim;
         let own = self.values(scheduler, point, subject);
@@ -368,7 +376,7 @@ impl Evaluator<'_> {
         Some(Outcome::of(verdict, found))
     }
 
-    /// How far the scheduler is ahead of the best of the others in a cell.
+    /// Returns the lead of the scheduler over the best of the others in a cell.
     fn lead(&self, best: Best, point: &Point) -> Option<Lead> {
         let own = self.values(&self.claim.scheduler, point, &self.claim.subject);
         let ahead_of = |rival: String| {
@@ -386,7 +394,7 @@ impl Evaluator<'_> {
         leads.min_by(|a, b| a.least().total_cmp(&b.least()))
     }
 
-    /// The cells that it is about, in order of the runs.
+    /// Cells that the claim is about, in the order of the runs.
     fn points(&self) -> Vec<Point> {
         let mut points: Vec<Point> = Vec::new();
         for record in self.records {
@@ -398,7 +406,7 @@ impl Evaluator<'_> {
         points
     }
 
-    /// Everybody else who ran in a cell.
+    /// All other schedulers that ran in a cell.
     fn rivals(&self, point: &Point) -> Vec<String> {
         let mut rivals: Vec<String> = Vec::new();
         for record in self.records.iter().filter(|record| record.point == *point) {
@@ -410,7 +418,7 @@ impl Evaluator<'_> {
         rivals
     }
 
-    /// By seed.
+    /// Values of the claim's measure, by seed.
     fn values(&self, scheduler: &str, point: &Point, subject: &Subject) -> Vec<(u64, f64)> {
         let measure: Measure = self.claim.measure;
         self.records
@@ -423,38 +431,38 @@ impl Evaluator<'_> {
     }
 }
 
-/// One value of all runs of either.
+/// Statistic over all runs, for both sides of a comparison.
 type OfAll = fn(&[&(f64, f64)]) -> Option<(f64, f64)>;
 
-/// The means of either.
+/// Means of both sides.
 fn means(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
     (!pairs.is_empty()).then(|| (mean(|pair| pair.0), mean(|pair| pair.1)))
 }
 
-/// The medians of either.
+/// Medians of both sides.
 fn medians(pairs: &[&(f64, f64)]) -> Option<(f64, f64)> {
     let own = median(pairs.iter().map(|pair| pair.0).collect())?;
     Some((own, median(pairs.iter().map(|pair| pair.1).collect())?))
 }
 
-/// The highest of either.
+/// Maxima of both sides.
 fn highest(pairs: &[&(f64, f64)]) -> Option<(f64, f64)> {
     let of = |value: fn(&(f64, f64)) -> f64| pairs.iter().map(|pair| value(pair)).max_by(f64::total_cmp);
     of(|pair| pair.0).zip(of(|pair| pair.1))
 }
 
-/// The latencies that a share of the blocks of either do not exceed.
+/// Percentiles of the latencies of both sides.
 fn pooled_of_both(runs: &[&(Tail<'_>, Tail<'_>)], share: f64) -> Option<(f64, f64)> {
     let own = pooled(runs.iter().map(|run| run.0), share)?;
     Some((own, pooled(runs.iter().map(|run| run.1), share)?))
 }
 
-/// By how much a scheduler is ahead of another one.
+/// Lead of a scheduler over another one.
 struct Lead {
     of: Estimate,
     rival: String,
-    /// In which cell, for the end of a sentence.
+    /// Cell of the lead, for the end of a sentence.
     place: String,
 }
 
@@ -463,7 +471,7 @@ impl Lead {
         self.of.half.unwrap_or(0.0)
     }
 
-    /// What it is at least.
+    /// Lower end of the lead's interval.
     fn least(&self) -> f64 {
         self.of.mean - self.half()
     }
@@ -477,7 +485,7 @@ impl Lead {
     }
 }
 
-/// What was found, in words.
+/// Describes the effect in words.
 fn describe(expectation: Expectation, unit: Unit, effect: &Effect) -> String {
     let ends = |text: &dyn Fn(f64) -> String| {
         effect
@@ -495,7 +503,7 @@ fn describe(expectation: Expectation, unit: Unit, effect: &Effect) -> String {
     }
 }
 
-/// Whether it is that something is higher, and not lower.
+/// `true` if the claim is that a value is higher rather than lower.
 fn claims_more(expectation: Expectation) -> bool {
     match expectation {
         Expectation::Change(claimed) | Expectation::Difference(claimed) => claimed > 0.0,
@@ -505,7 +513,7 @@ fn claims_more(expectation: Expectation) -> bool {
     }
 }
 
-/// Where, for the end of a sentence.
+/// Describes the point, for the end of a sentence.
 pub(super) fn place(point: &Point) -> String {
     if point.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! What the result of a run depends on, as a short text.
+//! Short keys of everything that the result of a run depends on.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,15 +7,15 @@ use std::path::Path;
 use super::Cell;
 use crate::file::FileError;
 
-/// The keys of the runs of a cell: texts that stand for everything that a result depends on. Two runs with the same key give
-/// the same result.
+/// Keys of the runs of a cell. A key is a hash of everything that a result depends on: two runs
+/// with the same key have the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Keys {
     common: u64,
 }
 
 impl Keys {
-    /// Those of a cell.
+    /// Keys of a cell.
     ///
     /// # Panics
     /// If the text of the cell is not that of its scenario.
@@ -26,13 +26,14 @@ impl Keys {
         }
         let mut hasher = DefaultHasher::new();
         table.to_string().hash(&mut hasher);
-        // The traces are in the scenario, which has read them.
+        // The scenario contains the contents of the traces.
         format!("{:?}", cell.scenario.paths).hash(&mut hasher);
         format!("{:?}", cell.scenario.flows).hash(&mut hasher);
         Self { common: hasher.finish() }
     }
 
-    /// The key of a run. `program` stands for everything in the program that results depend on; see [`program`].
+    /// Returns the key of a run. `program` identifies everything in the program that results depend
+    /// on; see [`program`].
     pub fn key(self, scheduler: &str, seed: u64, program: u64) -> String {
         let mut hasher = DefaultHasher::new();
         (self.common, scheduler, seed, program).hash(&mut hasher);
@@ -40,7 +41,7 @@ impl Keys {
     }
 }
 
-/// Stands for a program by the content of its file: results of another one are not taken for its own.
+/// Hashes the file of a program, so that results of another build are not reused.
 ///
 /// # Errors
 /// If the file can't be read.

@@ -1,10 +1,10 @@
-//! Experiments: a scenario with parameters that vary, and what is claimed of the results.
+//! Experiments: a scenario with parameters that vary, and claims about the results.
 //!
-//! An experiment is a scenario file with more kinds of tables, which `docs/experiments.md` describes: an
-//! `[[axis]]` names settings of some fields, and the scenario is run at every combination of the points of
-//! all axes (a [`Cell`]); `[quick]` says what to leave out when time is short; a `[[claim]]` holds what a
-//! paper, or we, say of the results; a `[[figure]]` says how to draw them. [`Study`] runs experiments and
-//! remembers what was run; [`judge`] compares claims with it; the crate `squall-report` draws.
+//! An experiment is a scenario file with additional tables, which `docs/experiments.md` describes.
+//! An `[[axis]]` lists settings of some fields; the scenario is run at every combination of the
+//! points of all axes (a [`Cell`]). `[quick]` reduces the experiment, a `[[claim]]` states a result
+//! that the paper or this project claims, a `[[figure]]` defines a plot. [`Study`] runs experiments
+//! and stores the results; [`judge`] compares claims with them; the crate `squall-report` draws.
 
 mod cell;
 mod challenge;
@@ -42,71 +42,72 @@ pub use crate::measure::Best;
 use crate::scenario::ScenarioError;
 
 impl Experiment {
-    /// Loads an experiment. Any scenario file is one, perhaps without axes and claims.
+    /// Loads an experiment. Any scenario file is a valid one, without axes and claims.
     ///
     /// # Errors
-    /// [`ScenarioError`] names the file, and where in it and what is wrong: in the scenario, in what is
-    /// added to it, or in the scenario as it is at one of the points.
+    /// [`ScenarioError`] names the file, the place and the problem: in the scenario, in the
+    /// additional tables, or in the scenario at one of the points.
     pub fn load(file: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
         resolve::load(file, registry)
     }
 
-    /// Its name.
+    /// Name of the experiment.
     pub fn name(&self) -> &str {
         &self.scenario.name
     }
 
-    /// The [ids](Self::ids) of the experiment in a file, without loading the rest of it.
+    /// Returns the [ids](Self::ids) of the experiment in a file, without loading the rest of it.
     ///
     /// # Errors
-    /// As [`Self::load`], of what is read.
+    /// As [`Self::load`], for the part that is read.
     pub fn ids_in(file: &Path) -> Result<Vec<String>, ScenarioError> {
         resolve::ids(file)
     }
 
-    /// Its name, and those of the experiments that it covers too.
+    /// The name, followed by those of the other experiments that this one covers.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name()).chain(self.source.also.iter().map(String::as_str))
     }
 
-    /// Whether what the paper leaves open is as the scenario has it at a point.
+    /// `true` if the point has the scenario's values of all assumptions.
     pub fn is_as_assumed(&self, point: &Point) -> bool {
         self.assumptions.iter().all(|assumption| !point.contains_key(&assumption.name))
     }
 
-    /// The same experiment with the recordings of `[traces]` in place, which are in this folder. An experiment
-    /// without that table stays what it is.
+    /// Replaces synthetic inputs with the recordings of `[traces]` in this folder. An experiment
+    /// without that table is unchanged.
     ///
     /// # Errors
-    /// The recording that cannot be read, or does not fit.
+    /// If a recording cannot be read or does not fit.
     pub fn with_traces(mut self, folder: &Path) -> Result<Self, ScenarioError> {
         if !self.traces.is_empty() {
             self.recorded = Some(folder.to_owned());
             traces::replace_axes(&mut self, folder);
-            // They stand for what is made up.
+            // The assumptions are about the inputs that the recordings replace.
             self.assumptions.clear();
             self.cells(false)?;
         }
         Ok(self)
     }
 
-    /// The same experiment with the seeds of `[verdict]`. An experiment without that table stays what it is.
+    /// Switches to the seeds of `[verdict]`. An experiment without that table is unchanged.
     pub fn thorough(mut self) -> Self {
         self.is_thorough = true;
         self
     }
 
-    /// The scenario at every combination of the points, those of the last axis changing fastest, and at those that claims are
-    /// about once more under each other value of each assumption, if not `quick`.
+    /// Returns the scenario at every combination of points, with the last axis varying fastest.
+    /// Unless `quick`, the combinations that claims are about are repeated with each other value of
+    /// each assumption.
     ///
     /// # Errors
-    /// If a trace has gone since the experiment was loaded.
+    /// If a trace has disappeared since the experiment was loaded.
     pub fn cells(&self, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
         cell::cells(self, quick)
     }
 
-    /// The cell that a record is a run of: in full, or as `[quick]` leaves it, by the length of the run. None if
-    /// the file has none of its points and length any more.
+    /// Returns the cell that a record belongs to, in full or reduced by `[quick]`, according to the
+    /// length of the run. `None` if the file no longer has such a cell.
     ///
     /// # Errors
     /// As [`Self::cells`].

@@ -1,4 +1,4 @@
-//! The figures that an experiment asks for: `[[figure]]` of its file.
+//! Figures that an experiment requests: `[[figure]]` of its file.
 
 use super::figure::{Along, Plot, PlotKind};
 use super::file::{KindWord, PlotTable};
@@ -7,7 +7,7 @@ use crate::measure::{Measure, Subject};
 use crate::scenario::{Problem, Quantity};
 
 impl Reader<'_> {
-    /// A figure as the file has it.
+    /// Resolves a figure table.
     pub(super) fn plot(&self, table: PlotTable) -> Result<Plot, Problem> {
         self.points("at", &table.at)?;
         for scheduler in &table.schedulers {
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The numbers of the paper for one scheduler.
+    /// The paper's numbers for one scheduler.
     fn published(
         &self,
         numbers: &[Quantity],

@@ -1,4 +1,4 @@
-//! One run of an experiment, as it is kept: JSON Lines, one for each run.
+//! Stored runs of an experiment: JSON Lines, one line per run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,50 +8,50 @@ use super::Point;
 use crate::file::FileError;
 use crate::result::{MAX_FILE, RunResult};
 
-/// A run and what it was a run of.
+/// A run and its place in the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the experiment.
     pub experiment: String,
-    /// Where on its axes.
+    /// Point on the experiment's axes.
     pub point: Point,
-    /// Stands for everything that the result depends on: scenario, traces, scheduler, seed and program. Two
-    /// runs with the same key give the same result.
+    /// Key of everything that the result depends on: scenario, traces, scheduler, seed and program.
+    /// Two runs with the same key have the same result.
     pub key: String,
-    /// What was measured; series over time and single blocks are left out.
+    /// Result; time series and single blocks are left out.
     pub run: RunResult,
 }
 
-/// Records that cannot be read.
+/// Errors of reading records.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadRecordsError {
     /// The file can't be read.
     #[error(transparent)]
     Read(#[from] FileError),
-    /// A line is no record.
+    /// A line is not a record.
     #[error("{}:{line}: {source}", file.display())]
     Line {
         /// The file.
         file: PathBuf,
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Parser error.
         source: serde_json::Error,
     },
 }
 
-/// Reads a file of records. A last line that is cut off, as by a program that was stopped, is left out.
+/// Reads a file of records. An incomplete last line, as left by an interrupted program, is ignored.
 ///
 /// # Errors
-/// The file, or the line of it that is no record.
+/// If the file cannot be read, or a line is not a record.
 pub fn read_records(file: &Path) -> Result<Vec<Record>, ReadRecordsError> {
     parse_records(&squall_file::read_text(file, MAX_FILE).map_err(FileError::of(file))?, file)
 }
 
-/// Reads the text of a file, as [`read_records`] does.
+/// Parses the text of a file, like [`read_records`].
 ///
 /// # Errors
-/// The line that is no record.
+/// If a line is not a record.
 pub fn parse_records(text: &str, file: &Path) -> Result<Vec<Record>, ReadRecordsError> {
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     text[..whole]
@@ -67,10 +67,10 @@ pub fn parse_records(text: &str, file: &Path) -> Result<Vec<Record>, ReadRecords
         .collect()
 }
 
-/// A record as a line of text, with the end of the line.
+/// Formats a record as a line of text, with the line end.
 ///
 /// # Panics
-/// Never: records hold nothing that JSON lacks.
+/// Never: all values of a record can be represented in JSON.
 pub fn record_line(record: &Record) -> String {
     serde_json::to_string(record).expect("records are plain data") + "\n"
 }

@@ -1,4 +1,4 @@
-//! What is left of an experiment when time is short.
+//! Variants of an experiment with shorter or longer runs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use squall_units::Span;
 use toml::Value;
 
-/// `[quick]` of the file.
+/// Reductions for quick runs: `[quick]` of the file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reduced {
@@ -14,31 +14,31 @@ pub struct Reduced {
     pub duration: Option<Span>,
     /// Seeds.
     pub seeds: Option<Vec<u64>>,
-    /// The points that are left of some axes.
+    /// Points to keep, for some of the axes.
     pub points: BTreeMap<String, Vec<String>>,
 }
 
-/// `[verdict]` of the file: what its claims need and is too long for everyday.
+/// More seeds for the final verdict, too slow for everyday runs: `[verdict]` of the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thorough {
-    /// Seeds 1 to this number decide more claims than those of the scenario.
+    /// Number of seeds, from 1, instead of those of the scenario. More seeds decide more claims.
     pub seeds: u16,
 }
 
-/// The field that makes seeds those from 1 to `last`.
+/// Returns the field that sets the seeds to 1 to `last`.
 pub(super) fn seeds(last: u16) -> (String, Value) {
     let seeds: Vec<Value> = (1..=last).map(|seed| Value::from(i64::from(seed))).collect();
     ("seeds".to_owned(), Value::from(seeds))
 }
 
 impl Reduced {
-    /// Whether a point of an axis is still run.
+    /// `true` if a point of an axis is kept.
     pub fn keeps(&self, axis: &str, point: &str) -> bool {
         self.points.get(axis).is_none_or(|kept| kept.iter().any(|name| name == point))
     }
 
-    /// The fields that it sets.
+    /// Fields to set in the scenario.
     pub(super) fn settings(&self) -> Vec<(String, Value)> {
         let duration =
             self.duration.map(|duration| ("duration".to_owned(), Value::from(duration.to_string())));

@@ -1,4 +1,4 @@
-//! Reads an experiment: do names exist, do claims fit, is the scenario one at every point.
+//! Resolves an experiment: checks names, claims and the scenario at every point.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, Scena
     let experiment = resolve(tables, scenario, &text).map_err(|problem| text.located(&problem))?;
     let axes = experiment.axes.iter().map(|axis| &axis.points).enumerate().map(|one| ("axis", one));
     let assumptions = experiment.assumptions.iter().map(|one| &one.points).enumerate();
-    // One after the other, so that a mistake is reported at its point.
+    // Points are applied one at a time, so that an error is reported at its point.
     for (list, (index, points)) in axes.chain(assumptions.map(|one| ("assumption", one))) {
         for (at, point) in points.iter().enumerate() {
             let place = || Place::of(list).index(index).key("points").index(at).key("set");
@@ -35,7 +35,7 @@ pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, Scena
                 .map_err(|words| text.located(&Problem::at(place(), words)))?;
         }
     }
-    // What points make together may still be wrong.
+    // Combinations of points may still be invalid.
     experiment.cells(false)?;
     experiment.cells(true)?;
     Ok(experiment)
@@ -125,7 +125,7 @@ fn check_stock(experiment: &Experiment) -> Result<(), Problem> {
     })
 }
 
-/// Whether a scheduler takes part. Points may have schedulers of their own.
+/// `true` if a scheduler takes part. Points may set schedulers of their own.
 fn is_run(experiment: &Experiment, scheduler: &str) -> bool {
     let points = experiment.axes.iter().flat_map(|axis| &axis.points);
     let set = points.flat_map(|point| &point.set).filter(|(name, _)| *name == "schedulers");
@@ -207,7 +207,7 @@ fn check_reduced(experiment: &Experiment) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Reads the `index`th table of a list.
+/// Reader of the `index`th table of a list.
 pub(super) struct Reader<'a> {
     pub(super) list: &'static str,
     pub(super) index: usize,
@@ -215,7 +215,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The claim, or one for each point of an axis.
+    /// Returns the claim, or one claim for each point of an axis.
     fn claims(&self, mut table: ClaimTable) -> Result<Vec<Claim>, Problem> {
         let Some(name) = table.each.take() else { return Ok(vec![self.claim(table)?]) };
         let axis = self.experiment.axes.iter().find(|axis| axis.name == name);
@@ -292,7 +292,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The figures of a finding: all that it names, and no others.
+    /// Returns the figures of a finding. They must be exactly those that its text names.
     fn evidence(&self, table: &ClaimTable) -> Result<BTreeMap<String, Evidence>, Problem> {
         let named: Vec<&str> = claim::names(&table.finding).collect();
         if let Some(unknown) = named.iter().find(|name| !table.evidence.contains_key(**name)) {
@@ -370,7 +370,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether there is such a subject, and whether it has the measure.
+    /// Checks that the subject exists and has the measure.
     pub(super) fn subject(&self, subject: &Subject, measure: Measure) -> Result<(), Problem> {
         let known = self.experiment.scenario.check_subject(subject);
         known.map_err(|(field, words)| self.at(field, words))?;
@@ -391,7 +391,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether a scheduler takes part.
+    /// Checks that a scheduler takes part.
     pub(super) fn runs(&self, field: &'static str, scheduler: &str) -> Result<(), Problem> {
         if is_run(self.experiment, scheduler) {
             return Ok(());
@@ -404,7 +404,8 @@ impl Reader<'_> {
     }
 }
 
-/// What a figure is of: as it says, or what of the claim's subject has the measure: its class, flow or path, or the whole run.
+/// Returns the subject of a figure: the one it names, or the innermost part of the claim's subject
+/// that has the measure: class, flow or path, or the whole run.
 fn subject_of(table: &EvidenceTable, claim: &ClaimTable, measure: Measure) -> Subject {
     let EvidenceTable { flow, class, path, .. } = table;
     if flow.is_some() || path.is_some() {

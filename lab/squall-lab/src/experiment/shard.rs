@@ -1,4 +1,4 @@
-//! A part of a study, for several machines.
+//! Parts of a study, to distribute it over several machines.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether the run with this index, from 0, is in the part.
+    /// `true` if the run with this index, from 0, is in the part.
     pub(super) fn has(self, index: usize) -> bool {
         index % self.of == self.number - 1
     }

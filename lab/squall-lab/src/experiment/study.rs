@@ -1,4 +1,4 @@
-//! Runs experiments on all processors, and only what is not known yet.
+//! Runs experiments on all processors, except runs whose results are stored.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -15,16 +15,16 @@ use crate::parallel;
 use crate::runner::{self, RunError};
 use crate::scenario::ScenarioError;
 
-/// Why a study did not come to its end. What had been run by then is kept.
+/// Reasons why a study ended early. Completed runs are kept.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// A scenario cannot be made.
+    /// A scenario cannot be created.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// What was run before cannot be read.
+    /// Stored results cannot be read.
     #[error(transparent)]
     Read(#[from] ReadRecordsError),
     /// A result cannot be written.
@@ -32,18 +32,18 @@ pub enum StudyError {
     Write(#[from] FileError),
 }
 
-/// How far a study is.
+/// Progress of a study.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StudyProgress {
-    /// Runs that have ended, of all that were to be run.
+    /// Runs completed and runs in all.
     pub runs: (usize, usize),
-    /// Runs that were known.
+    /// Runs whose results were stored before.
     pub known: usize,
-    /// Work that is done, of all that there was: virtual time times the number of paths, in microseconds.
+    /// Work done and work in all: virtual time multiplied by the number of paths, in microseconds.
     pub work: (u64, u64),
 }
 
-/// Experiments to run, and the folder that remembers them.
+/// Experiments to run, and the folder that stores their results.
 #[derive(Debug)]
 pub struct Study<'a> {
     experiments: &'a [Experiment],
@@ -56,7 +56,7 @@ pub struct Study<'a> {
 /// One run.
 #[derive(Debug)]
 struct Job {
-    /// Which of all runs of the study it is, known ones included.
+    /// Index among all runs of the study, stored ones included.
     index: usize,
     experiment: usize,
     cell: Arc<Cell>,
@@ -72,12 +72,12 @@ impl Job {
 }
 
 impl<'a> Study<'a> {
-    /// What there is to run. `folder` holds a file for each experiment, `NAME.jsonl`; what stands there and
-    /// would be the same is not run again, what would not be is forgotten. `program` stands for everything in
-    /// the program that results depend on.
+    /// Plans the runs. `folder` holds a file per experiment, `NAME.jsonl`. Stored results with the
+    /// same key are not run again; results whose key no longer occurs are dropped. `program`
+    /// identifies everything in the program that results depend on.
     ///
     /// # Errors
-    /// If a scenario cannot be made, or a file in the folder cannot be read.
+    /// If a scenario cannot be created, or a file in the folder cannot be read.
     pub fn new(
         experiments: &'a [Experiment],
         registry: Arc<Registry>,
@@ -99,7 +99,7 @@ impl<'a> Study<'a> {
                 }
             }
         }
-        // The long ones first, so that the processors end together.
+        // Long runs first, so that the processors finish at about the same time.
         jobs.sort_by_key(|job| std::cmp::Reverse(job.work()));
         for (index, job) in jobs.iter_mut().enumerate() {
             job.index = index;
@@ -109,7 +109,8 @@ impl<'a> Study<'a> {
         Ok(study)
     }
 
-    /// Takes over the runs in another folder, such as that of a shard, that would be the same. Returns how many were missing.
+    /// Takes matching results from another folder, such as that of a shard. Returns the number of
+    /// runs that are still missing.
     ///
     /// # Errors
     /// If a file in the folder cannot be read.
@@ -128,24 +129,24 @@ impl<'a> Study<'a> {
         Ok(count)
     }
 
-    /// Leaves out the runs of the other parts. The parts are the same whatever is known already.
+    /// Keeps only the runs of one part. The division does not depend on the stored results.
     #[must_use]
     pub fn shard(mut self, shard: Shard) -> Self {
         self.jobs.retain(|job| shard.has(job.index));
         self
     }
 
-    /// Before anything is run.
+    /// Progress before the first run.
     pub fn progress(&self) -> StudyProgress {
         let work = self.jobs.iter().map(Job::work).sum();
         StudyProgress { runs: (0, self.jobs.len()), known: self.known.len(), work: (0, work) }
     }
 
-    /// Runs everything. The records come in the order of experiments, cells, schedulers and seeds, whatever
-    /// was known. Each is written as soon as it is there, so that a study that is stopped goes on from there.
+    /// Runs everything. The records are ordered by experiment, cell, scheduler and seed. Each is
+    /// written as soon as it is complete, so an interrupted study can continue.
     ///
     /// # Errors
-    /// The first thing that went wrong; no further run begins then.
+    /// The first error; no run begins after it.
     pub fn run(self, progress: &(dyn Fn(StudyProgress) + Sync)) -> Result<Vec<Record>, StudyError> {
         fs::create_dir_all(&self.folder).map_err(FileError::of(&self.folder))?;
         let files = self.open_files()?;
@@ -189,7 +190,7 @@ impl<'a> Study<'a> {
         Ok(record)
     }
 
-    /// Files that hold what is known, to which what is new can be added.
+    /// Opens the result files for appending, with the results that are still valid.
     fn open_files(&self) -> Result<HashMap<usize, Mutex<File>>, StudyError> {
         let mut files = HashMap::new();
         for (index, experiment) in self.experiments.iter().enumerate() {
@@ -202,7 +203,7 @@ impl<'a> Study<'a> {
         Ok(files)
     }
 
-    /// Puts everything in order, in the files too.
+    /// Sorts the results, in the files too.
     fn finish(&self, fresh: Vec<Record>) -> Result<Vec<Record>, StudyError> {
         let mut all: Vec<Record> = self.known.iter().cloned().chain(fresh).collect();
         let mut sorted = Vec::with_capacity(all.len());
@@ -221,7 +222,7 @@ impl<'a> Study<'a> {
         Ok(sorted)
     }
 
-    /// The place of a record's cell and scheduler in the experiment.
+    /// Index of a record's cell and scheduler in the experiment, for sorting.
     fn place(&self, experiment: &Experiment, record: &Record) -> Vec<usize> {
         let along = experiment.axes.iter().map(|axis| {
             let name = record.point.get(&axis.name);
@@ -245,14 +246,15 @@ fn file_name(experiment: &str) -> String {
     format!("{experiment}.jsonl")
 }
 
-/// Writes a file beside its place, and puts it there when it is whole.
+/// Writes a file atomically, through a temporary file next to it.
 fn put(file: &Path, text: &str) -> std::io::Result<()> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
     fs::write(&part, text).and_then(|()| fs::rename(&part, file))
 }
 
-/// What a thread that panicked leaves behind is whole: everything is changed in one step.
+/// Ignores poisoning: every change is a single step, so data left by a thread that panicked is
+/// consistent.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Recordings in place of what an experiment makes up: of single fields, or of all points of an axis.
+//! Recordings that replace synthetic inputs of an experiment: single fields, or all points of an
+//! axis.
 
 use std::path::Path;
 
@@ -9,10 +10,10 @@ use super::{AxisPoint, Experiment, Point};
 /// Fields of a series or trace that name a file.
 const FILES: [&str; 2] = ["csv", "mahimahi"];
 
-/// What the points of an axis are called here: `axis.place`.
+/// Prefix of keys that replace the points of an axis, as in `axis.place`.
 const AXIS: &str = "axis.";
 
-/// The fields that they set, if they are to be used.
+/// Fields that the recordings set, if they are used.
 pub(super) fn settings(experiment: &Experiment) -> Vec<(String, Value)> {
     let Some(folder) = &experiment.recorded else { return Vec::new() };
     let set = experiment.traces.clone().into_iter().filter(|(field, _)| !field.starts_with(AXIS));
@@ -22,10 +23,10 @@ pub(super) fn settings(experiment: &Experiment) -> Vec<(String, Value)> {
 /// The name of an axis, and its recorded points.
 type Recorded = (String, Vec<AxisPoint>);
 
-/// The points that replace those of axes, by the axis' name.
+/// Returns the recorded points by the name of their axis.
 ///
 /// # Errors
-/// The key of the axis, and what is wrong with it.
+/// The key of an invalid entry and a description of the error.
 pub(super) fn axes(experiment: &Experiment) -> Result<Vec<Recorded>, (String, String)> {
     let named =
         experiment.traces.iter().filter_map(|(key, points)| Some((key, key.strip_prefix(AXIS)?, points)));
@@ -46,7 +47,8 @@ pub(super) fn axes(experiment: &Experiment) -> Result<Vec<Recorded>, (String, St
         .collect()
 }
 
-/// Puts recorded points in place of those of axes. Claims and figures about a point that is gone go with it.
+/// Replaces the points of axes by recorded ones. Claims and figures about points that disappear are
+/// removed.
 pub(super) fn replace_axes(experiment: &mut Experiment, folder: &Path) {
     let recorded = axes(experiment).expect("they were checked when the file was read");
     for (name, mut points) in recorded {
@@ -66,14 +68,14 @@ pub(super) fn replace_axes(experiment: &mut Experiment, folder: &Path) {
     }
 }
 
-/// A value with the files in it in this folder.
+/// Returns the value with its file names resolved relative to the folder.
 fn placed(mut value: Value, folder: &Path) -> Value {
     match &mut value {
         Value::Table(table) => {
             for (name, inner) in table.iter_mut() {
                 *inner = match inner {
                     Value::String(file) if FILES.contains(&name.as_str()) => {
-                        // A relative path would be taken from the folder of the experiment.
+                        // A relative path would be resolved against the folder of the experiment.
                         let place = folder.join(&*file);
                         Value::String(std::path::absolute(&place).unwrap_or(place).display().to_string())
                     }

@@ -6,7 +6,7 @@ use squall_units::format;
 
 use crate::flow::{Direction, word};
 
-/// The kind of a [`Subject`](super::Subject).
+/// Kind of a [`Subject`](super::Subject).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A whole run.
@@ -17,9 +17,9 @@ pub enum Kind {
     Flow,
     /// A class of a flow.
     Class,
-    /// What a flow sent on a path.
+    /// Data of a flow on a path.
     FlowOnPath,
-    /// What a class of a flow sent on a path.
+    /// Data of a class of a flow on a path.
     ClassOnPath,
 }
 
@@ -36,17 +36,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Which part of a run, and which way.
+/// Part and direction of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct View {
-    /// Direction, for the goodput of a path; without it, the one that the run is about.
+    /// Direction, for the goodput of a path. Default: the main direction of the run.
     pub direction: Option<Direction>,
-    /// The part of the run, in microseconds; `None`: all of it.
+    /// Time window in microseconds; `None`: the whole run.
     pub window_us: Option<(u64, u64)>,
 }
 
 impl View {
-    /// Describes it, with a space before it; nothing for the whole run.
+    /// Describes the view, with a leading space; empty for the whole run.
     pub fn describe(&self) -> String {
         let direction = self.direction.map(|direction| format!(" {}", word(direction))).unwrap_or_default();
         let window = self

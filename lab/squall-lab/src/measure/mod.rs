@@ -1,6 +1,7 @@
-//! The measures of a run, by name: checks assert them, claims compare them, figures show them.
+//! Measures of a run, by name: checks assert them, claims compare them, figures show them.
 //!
-//! `table` has one row for each measure. [`Subject`] names what it is taken of.
+//! `table` has one row per measure. A [`Subject`] selects the run, path, flow or class that it is
+//! taken of.
 
 mod kind;
 mod subject;
@@ -19,13 +20,14 @@ use table::{QUANTILES, ROWS, Row, TIMES};
 pub use table::{Quantile, Times};
 pub use unit::{Best, Unit};
 
-/// One number of a run, a path, a flow or a class of one. Its text is its name in scenario files.
+/// A numeric result of a run, a path, a flow or a class of a flow. Its text form is the name in
+/// scenario files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Measure {
     /// A mean or percentile of times, in microseconds: `p99_latency`, `max_waiting`, `mean_packet_delay`.
     Time(Quantile, Times),
-    /// Any other.
+    /// Any other measure.
     Count(Count),
 }
 
@@ -40,13 +42,13 @@ impl Count {
 }
 
 impl Measure {
-    /// Every measure.
+    /// All measures.
     pub fn all() -> impl Iterator<Item = Self> {
         let times = TIMES.iter().flat_map(|times| QUANTILES.iter().map(|row| Self::Time(row.0, times.0)));
         (0..ROWS.len()).map(|row| Self::Count(Count(row))).chain(times)
     }
 
-    /// Its unit.
+    /// Unit of the measure.
     pub fn unit(self) -> Unit {
         match self {
             Measure::Time(..) => Unit::Time,
@@ -54,7 +56,8 @@ impl Measure {
         }
     }
 
-    /// Which value of it is the best for users; none where more is neither better nor worse, as of the share of a path.
+    /// Direction in which the measure improves for users; `None` if neither is better, as for the
+    /// share of a path.
     pub fn best(self) -> Option<Best> {
         match self {
             Measure::Time(_, Times::LeastLatency | Times::Rtt) => None,
@@ -63,7 +66,7 @@ impl Measure {
         }
     }
 
-    /// Whether subjects of this kind have it.
+    /// `true` if subjects of this kind have the measure.
     pub fn is_of(self, kind: Kind) -> bool {
         match self {
             Measure::Time(_, times) => times.row().2.contains(&kind),
@@ -71,9 +74,10 @@ impl Measure {
         }
     }
 
-    /// The measure of the clairvoyant bound that no scheduler can exceed in this one, if there is one. It is a limit
-    /// for the subject alone: with others on the same network it may be out of reach. Latencies are of the blocks that
-    /// were delivered, so a scheduler that drops the slow ones can come below the bound of all.
+    /// Measure of the clairvoyant bound that limits this one, if there is one. It is a limit for
+    /// the subject alone: with others on the same network it may be out of reach. Latencies are
+    /// those of delivered blocks, so a scheduler that drops slow blocks can be below the bound over
+    /// all blocks.
     pub fn bound(self) -> Option<Self> {
         match self {
             Measure::Time(quantile, Times::Latency) => Some(Measure::Time(quantile, Times::LeastLatency)),
@@ -82,7 +86,7 @@ impl Measure {
         }
     }
 
-    /// The share of blocks that a percentile of the latency is not exceeded by; none for other measures.
+    /// Share of blocks that a percentile of the latency stands for; `None` for other measures.
     pub(crate) fn share_of_latency(self) -> Option<f64> {
         let Measure::Time(quantile, Times::Latency) = self else { return None };
         match quantile {
@@ -97,7 +101,7 @@ impl Measure {
         }
     }
 
-    /// Whether it can be taken over a part of the run.
+    /// `true` if the measure can be taken over a part of the run.
     pub fn is_over_time(self) -> bool {
         self.to_string() == "goodput"
     }
@@ -140,7 +144,7 @@ impl FromStr for Measure {
     }
 }
 
-/// The measure whose name is nearly this one.
+/// Returns the measure whose name is the most similar, for a suggestion.
 fn meant(name: &str) -> Option<String> {
     let all = || Measure::all().map(|measure| measure.to_string());
     let begins = all().find(|known| name.len() > 2 && known.starts_with(name));
@@ -151,7 +155,7 @@ fn meant(name: &str) -> Option<String> {
     begins.or_else(nearest)
 }
 
-/// How similar a name must be to another one to be taken for a slip, from 0 to 1 (Jaro-Winkler).
+/// Minimum similarity of a name for a suggestion, from 0 to 1 (Jaro-Winkler).
 const NEAR: f64 = 0.88;
 
 impl TryFrom<String> for Measure {

@@ -1,4 +1,4 @@
-//! What a measure is taken of.
+//! Subjects of measures.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use super::kind::{Kind, View};
 use super::table::Scope;
 use crate::result::{ClassResult, Limit, RunResult, Tally, round6};
 
-/// A whole run, one of its paths, one of its flows, or one class of a flow; a flow or class together with a
-/// path is what it sent there. Names are those of the scenario.
+/// A whole run, one of its paths, one of its flows, or one class of a flow. A flow or class
+/// together with a path stands for its data on that path. Names are those of the scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Subject {
-    /// A flow.
+    /// Name of a flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<String>,
-    /// A class of the flow.
+    /// Name of a class of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// A path.
+    /// Name of a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
@@ -26,18 +26,18 @@ impl Subject {
     /// The whole run.
     pub const RUN: Self = Self { flow: None, class: None, path: None };
 
-    /// A path of this name.
+    /// Creates the subject of a path.
     pub fn path(name: &str) -> Self {
         Self { path: Some(name.to_owned()), ..Self::RUN }
     }
 
-    /// A flow of this name.
+    /// Creates the subject of a flow.
     pub fn flow(name: &str) -> Self {
         Self { flow: Some(name.to_owned()), ..Self::RUN }
     }
 
-    /// Everything in a run that has measures: the run, its paths, its flows and their classes, and what those sent on each
-    /// path.
+    /// Returns all subjects of a run: the run, its paths, its flows and their classes, and their
+    /// data on each path.
     pub fn all(run: &RunResult) -> Vec<Self> {
         let mut subjects = vec![Self::RUN];
         subjects.extend(run.paths.iter().map(|path| Self::path(&path.name)));
@@ -54,7 +54,7 @@ impl Subject {
         subjects
     }
 
-    /// Its kind. A class without a flow is none.
+    /// Kind of the subject. A class without a flow is ignored.
     pub fn kind(&self) -> Kind {
         match (&self.flow, &self.class, &self.path) {
             (None, _, None) => Kind::Run,
@@ -66,17 +66,18 @@ impl Subject {
         }
     }
 
-    /// Whether subjects of its kind have the measure.
+    /// `true` if subjects of its kind have the measure.
     pub fn has(&self, measure: Measure) -> bool {
         measure.is_of(self.kind())
     }
 
-    /// Whether a measure of it can be taken over a part of a run.
+    /// `true` if the measure can be taken over a part of a run.
     pub fn has_over_time(&self, measure: Measure) -> bool {
         measure.is_over_time() && matches!(self.kind(), Kind::Path | Kind::Flow)
     }
 
-    /// Takes the measure; `None` if subjects of its kind do not have it, or the run has nothing to take it of.
+    /// Takes the measure; `None` if subjects of its kind do not have it, or the run has no data for
+    /// it.
     pub fn measure(&self, measure: Measure, view: View, run: &RunResult) -> Option<f64> {
         if !self.has(measure) {
             return None;
@@ -88,7 +89,7 @@ impl Subject {
         }
     }
 
-    /// What the run has of it; `None` if there is no such flow, class or path.
+    /// Collects the data of the subject; `None` if there is no such flow, class or path.
     fn scope<'a>(&self, view: View, run: &'a RunResult) -> Option<Scope<'a>> {
         let named = |name: &String| run.flows.iter().find(|flow| flow.name == *name);
         let flow = match &self.flow {
@@ -104,7 +105,7 @@ impl Subject {
         let classes = flows.iter().flat_map(|flow| &flow.classes);
         let classes: Vec<&ClassResult> =
             classes.filter(|one| class.is_none_or(|name| is_of(one, name))).collect();
-        // Percentiles and the bound are known of a single class only.
+        // Percentiles and bounds exist for single classes only.
         let single = class.and(classes.first().copied()).filter(|_| classes.len() == 1);
         if class.is_some() && path.is_none() && classes.is_empty() {
             return None;
@@ -139,7 +140,7 @@ impl Subject {
         })
     }
 
-    /// Names it.
+    /// Describes the subject in words.
     pub fn describe(&self) -> String {
         let name = |word: &str, name: &Option<String>| name.as_ref().map(|name| format!("{word} {name}"));
         let parts = [name("flow", &self.flow), name("class", &self.class), name("path", &self.path)];
@@ -148,7 +149,7 @@ impl Subject {
     }
 }
 
-/// What stands for all classes of a flow that are reliable, and for all that are not.
+/// Names that stand for all reliable and all unreliable classes of a flow.
 pub(crate) const BY_RELIABILITY: [&str; 2] = ["reliable", "unreliable"];
 
 fn is_of(class: &ClassResult, name: &str) -> bool {
@@ -159,7 +160,7 @@ fn sum<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
     tallies.fold(Tally::default(), |sum, one| sum.plus(one))
 }
 
-/// Of several classes, weighted by the bytes of their decided blocks.
+/// Averages the ratio over several classes, weighted by the bytes of their decided blocks.
 fn in_time_bytes_ratio(classes: &[&ClassResult]) -> Option<f64> {
     let (timely, decided) = classes.iter().fold((0.0, 0.0), |sum, class| {
         let decided = (class.tally.offered_bytes - class.tally.open_bytes) as f64;
@@ -168,7 +169,7 @@ fn in_time_bytes_ratio(classes: &[&ClassResult]) -> Option<f64> {
     (decided > 0.0).then(|| round6(timely / decided))
 }
 
-/// The bounds of both directions together, without percentiles.
+/// Bounds of both directions together, without percentiles.
 fn limit_of_run(run: &RunResult) -> Option<Limit> {
     let totals = run.bounds.iter().map(|bound| bound.bound.total);
     totals.reduce(|sum, one| sum.plus(&one)).map(|sum| Limit { latency: None, ..sum })

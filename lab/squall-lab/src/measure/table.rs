@@ -1,4 +1,4 @@
-//! One row for each measure: its name, its unit, what has it, and how it is taken.
+//! One row per measure: name, unit, kinds of subjects, and computation.
 
 use super::kind::Kind::{self, Class, ClassOnPath, Flow, FlowOnPath, Path, Run};
 use super::kind::View;
@@ -8,23 +8,23 @@ use crate::result::{
     rate_bps, ratio, round6,
 };
 
-/// What a run has of a subject.
+/// Data of a subject in a run.
 pub(super) struct Scope<'a> {
     pub(super) kind: Kind,
     pub(super) run: &'a RunResult,
     pub(super) view: View,
     pub(super) flow: Option<&'a FlowResult>,
-    /// The classes of the run, of the flow, or those of one name.
+    /// Classes of the run, of the flow, or those of one name.
     pub(super) classes: Vec<&'a ClassResult>,
-    /// The path, by its place in the run.
+    /// Index of the path in the run.
     pub(super) path: Option<usize>,
-    /// The path alone, or all.
+    /// The path alone, or all paths.
     pub(super) paths: &'a [PathResult],
     pub(super) tally: Tally,
     pub(super) in_time_bytes_ratio: Option<f64>,
     pub(super) latency: Option<&'a Percentiles>,
     pub(super) waiting: Option<&'a Percentiles>,
-    /// The clairvoyant bound.
+    /// Clairvoyant bound.
     pub(super) limit: Option<Limit>,
 }
 
@@ -37,16 +37,16 @@ pub(super) struct Row {
     pub(super) take: fn(&Scope<'_>) -> Option<f64>,
 }
 
-/// What has blocks.
+/// Subjects that have blocks.
 const BLOCKS: &[Kind] = &[Run, Flow, Class];
-/// What has packets.
+/// Subjects that have packets.
 const WIRE: &[Kind] = &[Run, Path];
 
-/// More of it is better for users, for whatever reason it is more.
+/// More is better for users.
 const MORE: Option<Best> = Some(Best::Highest);
-/// Less of it is better.
+/// Less is better for users.
 const LESS: Option<Best> = Some(Best::Lowest);
-/// It is a means, or a property of the network.
+/// Neither: a means, or a property of the network.
 const NEITHER: Option<Best> = None;
 
 const fn row(
@@ -59,7 +59,7 @@ const fn row(
     Row { name, unit, better, kinds, take }
 }
 
-/// Every [`Count`](super::Count).
+/// Rows of all [`Count`](super::Count)s.
 pub(super) const ROWS: [Row; 52] = [
     // New data to the receiver's application; the whole run or a part of it.
     row("goodput", Unit::Rate, MORE, &[Run, Path, Flow, Class], goodput),
@@ -100,42 +100,42 @@ pub(super) const ROWS: [Row; 52] = [
         let bounded = s.wire(|path| path.totals.predictions.bounded);
         ratio(s.wire(|path| path.totals.predictions.within), bounded)
     }),
-    // Block bytes that arrived when they were already there.
+    // Block bytes that arrived although the receiver already had them.
     row("duplicate_bytes", Unit::Size, LESS, WIRE, |s| {
         Some(s.wire(|path| path.totals.duplicate_bytes) as f64)
     }),
-    // Block bytes sent again, for whatever reason / all bytes of the sender.
+    // Block bytes sent again, for any reason / all bytes of the sender.
     row("retransmission_ratio", Unit::Ratio, LESS, WIRE, |s| {
         let again = s.wire(|path| path.totals.retransmitted_bytes + path.totals.reinjected_bytes);
         ratio(again, s.paths.iter().map(|path| path.sent_bytes(s.run.direction)).sum())
     }),
     // Completion rate: blocks in time / offered, undecided ones left out.
     row("in_time_ratio", Unit::Ratio, MORE, BLOCKS, |s| s.tally.in_time_ratio()),
-    // Blocks that were in time with all that they need / offered, undecided ones left out.
+    // Blocks in time with all their dependencies / offered, undecided ones left out.
     row("decodable_ratio", Unit::Ratio, MORE, BLOCKS, |s| s.tally.decodable_ratio()),
-    // Stall rate: blocks that were late or never came / offered, undecided ones left out.
+    // Stall rate: blocks that were late or never arrived / offered, undecided ones left out.
     row("late_ratio", Unit::Ratio, LESS, BLOCKS, |s| Some(round6(1.0 - s.tally.in_time_ratio()?))),
     // Completion rate by packets: bytes that arrived in time / bytes offered.
     row("in_time_bytes_ratio", Unit::Ratio, MORE, BLOCKS, |s| s.in_time_bytes_ratio),
     // Bytes of blocks in time over the run.
     row("in_time_bitrate", Unit::Rate, MORE, BLOCKS, |s| Some(s.rate(s.tally.in_time_bytes))),
-    // The highest completion rate that any scheduler could have had (the clairvoyant bound).
+    // Upper bound of the completion rate for any scheduler (the clairvoyant bound).
     row("bound_in_time_ratio", Unit::Ratio, NEITHER, BLOCKS, |s| s.limit?.in_time_ratio()),
-    // The highest share of decodable blocks that any scheduler could have had.
+    // Upper bound of the share of decodable blocks for any scheduler.
     row("bound_decodable_ratio", Unit::Ratio, NEITHER, BLOCKS, |s| s.limit?.decodable_ratio()),
-    // The highest completion rate by packets.
+    // Upper bound of the completion rate by packets for any scheduler.
     row("bound_in_time_bytes_ratio", Unit::Ratio, NEITHER, BLOCKS, |s| s.limit?.in_time_bytes_ratio()),
-    // The highest in-time bitrate that any scheduler could have had.
+    // Upper bound of the in-time bitrate for any scheduler.
     row("bound_in_time_bitrate", Unit::Rate, NEITHER, BLOCKS, |s| Some(s.rate(s.limit?.in_time_bytes))),
-    // Completion rate / the highest possible.
+    // Completion rate / its upper bound.
     row("in_time_of_bound", Unit::Ratio, MORE, BLOCKS, |s| {
         reached(s.tally.in_time_ratio(), s.limit?.in_time_ratio())
     }),
-    // Share of decodable blocks / the highest possible.
+    // Share of decodable blocks / its upper bound.
     row("decodable_of_bound", Unit::Ratio, MORE, BLOCKS, |s| {
         reached(s.tally.decodable_ratio(), s.limit?.decodable_ratio())
     }),
-    // Completion rate by packets / the highest possible.
+    // Completion rate by packets / its upper bound.
     row("in_time_bytes_of_bound", Unit::Ratio, MORE, BLOCKS, |s| {
         reached(s.in_time_bytes_ratio, s.limit?.in_time_bytes_ratio())
     }),
@@ -145,15 +145,15 @@ pub(super) const ROWS: [Row; 52] = [
     row("efficiency", Unit::Ratio, MORE, BLOCKS, |s| s.tally.efficiency()),
     // Blocks that the scheduler or the application cancelled.
     row("cancelled_blocks", Unit::Number, NEITHER, BLOCKS, |s| Some(s.tally.cancelled_blocks as f64)),
-    // Blocks that never came, though some of their data did.
+    // Blocks that never arrived, though some of their data did.
     row("wasted_blocks", Unit::Number, LESS, BLOCKS, |s| Some(s.tally.wasted_blocks as f64)),
-    // Bytes that the application handed over: the bitrate of an encoder.
+    // Bytes submitted by the application over the run: the bitrate of an encoder.
     row("offered_bitrate", Unit::Rate, MORE, BLOCKS, |s| Some(s.rate(s.tally.offered_bytes))),
     // Longest time without a delivery.
     row("longest_gap", Unit::Time, LESS, &[Flow], |s| {
         s.flow.filter(|flow| flow.total.offered_blocks > 0).map(|flow| flow.longest_gap_us as f64)
     }),
-    // Pictures shown a second.
+    // Pictures shown per second.
     row("mean_fps", Unit::Frames, MORE, &[Flow], |s| Some(s.playback()?.mean_fps)),
     // Share of seconds with fewer than 24 pictures.
     row("below_smooth_ratio", Unit::Ratio, LESS, &[Flow], |s| {
@@ -161,48 +161,49 @@ pub(super) const ROWS: [Row; 52] = [
     }),
     // Pictures shown / pictures.
     row("shown_ratio", Unit::Ratio, MORE, &[Flow], |s| ratio(s.playback()?.shown, s.playback()?.pictures)),
-    // Times at which the film stalled.
+    // Number of stalls.
     row("stalls", Unit::Number, LESS, &[Flow], |s| Some(s.playback()?.stalls as f64)),
-    // The same in a minute.
+    // Number of stalls per minute.
     row("stalls_per_minute", Unit::Number, LESS, &[Flow], |s| {
         let stalls = s.playback()?.stalls as f64;
         (s.run.duration_us > 0).then(|| round6(stalls * 6e7 / s.run.duration_us as f64))
     }),
-    // Time for which it did.
+    // Total duration of the stalls.
     row("stall_time", Unit::Time, LESS, &[Flow], |s| Some(s.playback()?.stall_us as f64)),
-    // The longest of these.
+    // Duration of the longest stall.
     row("longest_stall", Unit::Time, LESS, &[Flow], |s| Some(s.playback()?.longest_stall_us as f64)),
     row("rebuffering_time", Unit::Time, LESS, &[Flow], |s| Some(s.playback()?.rebuffering_us as f64)),
     // Recoveries of radios that the sender received.
     row("recoveries", Unit::Number, NEITHER, WIRE, |s| Some(s.wire(|path| path.recoveries) as f64)),
-    // Mean distance between the level that a radio reported last and the true one / the true one in dBm.
+    // Mean deviation of the latest level reported by a radio from the true one / the true one in
+    // dBm.
     row("mean_signal_bias", Unit::Ratio, NEITHER, &[Path], |s| Some(s.paths[0].signal_bias?.mean)),
-    // The median of the same.
+    // Median of the same deviation.
     row("median_signal_bias", Unit::Ratio, NEITHER, &[Path], |s| Some(s.paths[0].signal_bias?.median)),
-    // Real time that schedulers took for a block, in microseconds; only of scenarios that are timed.
+    // Real time of the schedulers per block, in microseconds; only for timed scenarios.
     row("scheduling_time", Unit::Time, LESS, &[Run], |s| {
         let spent = s.run.scheduling_ns.filter(|_| s.tally.offered_blocks > 0)?;
         Some(round6(spent as f64 / 1e3 / s.tally.offered_blocks as f64))
     }),
-    // User-perceived ratio of 360° video: bytes in front of the viewer that were in time / all of them.
+    // User perceived ratio of 360° video: bytes in the viewport that were in time / all of them.
     row("perceived_ratio", Unit::Ratio, MORE, &[Flow], |s| s.flow?.perceived_ratio),
-    // PSNR of the pictures that were shown against their sources, the mean over the pictures.
+    // PSNR of the shown pictures relative to their sources, mean over the pictures.
     row("psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.psnr.mean)),
     row("median_psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.psnr.median)),
-    // A twentieth of the pictures have less.
+    // 5th percentile.
     row("p5_psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.psnr.p5)),
-    // PSNR of the mean squared error of all pictures.
+    // PSNR of the mean squared error over all pictures.
     row("total_psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.total_psnr)),
-    // How much higher the mean would be if everything had arrived in time.
+    // Increase of the mean if everything had arrived in time.
     row("psnr_loss", Unit::Level, LESS, &[Flow], |s| Some(s.pictures()?.psnr_loss)),
-    // Structural similarity of the pictures that were shown to their sources, the mean over the pictures.
+    // Structural similarity of the shown pictures to their sources, mean over the pictures.
     row("ssim", Unit::Likeness, MORE, &[Flow], |s| Some(s.pictures()?.ssim.mean)),
     row("median_ssim", Unit::Likeness, MORE, &[Flow], |s| Some(s.pictures()?.ssim.median)),
     row("p5_ssim", Unit::Likeness, MORE, &[Flow], |s| Some(s.pictures()?.ssim.p5)),
 ];
 
 impl<'a> Scope<'a> {
-    /// The sum over the paths.
+    /// Sum over the paths.
     fn wire(&self, pick: fn(&PathResult) -> u64) -> u64 {
         self.paths.iter().map(pick).sum()
     }
@@ -211,12 +212,13 @@ impl<'a> Scope<'a> {
         self.run.paths.iter().filter(|path| takes(path)).map(PathResult::wire_bytes).sum()
     }
 
-    /// Bytes over the run in bits per second.
+    /// Converts bytes over the run to bits per second.
     fn rate(&self, bytes: u64) -> f64 {
         rate_bps(bytes, self.run.duration_us) as f64
     }
 
-    /// `None` if no picture was due: a player that never began has not stalled, but it has not played either.
+    /// Returns the playback, or `None` if no picture was due: a player that never began did not
+    /// stall, but it did not play either.
     fn playback(&self) -> Option<&'a Playback> {
         self.flow?.playback.as_ref().filter(|playback| playback.pictures > 0)
     }
@@ -239,14 +241,14 @@ fn goodput(s: &Scope<'_>) -> Option<f64> {
             mean_rate(&series.at_us, series.rate_bps(s.view.direction.unwrap_or(s.run.direction)), window)
         }
         (Flow, Some(flow)) if s.view.window_us.is_none() => Some(flow.goodput_bps as f64),
-        // A condensed run has no series to take a part of.
+        // A condensed run has no time series for a window.
         (Flow, Some(flow)) if flow.delivered_bytes.is_empty() && flow.total.delivered_bytes > 0 => None,
         (Flow, Some(flow)) => Some(flow.goodput_within(window)),
         _ => Some(s.rate(s.tally.delivered_bytes)),
     }
 }
 
-/// Mean over the samples that end within the window, each weighted by the time it covers.
+/// Mean over the samples within the window, each weighted by the time it covers.
 fn mean_rate(at_us: &[u64], rates: &[u64], (from_us, to_us): (u64, u64)) -> Option<f64> {
     let starts = std::iter::once(0).chain(at_us.iter().copied());
     let (mut weighted, mut covered) = (0.0, 0u64);
@@ -258,7 +260,7 @@ fn mean_rate(at_us: &[u64], rates: &[u64], (from_us, to_us): (u64, u64)) -> Opti
     (covered > 0).then(|| weighted / covered as f64)
 }
 
-/// Which value stands for all times.
+/// Statistic of a set of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quantile {
     /// The mean.
@@ -275,13 +277,13 @@ pub enum Quantile {
     P999,
     /// 99.99th percentile.
     P9999,
-    /// The largest.
+    /// Maximum.
     Max,
-    /// The smallest.
+    /// Minimum.
     Min,
 }
 
-/// Every quantile: its name and the value, in microseconds.
+/// Quantiles, each with its name and its value in microseconds.
 pub(super) type QuantileRow = (Quantile, &'static str, fn(&Percentiles) -> u64);
 
 pub(super) const QUANTILES: [QuantileRow; 9] = [
@@ -302,26 +304,26 @@ impl Quantile {
     }
 }
 
-/// Which times, in microseconds.
+/// Set of times, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Times {
-    /// Block offered → delivered, of the delivered ones.
+    /// Latency of delivered blocks: offered → delivered.
     Latency,
-    /// Block offered → last byte sent for the first time, of the delivered ones.
+    /// Waiting time of delivered blocks: offered → last byte sent for the first time.
     Waiting,
-    /// Block offered → packet with new bytes of it arrived.
+    /// Delay of packets: block offered → packet with new bytes of it arrived.
     PacketDelay,
-    /// Packet with new bytes of a block left → arrived.
+    /// One-way time of packets with new bytes of a block: left → arrived.
     Transit,
-    /// Picture offered → it can be decoded.
+    /// Latency of pictures: offered → decodable.
     PictureLatency,
-    /// The least time from offering a block to its delivery, each with the network to itself (the clairvoyant bound).
+    /// Minimum latency of a block with the network to itself (the clairvoyant bound).
     LeastLatency,
-    /// Smoothed round-trip time, one value each 100 ms.
+    /// Smoothed round-trip time, sampled every 100 ms.
     Rtt,
 }
 
-/// All times: their name, what has them, and where they are.
+/// Sets of times, each with its name, the kinds of subjects, and the access to it.
 pub(super) type TimesRow =
     (Times, &'static str, &'static [Kind], for<'a> fn(&'a Scope<'_>) -> Option<&'a Percentiles>);
 

@@ -1,9 +1,9 @@
-//! Units of measures, and which value is better.
+//! Units of measures, and the direction in which values improve.
 
 use serde::{Deserialize, Serialize};
 use squall_units::format;
 
-/// The unit of a measure.
+/// Unit of a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bits per second.
@@ -16,26 +16,26 @@ pub enum Unit {
     Time,
     /// Decibels.
     Level,
-    /// A likeness, 1 for equal pictures.
+    /// Similarity, 1 for equal pictures.
     Likeness,
     /// Frames per second.
     Frames,
-    /// None.
+    /// Dimensionless.
     Number,
 }
 
-/// Which is better.
+/// The better direction of a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Best {
-    /// The highest.
+    /// The highest value is the best.
     Highest,
-    /// The lowest.
+    /// The lowest value is the best.
     Lowest,
 }
 
 impl Unit {
-    /// A value with its unit, as people write it.
+    /// Formats a value with its unit for people.
     pub fn show(self, value: f64) -> String {
         match self {
             Unit::Rate => format::rate(value),

@@ -1,4 +1,4 @@
-//! Collects the blocks of one class of a flow.
+//! Records the blocks of one class of a flow.
 
 use super::distribution::Times;
 use super::{ClassResult, LostReason, Tally, add_at, ratio};
@@ -10,7 +10,7 @@ pub(super) struct ClassRecorder {
     pub(super) waiting: Times,
     /// Bytes that arrived before their block's deadline.
     timely_bytes: u64,
-    /// The same of blocks that were undecided at the end.
+    /// Part of `timely_bytes` in blocks that were undecided at the end.
     timely_open_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl ClassRecorder {
         self.latency.record(latency_us);
     }
 
-    /// A block was whole before its deadline, with all that it needs.
+    /// Called for a block that was complete before its deadline with all its dependencies.
     pub(super) fn on_decodable(&mut self) {
         self.result.tally.decodable_blocks += 1;
     }
@@ -53,35 +53,36 @@ impl ClassRecorder {
         *lost_blocks(&mut self.result.tally, why) += 1;
     }
 
-    /// What was lost has arrived after all.
+    /// Called when a lost block has arrived nevertheless.
     pub(super) fn on_found(&mut self, why: LostReason) {
         *lost_blocks(&mut self.result.tally, why) -= 1;
     }
 
-    /// Some of a block has arrived, and never the rest.
+    /// Called for a block of which only a part arrived.
     pub(super) fn on_wasted(&mut self) {
         self.result.tally.wasted_blocks += 1;
     }
 
-    /// The run ends before a block is decided; `timely_bytes` of it have arrived.
+    /// Called for a block that is undecided at the end of the run; `timely_bytes` of it have
+    /// arrived.
     pub(super) fn on_open(&mut self, size: u64, timely_bytes: u64) {
         self.result.tally.open_blocks += 1;
         self.result.tally.open_bytes += size;
         self.timely_open_bytes += timely_bytes;
     }
 
-    /// Whether a block that has waited so long is later than every block that arrived.
+    /// `true` if this waiting time exceeds the latency of every block that arrived.
     pub(super) fn is_later_than_all(&self, waited_us: u64) -> bool {
         self.latency.max_us() < waited_us
     }
 
-    /// Timely bytes of decided blocks, and all bytes of decided blocks.
+    /// Timely bytes and total bytes of the decided blocks.
     pub(super) fn timely(&self) -> (u64, u64) {
         let Tally { offered_bytes, open_bytes, .. } = self.result.tally;
         (self.timely_bytes - self.timely_open_bytes, offered_bytes - open_bytes)
     }
 
-    /// `None` without any block.
+    /// Returns the result, or `None` if the class has no blocks.
     pub(super) fn finish(self) -> Option<ClassResult> {
         let (timely, decided) = self.timely();
         (self.result.tally.offered_blocks > 0).then(|| ClassResult {

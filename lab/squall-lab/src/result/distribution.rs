@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 use super::{LatencyPoint, LostReason, round6};
 use crate::statistics::nearest_rank;
 
-/// Longer times count as this one, 24 h.
+/// Upper limit of recorded times, 24 h; longer times count as this.
 const MAX_US: u64 = 86_400_000_000;
 
-/// Most points kept of a latency series.
+/// Maximum number of points of a latency series.
 const MAX_POINTS: usize = 4_000;
 
 /// Percentiles of times in microseconds, exact to three significant digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
-    /// Their mean.
+    /// Mean.
     pub mean_us: u64,
     /// Median.
     pub p50_us: u64,
@@ -41,7 +41,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Exact ones of times in microseconds; `None` if there are none.
+    /// Computes exact percentiles of times in microseconds; `None` if there are none.
     pub(crate) fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
         let (min_us, max_us) = (*times.first()?, *times.last()?);
@@ -51,8 +51,8 @@ impl Percentiles {
         Some(Self::with((times.len() as u64, mean_us, min_us, max_us), at))
     }
 
-    /// With a count, a mean, a smallest and a largest value, and `at`: the value that a share in ten-thousandths does
-    /// not exceed.
+    /// Creates percentiles from count, mean, minimum, maximum, and a function that returns the
+    /// quantile for a share in ten-thousandths.
     fn with((count, mean_us, min_us, max_us): (u64, u64, u64, u64), at: impl Fn(usize) -> u64) -> Self {
         Self {
             count,
@@ -69,12 +69,12 @@ impl Percentiles {
     }
 }
 
-/// One point of a tail distribution.
+/// A point of a complementary cumulative distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DistributionPoint {
     /// A latency in microseconds.
     pub latency_us: u64,
-    /// Share of blocks that took longer, 0 to 1.
+    /// Share of blocks with a higher latency, 0 to 1.
     pub later: f64,
 }
 
@@ -100,7 +100,7 @@ impl Times {
         self.histogram.saturating_record(us.clamp(1, MAX_US));
     }
 
-    /// The times of several.
+    /// Merges several histograms.
     pub(super) fn merged<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         all.fold(Self::new(), |mut sum, times| {
             sum.min_us = sum.min_us.min(times.min_us);
@@ -111,7 +111,7 @@ impl Times {
         })
     }
 
-    /// The longest; 0 of none.
+    /// The longest time; 0 if there are none.
     pub(super) fn max_us(&self) -> u64 {
         self.max_us
     }
@@ -123,8 +123,9 @@ impl Times {
         (count > 0).then(|| Percentiles::with((count, mean_us, self.min_us, self.max_us), at))
     }
 
-    /// The share of `decided` blocks that took longer than each recorded time, where `decided` counts the
-    /// ones that never arrived too. Thinned to steps of half a per cent of all and 3 % of the rest.
+    /// Returns the share of `decided` blocks that took longer than each recorded time; `decided`
+    /// includes blocks that never arrived. Thinned to steps of 0.5 % of all blocks or 3 % of the
+    /// remaining ones.
     pub(super) fn tail(&self, decided: u64) -> Vec<DistributionPoint> {
         if self.histogram.is_empty() {
             return Vec::new();
@@ -156,7 +157,7 @@ pub(super) struct Thinned {
 }
 
 impl Thinned {
-    /// For a run of this length; what comes later shares the last interval.
+    /// Creates the series for a run of this length; later values share the last interval.
     pub(super) fn new(duration_us: u64) -> Self {
         Self { interval_us: duration_us.div_ceil(MAX_POINTS as u64).max(1), slots: vec![None; MAX_POINTS] }
     }
@@ -174,7 +175,7 @@ impl Thinned {
     }
 }
 
-/// Blocks that never arrived, and why: the first of each of at most 4,000 intervals.
+/// Blocks that never arrived, with the reason: the first in each of at most 4,000 intervals.
 #[derive(Debug, Clone)]
 pub(super) struct Missing {
     interval_us: u64,
@@ -182,18 +183,18 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    /// For a run of this length; what was offered later shares the last interval.
+    /// Creates the series for a run of this length; later blocks share the last interval.
     pub(super) fn new(duration_us: u64) -> Self {
         Self { interval_us: duration_us.div_ceil(MAX_POINTS as u64).max(1), slots: BTreeMap::new() }
     }
 
-    /// A block that was offered at this time.
+    /// Records a block that was offered at this time.
     pub(super) fn record(&mut self, at_us: u64, why: LostReason) {
         let slot = (at_us / self.interval_us).min(MAX_POINTS as u64 - 1);
         self.slots.entry(slot).or_insert((at_us, why));
     }
 
-    /// When they were offered, and why they are missing.
+    /// Returns the offer times and the reasons.
     pub(super) fn into_columns(self) -> (Vec<u64>, Vec<LostReason>) {
         self.slots.into_values().unzip()
     }

@@ -14,25 +14,27 @@ struct OpenBlock {
     size: u64,
     deadline_us: Option<u64>,
     class: usize,
-    /// Whether it can need other blocks.
+    /// The block is (part of) a picture and may depend on other blocks.
     is_picture: bool,
-    /// Which of the flow's offers it is.
+    /// Index among the flow's offers.
     index: u64,
     /// Bytes that arrived before the deadline.
     timely_bytes: u64,
     /// Bytes that arrived.
     arrived_bytes: u64,
-    /// Whether the application has those.
+    /// The application has received the bytes that arrived of a partial block.
     is_used: bool,
     lost: Option<LostReason>,
 }
 
 impl OpenBlock {
-    /// Why the block is missing at the end of the run; `None` if it was not due.
+    /// Returns the reason why the block is missing at the end of the run, or `None` if it was not
+    /// yet due.
     ///
-    /// A block is due at its deadline. A deadline as long as the run is none: no block could ever be due. A block
-    /// without a deadline is due once it is later than every block of its class that arrived, so that a link that
-    /// fails counts, and the last blocks of a healthy one, which are still on their way, do not.
+    /// A block is due at its deadline. A deadline of at least the length of the run counts as none,
+    /// since no block could be due. A block without a deadline is due once it is older than the
+    /// highest latency of its class: so the blocks on a failed link count as missing, and the last
+    /// blocks in flight on a healthy one do not.
     fn missed(&self, class: &ClassRecorder, end_us: u64) -> Option<LostReason> {
         match self.deadline_us.filter(|deadline| *deadline < end_us) {
             Some(deadline) => (self.at_us.saturating_add(deadline) < end_us).then_some(LostReason::Expired),
@@ -45,20 +47,20 @@ impl OpenBlock {
 pub(crate) struct FlowRecorder {
     result: FlowResult,
     open: BTreeMap<u64, OpenBlock>,
-    /// Class of blocks whose sender has not yet reported that they have ended.
+    /// Class of each delivered block whose sender has not yet reported the end.
     delivered: BTreeMap<u64, usize>,
     classes: Vec<ClassRecorder>,
     offers: u64,
-    /// Delays of all packets with new bytes.
+    /// Delays of all packets with new bytes, from the offer of their block.
     pub(super) packet_delay: Times,
-    /// Their times on the way.
+    /// One-way times of the same packets.
     pub(super) transit: Times,
     points: Thinned,
     missing: Missing,
     pictures: Pictures,
-    /// Whether they are shown, as a film.
+    /// The pictures are played back as a film.
     is_film: bool,
-    /// Last delivery, or the first offer before there was one.
+    /// Time of the latest delivery, or of the first offer before there was one.
     quiet_since_us: Option<u64>,
 }
 
@@ -80,7 +82,7 @@ impl FlowRecorder {
         }
     }
 
-    /// The application hands over a block, named by any number that is unique in its flow.
+    /// Called when the application submits a block. `block` is any number unique in the flow.
     pub(crate) fn on_offer(&mut self, block: u64, offer: &Offer) {
         let class = usize::from(offer.class);
         self.classes[class].on_offer(offer.size);
@@ -106,7 +108,8 @@ impl FlowRecorder {
         self.offers += 1;
     }
 
-    /// The sender reports, when a block has ended, how long it waited until its last byte left for the first time.
+    /// Called when the sender reports the waiting time of a block that has ended: until its last
+    /// byte left for the first time.
     pub(crate) fn on_waited(&mut self, block: u64, waited_us: u64) {
         let open = self.open.get(&block).map(|open| open.class);
         if let Some(class) = open.or_else(|| self.delivered.remove(&block)) {
@@ -114,17 +117,19 @@ impl FlowRecorder {
         }
     }
 
-    /// The sender cancelled the block, which has waited until then. Nothing says whether its last byte had left before.
+    /// Called when the sender cancels a block, which has waited until then. It is unknown if the
+    /// last byte had left before.
     pub(crate) fn on_evicted(&mut self, block: u64, at_us: u64) {
         if let Some(open) = self.open.get(&block) {
             self.classes[open.class].waiting.record(at_us.saturating_sub(open.at_us));
         }
     }
 
-    /// A packet with `bytes` new bytes of a block, or of its parity, arrived over a path, this long after it left.
+    /// Called when a packet arrives over a path with `bytes` new bytes of a block or its parity,
+    /// `transit_us` after it left.
     pub(crate) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32, transit_us: u64) {
         let Some(open) = self.open.get_mut(&block) else { return };
-        // Parity stands for missing bytes, and is longer than them where it stands for the end of the block.
+        // Parity replaces missing bytes, but may be longer than these at the end of a block.
         let bytes = u64::from(bytes).min(open.size - open.arrived_bytes);
         let delay_us = at_us.saturating_sub(open.at_us);
         let timely = open.deadline_us.is_none_or(|deadline| delay_us <= deadline);
@@ -135,8 +140,8 @@ impl FlowRecorder {
         self.transit.record(transit_us);
     }
 
-    /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have
-    /// cancelled what arrived after all.
+    /// Called when the receiver's application has the whole block. Overrides an earlier loss: the
+    /// sender may have cancelled a block that arrived nevertheless.
     pub(crate) fn on_delivered(&mut self, block: u64, at_us: u64) {
         let Some(open) = self.open.remove(&block) else {
             self.result.stray_deliveries += 1;
@@ -162,14 +167,16 @@ impl FlowRecorder {
         add_at(&mut self.result.delivered_bytes, slot, open.size);
     }
 
-    /// The receiver's application has what arrived of a partial block. Its sender reports the loss.
+    /// Called when the receiver's application gets an incomplete partial block. The sender reports
+    /// the loss.
     pub(crate) fn on_incomplete(&mut self, block: u64) {
         if let Some(open) = self.open.get_mut(&block) {
             open.is_used = true;
         }
     }
 
-    /// The block will not be delivered. Ignored for one that was: the acknowledgement came too late.
+    /// Called when a block will not be delivered. Ignored if it was already delivered, as when its
+    /// acknowledgement was late.
     pub(crate) fn on_lost(&mut self, block: u64, why: LostReason) {
         if let Some(open) = self.open.get_mut(&block)
             && open.lost.is_none()
@@ -185,17 +192,17 @@ impl FlowRecorder {
         }
     }
 
-    /// What became of the blocks so far; undecided ones are only in `offered`.
+    /// Outcomes of the blocks so far. Undecided ones count only in `offered`.
     pub(crate) fn total(&self) -> Tally {
         self.classes.iter().fold(Tally::default(), |sum, class| sum.plus(class.tally()))
     }
 
-    /// The latencies so far, as in [`FlowResult::latencies`].
+    /// Latencies so far, as in [`FlowResult::latencies`].
     pub(crate) fn latencies(&self) -> Vec<LatencyPoint> {
         self.points.points()
     }
 
-    /// Blocks without a fate: the ones that were due are lost, the others stay open.
+    /// Settles undecided blocks: those that were due are lost, the others stay open.
     fn settle(&mut self, end_us: u64) {
         for open in self.open.values() {
             let class = &mut self.classes[open.class];
@@ -368,12 +375,12 @@ mod tests {
     #[test]
     fn a_block_is_decodable_if_all_that_it_needs_is_there_by_its_deadline() {
         let mut recorder = recorder();
-        // Each needs the one before; the last is no picture.
+        // Each depends on the one before; the last is not a picture.
         for block in 0..5 {
             let frame = Some(Frame::in_sequence(block, block == 0)).filter(|_| block < 4);
             recorder.on_offer(block, &Offer { frame, ..offer(block * 50_000) });
         }
-        // The second is late for itself, and early enough for the third.
+        // The second is late itself, but early enough for the third.
         for (block, at_us) in [(0, 40_000), (1, 190_000), (2, 140_000), (4, 240_000)] {
             recorder.on_delivered(block, at_us);
         }
@@ -400,7 +407,7 @@ mod tests {
         assert_eq!((result.total.delivered_ratio(), result.total.efficiency()), (None, None));
     }
 
-    /// Blocks offered every 100 ms of a second, of which the first `delivered` took 40 ms.
+    /// Ten blocks, offered every 100 ms. The first `delivered` of them took 40 ms.
     fn half(deadline_us: Option<u64>, delivered: u64) -> FlowResult {
         let mut recorder = recorder();
         for block in 0..10 {

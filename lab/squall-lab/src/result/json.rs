@@ -5,17 +5,17 @@ use super::RunResult;
 /// Largest result file in bytes.
 pub const MAX_FILE: u64 = 256 << 20;
 
-/// A text that isn't a result file of this version.
+/// The text is not a result file of this version.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}:{}:{}: not a result file: {source}", source.line(), source.column())]
 pub struct ReadError {
-    /// The file.
+    /// Name of the file.
     name: String,
-    /// What is wrong and where.
+    /// Parser error with its position.
     source: serde_json::Error,
 }
 
-/// The runs as JSON text: one run per line within an array, byte-identical for identical runs.
+/// Formats the runs as a JSON array with one run per line; byte-identical for identical runs.
 pub fn to_json(runs: &[RunResult]) -> String {
     let lines: Vec<_> = runs
         .iter()
@@ -24,10 +24,10 @@ pub fn to_json(runs: &[RunResult]) -> String {
     format!("[\n{}\n]\n", lines.join(",\n"))
 }
 
-/// Reads what [`to_json`] wrote; `name` is for the error.
+/// Parses the output of [`to_json`]; `name` stands for the file in errors.
 ///
 /// # Errors
-/// [`ReadError`] names the line and column of what is wrong.
+/// [`ReadError`] with line and column.
 pub fn from_json(text: &str, name: &str) -> Result<Vec<RunResult>, ReadError> {
     serde_json::from_str(text).map_err(|source| ReadError { name: name.to_owned(), source })
 }

@@ -1,89 +1,92 @@
-//! The clairvoyant bound of a run, as a record; `bound` computes it.
+//! Clairvoyant bound of a run, as a record; `bound` computes it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Percentiles, ratio};
 
-/// What no scheduler can surpass with the blocks of one direction.
+/// Bound that no scheduler can exceed for the blocks of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// By priority, 0 first; those that have blocks.
+    /// Bounds by priority, 0 first; only priorities with blocks.
     pub classes: Vec<ClassBound>,
-    /// For all blocks together.
+    /// Bound for all blocks together.
     pub total: Limit,
 }
 
-/// What no scheduler can surpass with the blocks of one priority.
+/// Bound that no scheduler can exceed for the blocks of one priority.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassBound {
     /// The priority, 0 first.
     pub priority: u8,
-    /// For these blocks, whatever becomes of the others.
+    /// Bound for these blocks, regardless of the others.
     pub alone: Limit,
-    /// For these blocks and all that are more important, together. One scheduler can reach all the
-    /// `in_time_bytes` of these at once, with blocks that can be cut as finely as one likes: the difference to
-    /// the class before is what a class gets from one that always puts the more important first.
+    /// Bound for these blocks together with all of higher priority. A single scheduler can reach
+    /// the `in_time_bytes` of all classes at once, if blocks can be divided arbitrarily; the
+    /// difference to the class before is the share of this class under strict priority.
     pub so_far: Limit,
 }
 
-/// Limits that no scheduler can surpass with some blocks.
+/// Limits that no scheduler can exceed for a set of blocks.
 ///
-/// Blocks count as in a [`Tally`](super::Tally): one without a deadline, or with one that is not before the end of the
-/// run, is in time if it arrives before the end. So each number is a limit of the number of the same name there.
+/// Blocks count as in a [`Tally`](super::Tally): a block without a deadline before the end of the
+/// run is in time if it arrives before the end. So each number is a limit of the field of the same
+/// name there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Blocks handed over.
+    /// Blocks that were submitted.
     pub offered_blocks: u64,
-    /// Their bytes.
+    /// Total size of these blocks in bytes.
     pub offered_bytes: u64,
-    /// The most of them that can be whole in time. An upper bound.
+    /// Upper bound of the blocks that can be complete in time.
     pub in_time_blocks: u64,
-    /// The most of them that can be whole in time with all that they need. An upper bound.
+    /// Upper bound of the blocks that can be complete in time with all their dependencies.
     pub decodable_blocks: u64,
-    /// The most of their bytes that can arrive in time, whether their blocks become whole or not. Exact for the network
-    /// as [`Supply`](crate::bound::Supply) sees it.
+    /// Maximum number of bytes that can arrive in time, even of blocks that never complete. Exact
+    /// for the network as modelled by [`Supply`](crate::bound::Supply).
     pub in_time_bytes: u64,
-    /// The same of the blocks with a deadline before the end of the run, as if there were no others.
+    /// Limits for the blocks with a deadline before the end of the run, as if there were no others.
     pub due: Due,
-    /// The least times from handing over to arrival, each block with the network to itself; of all blocks
-    /// that can arrive before the end of the run. Of all blocks of a run, those that never arrived being the
-    /// latest, no percentile is below these.
+    /// Minimum latencies, each block with the network to itself, of all blocks that can arrive
+    /// before the end of the run. They bound the percentiles over all blocks of a run, where blocks
+    /// that never arrive count as the slowest.
     pub latency: Option<Percentiles>,
 }
 
-/// Limits for the blocks whose deadline is before the end of the run, which always decides them.
+/// Limits for the blocks with a deadline before the end of the run, which are always decided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
-    /// Their number.
+    /// Number of these blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// Total size of these blocks in bytes.
     pub bytes: u64,
-    /// The most of them that can be whole in time.
+    /// Upper bound of the blocks that can be complete in time.
     pub in_time_blocks: u64,
-    /// The most of them that can be whole in time with all that they need.
+    /// Upper bound of the blocks that can be complete in time with all their dependencies.
     pub decodable_blocks: u64,
-    /// The most of their bytes that can arrive in time.
+    /// Maximum number of bytes that can arrive in time.
     pub in_time_bytes: u64,
 }
 
 impl Limit {
-    /// The highest [`Tally::in_time_ratio`](super::Tally::in_time_ratio) that a run can show. `None` without blocks.
+    /// Upper bound of [`Tally::in_time_ratio`](super::Tally::in_time_ratio) for a run. `None`
+    /// without blocks.
     pub fn in_time_ratio(&self) -> Option<f64> {
         share(self.in_time_blocks, self.due.in_time_blocks, self.due.blocks)
     }
 
-    /// The highest [`Tally::decodable_ratio`](super::Tally::decodable_ratio) that a run can show. `None` without blocks.
+    /// Upper bound of [`Tally::decodable_ratio`](super::Tally::decodable_ratio) for a run. `None`
+    /// without blocks.
     pub fn decodable_ratio(&self) -> Option<f64> {
         share(self.decodable_blocks, self.due.decodable_blocks, self.due.blocks)
     }
 
-    /// The highest [`FlowResult::in_time_bytes_ratio`](super::FlowResult::in_time_bytes_ratio) that a run can show. `None`
-    /// without blocks.
+    /// Upper bound of [`FlowResult::in_time_bytes_ratio`](super::FlowResult::in_time_bytes_ratio)
+    /// for a run. `None` without blocks.
     pub fn in_time_bytes_ratio(&self) -> Option<f64> {
         share(self.in_time_bytes, self.due.in_time_bytes, self.due.bytes)
     }
 
-    /// Those of two directions together, which do not limit each other; without percentiles.
+    /// Adds the limits of another direction, which are independent; without percentiles.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -104,10 +107,11 @@ impl Limit {
     }
 }
 
-/// The highest share in time of what a run decides: all that is due, and of the rest what arrives.
+/// Returns the highest in-time share of the decided blocks: all that are due, and those of the
+/// others that arrive.
 ///
-/// With `a` of those due and `b` of the rest in time, a run shows `(a + b) / (due + b)`. It grows with `a`, and with `a + b`:
-/// so it is highest where both have their most.
+/// With `a` of the due blocks and `b` of the others in time, a run shows `(a + b) / (due + b)`.
+/// This increases with `a` and with `a + b`, so it is highest when both are at their maximum.
 fn share(most: u64, most_due: u64, due: u64) -> Option<f64> {
     ratio(most, due + most.saturating_sub(most_due))
 }

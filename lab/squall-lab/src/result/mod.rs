@@ -1,7 +1,8 @@
-//! Result records: what one run measured, as plain data.
+//! Result records: the measurements of one run, as plain data.
 //!
-//! A record holds integers (microseconds, bytes, bits per second) and ratios rounded to six decimals, in
-//! vectors and ordered maps, and no wall-clock time: identical runs give byte-identical JSON.
+//! A record holds integers (microseconds, bytes, bits per second) and ratios rounded to six
+//! decimals, in vectors and ordered maps, and no wall-clock time: identical runs give
+//! byte-identical JSON.
 
 mod class_recorder;
 mod distribution;
@@ -37,22 +38,22 @@ pub(crate) use recorder::Recorder;
 /// Time between two samples of a series, in microseconds.
 pub const SAMPLE_INTERVAL_US: u64 = 100_000;
 
-/// Everything one run measured.
+/// All measurements of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Name of the scenario.
     pub scenario: String,
-    /// The scheduler with its options, as it was asked for.
+    /// Scheduler label as requested.
     pub scheduler: String,
     /// Congestion control of all paths.
     pub congestion: String,
     /// Seed of the run.
     pub seed: u64,
-    /// Version of the program that ran it.
+    /// Version of the program.
     pub version: String,
     /// Length of the run in microseconds.
     pub duration_us: u64,
-    /// Direction that most samples of the paths are about.
+    /// Main direction, which most samples of the paths refer to.
     pub direction: Direction,
     /// Offered → packet with new bytes of a block arrived, of the packets of all flows together; see
     /// [`FlowResult::packet_delay`].
@@ -65,32 +66,32 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// One entry per path, in the order of the scenario.
     pub paths: Vec<PathResult>,
-    /// How long the schedulers of both ends took, in nanoseconds of real time, if it was measured: the only number
-    /// that differs when a run is repeated.
+    /// Processor time of the schedulers of both ends in nanoseconds of real time, if measured. The
+    /// only number that differs when a run is repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_ns: Option<u64>,
-    /// The clairvoyant bound of each direction that had blocks; a live session has none, as what its networks
-    /// could have carried is unknown.
+    /// Clairvoyant bound of each direction with blocks. Empty for live sessions, because the
+    /// capacity of their networks is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<DirectionBound>,
-    /// What the scenario's checks found.
+    /// Verdicts of the scenario's checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Verdict>,
-    /// Measures from elsewhere, such as the stalls of a media player; numbers are rounded.
+    /// External measures, such as the stalls of a media player; numbers are rounded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Extra>,
 }
 
 impl RunResult {
-    /// Block bytes sent again, after a loss or before one is certain, as a share of all bytes that the sender of
-    /// most flows sent, 0 to 1; `None` if it sent nothing.
+    /// Share of block bytes that were sent again, after a loss or speculatively, in all bytes sent
+    /// by the sender of the main direction, 0 to 1; `None` if it sent nothing.
     pub fn retransmission_ratio(&self) -> Option<f64> {
         let again = self.paths.iter().map(|p| p.totals.retransmitted_bytes + p.totals.reinjected_bytes).sum();
         let sent: u64 = self.paths.iter().map(|path| path.sent_bytes(self.direction)).sum();
         ratio(again, sent)
     }
 
-    /// The run without its series over time and its single blocks: a few kilobytes instead of hundreds.
+    /// Removes time series and single blocks, which leaves a few kilobytes instead of hundreds.
     #[must_use]
     pub fn condensed(mut self) -> Self {
         for flow in &mut self.flows {
@@ -108,47 +109,47 @@ impl RunResult {
         self
     }
 
-    /// Packets that either end declared lost, over all paths.
+    /// Packets declared lost by either end, over all paths.
     pub fn lost_packets(&self) -> u64 {
         self.paths.iter().map(|path| path.totals.lost_packets).sum()
     }
 }
 
-/// What a check of the scenario found; `check` judges.
+/// Verdict of a check of the scenario; `check` evaluates it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The check in words: target, measure and part of the run.
     pub check: String,
-    /// What was measured.
+    /// Measured value.
     pub measured: String,
-    /// What was asked for.
+    /// Required range.
     pub limit: String,
-    /// Whether the measure was within its limits.
+    /// The measured value was within its limits.
     pub pass: bool,
 }
 
-/// What no scheduler could have surpassed in one direction of a run.
+/// Clairvoyant bound of one direction of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionBound {
-    /// Which end sent the blocks.
+    /// Direction of the blocks.
     pub direction: Direction,
-    /// For the blocks of all flows together.
+    /// Bound for the blocks of all flows together.
     pub bound: Bound,
 }
 
-/// A measure from elsewhere.
+/// An external measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Extra {
-    /// A number, in the unit that its name says.
+    /// Number, in the unit that the measure's name states.
     Number(f64),
-    /// Anything else.
+    /// Any other value.
     Text(String),
 }
 
 impl From<f64> for Extra {
-    /// Rounds; what is not finite, such as the PSNR of equal pictures, becomes text, as JSON has no number
-    /// for it.
+    /// Rounds the value. Non-finite values, such as the PSNR of equal pictures, become text because
+    /// JSON has no such numbers.
     fn from(value: f64) -> Self {
         if value.is_finite() { Extra::Number(round6(value)) } else { Extra::Text(value.to_string()) }
     }
@@ -160,58 +161,58 @@ impl From<&str> for Extra {
     }
 }
 
-/// Why a block was not delivered.
+/// Reasons why a block was not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LostReason {
     /// Its deadline passed.
     Expired,
-    /// The scheduler or the application gave it up.
+    /// The scheduler or the application cancelled it.
     Cancelled,
-    /// The session at either end would not take it.
+    /// The session at either end refused it.
     Refused,
-    /// The session or the run ended first.
+    /// The session or the run ended before.
     Closed,
 }
 
-/// Blocks by fate.
+/// Number of blocks by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Blocks handed over by the application.
+    /// Blocks submitted by the application.
     pub offered_blocks: u64,
-    /// Their bytes.
+    /// Bytes of the offered blocks.
     pub offered_bytes: u64,
-    /// Blocks that reached the receiver whole.
+    /// Blocks that were delivered completely.
     pub delivered_blocks: u64,
-    /// Their bytes.
+    /// Bytes of the delivered blocks.
     pub delivered_bytes: u64,
-    /// Delivered before their deadline; without a deadline, delivered.
+    /// Blocks delivered before their deadline; without a deadline, all delivered blocks.
     pub in_time_blocks: u64,
-    /// Their bytes.
+    /// Bytes of the blocks in time.
     pub in_time_bytes: u64,
-    /// Delivered before their deadline, and all that they need, directly or through others, before that too; without a
-    /// deadline, delivered with all that they need.
+    /// Blocks in time whose direct and indirect dependencies also arrived before the block's
+    /// deadline; without a deadline, delivered blocks whose dependencies were delivered, too.
     #[serde(default)]
     pub decodable_blocks: u64,
     /// Not delivered: the deadline passed.
     pub expired_blocks: u64,
     /// Not delivered: cancelled by the scheduler or the application.
     pub cancelled_blocks: u64,
-    /// Not delivered: the session at either end would not take it.
+    /// Not delivered: refused by the session at either end.
     pub refused_blocks: u64,
-    /// Not delivered: the session or the run ended first.
+    /// Not delivered: the session or the run ended before.
     pub closed_blocks: u64,
-    /// Undecided: the run ended before they were due.
+    /// Undecided: the run ended before the block was due.
     pub open_blocks: u64,
-    /// Their bytes.
+    /// Bytes of the undecided blocks.
     pub open_bytes: u64,
-    /// Neither delivered nor undecided, though some of their data arrived.
+    /// Decided blocks that were not delivered, although some of their data arrived.
     #[serde(default)]
     pub wasted_blocks: u64,
 }
 
 impl Tally {
-    /// Blocks that are counted in ratios: all that were offered, without those that the run left undecided.
+    /// Blocks that count in ratios: all offered ones except the undecided.
     pub fn decided_blocks(&self) -> u64 {
         self.offered_blocks.saturating_sub(self.open_blocks)
     }
@@ -258,28 +259,29 @@ impl Tally {
     }
 }
 
-/// The blocks of one class.
+/// Results of the blocks of one class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassResult {
-    /// What they are, unique within the flow.
+    /// Name, unique within the flow.
     pub name: String,
-    /// Whether lost data is repaired until it arrives.
+    /// Lost data is repaired until it arrives.
     pub reliable: bool,
     /// Priority, 0 first.
     pub priority: u8,
-    /// What became of them.
+    /// Number of blocks by outcome.
     pub tally: Tally,
-    /// Offered → delivered, of the delivered blocks.
+    /// Latency: offered → delivered, of the delivered blocks.
     pub latency: Option<Percentiles>,
-    /// Waiting time: offered → last byte sent for the first time, of the blocks that were delivered, and until a block was
-    /// cancelled, of those that were.
+    /// Waiting time: offered → last byte sent for the first time, of the delivered blocks; offered
+    /// → cancelled, of the cancelled ones.
     pub waiting: Option<Percentiles>,
-    /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
-    /// of the decided blocks: completion rate by packets. `None` if no block was decided.
+    /// Completion rate by packets: share of the decided blocks' bytes that arrived before the
+    /// deadline of their block, regardless of its outcome. `None` if no block was decided.
     pub in_time_bytes_ratio: Option<f64>,
-    /// New bytes that arrived over each path, in the order of the scenario; shorter if the last carried none.
+    /// New bytes that arrived over each path, in the order of the scenario; trailing paths without
+    /// bytes are omitted.
     pub path_bytes: Vec<u64>,
-    /// What no scheduler could have surpassed, had there been no other blocks; a live session has none.
+    /// Clairvoyant bound as if there were no other blocks; `None` for live sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Limit>,
 }
@@ -290,74 +292,77 @@ impl From<Class> for ClassResult {
     }
 }
 
-/// What became of one flow.
+/// Results of one flow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// `video`, `blocks`, `bulk`, or what a live session calls it.
+    /// Kind of the flow in scenario files, such as `video`, or the name given by a live session.
     pub kind: String,
-    /// Which end sent.
+    /// Direction of the blocks.
     pub direction: Direction,
-    /// Deadline of its blocks in microseconds.
+    /// Deadline of the blocks in microseconds.
     pub deadline_us: Option<u64>,
-    /// All blocks.
+    /// Number of all blocks by outcome.
     pub total: Tally,
-    /// The same by class, those that had blocks.
+    /// Results by class, only of classes with blocks.
     pub classes: Vec<ClassResult>,
-    /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
-    /// of the decided blocks: completion rate by packets. `None` if no block was decided.
+    /// Completion rate by packets: share of the decided blocks' bytes that arrived before the
+    /// deadline of their block, regardless of its outcome. `None` if no block was decided.
     pub in_time_bytes_ratio: Option<f64>,
-    /// What no scheduler could have surpassed, had there been no other flows; a live session has none.
+    /// Clairvoyant bound as if there were no other flows; `None` for live sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Limit>,
-    /// What a player showed, if the blocks are pictures.
+    /// Playback, if the blocks are pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub playback: Option<Playback>,
-    /// User perceived ratio of a 360° video (STORM §5.5.1): bytes of the tiles in front of the viewer that were there
-    /// when their picture was shown, over the bytes of the same tiles in full; 0 to 1.
+    /// User perceived ratio of a 360° video (STORM §5.5.1): bytes of the tiles in the viewport that
+    /// had arrived when their picture was shown, relative to all bytes of these tiles; 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perceived_ratio: Option<f64>,
-    /// How good the pictures were that a viewer saw, if the flow has real ones.
+    /// Quality of the pictures as shown, if the flow has real pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pictures: Option<PictureQuality>,
-    /// Time from one picture to the next in microseconds, if its blocks are pictures; none after the run, as only the
-    /// recorder needs it.
+    /// Interval between pictures in microseconds, if the blocks are pictures. Only the recorder
+    /// needs it; `None` after the run.
     #[serde(skip)]
     pub picture_us: Option<u64>,
-    /// By block, when it was whole at its receiver, in microseconds from the start of the run; only of a film that was
-    /// [encoded before](crate::traffic::Encoded), for a caller that decodes the frames that arrived. No file has it.
+    /// Time at which each block was complete at its receiver, in microseconds from the start of the
+    /// run. Only for films that were [encoded before](crate::traffic::Encoded), for a caller that
+    /// decodes the received frames. Not stored in files.
     #[serde(skip)]
     pub arrivals_us: Vec<Option<u64>>,
     /// Completion rate: in time / decided; `None` if no block was decided.
     pub completion_rate: Option<f64>,
-    /// Offered → delivered, of the delivered blocks. See `distribution` for all.
+    /// Latency: offered → delivered, of the delivered blocks. See `distribution` for all blocks.
     pub latency: Option<Percentiles>,
     /// Waiting time: offered → last byte sent for the first time.
     pub waiting: Option<Percentiles>,
-    /// Offered → packet with new bytes of the block arrived, of all packets that did, whatever became of
-    /// their blocks. A live session does not record it.
+    /// Delay of packets: offered → packet with new bytes of the block arrived, of all such packets,
+    /// regardless of the outcome of their blocks. Not recorded in live sessions.
     #[serde(default)]
     pub packet_delay: Option<Percentiles>,
-    /// Packet left → arrived, of the same packets, in steps of 4 µs. A live session does not record it.
+    /// One-way time of packets: left → arrived, of the same packets, in steps of 4 µs. Not recorded
+    /// in live sessions.
     #[serde(default)]
     pub transit: Option<Percentiles>,
-    /// Longest time without a delivery, in microseconds: from the first offer, and up to the end of the run
-    /// if blocks were missing then.
+    /// Longest time without a delivery, in microseconds, from the first offer. Extends to the end
+    /// of the run if blocks were missing then.
     pub longest_gap_us: u64,
     /// Delivered bytes over the length of the run, in bits per second.
     pub goodput_bps: u64,
-    /// Deliveries of blocks that were never offered or already delivered; anything but 0 is a defect.
+    /// Deliveries of blocks that were never offered or already delivered; any value but 0 is a
+    /// defect.
     pub stray_deliveries: u64,
-    /// Share of the decided blocks that took longer than each latency; the ones that never arrived took
-    /// longer than all.
+    /// Share of the decided blocks with a higher latency than each point. Blocks that never arrived
+    /// count as slower than all.
     pub distribution: Vec<DistributionPoint>,
-    /// Latency of each delivered block over the time it was offered; thinned to 4,000 points at most, the
-    /// slowest of each interval kept.
+    /// Latency of each delivered block by offer time. Thinned to at most 4,000 points, keeping the
+    /// slowest of each interval.
     pub latencies: Vec<LatencyPoint>,
-    /// When blocks that never arrived were offered, in microseconds; thinned likewise.
+    /// Offer times of blocks that never arrived, in microseconds; thinned likewise.
     pub missing_at_us: Vec<u64>,
-    /// Why, for each of these; empty in records of programs that did not note it.
+    /// Reason for each of these; empty in records of versions that did not store it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_why: Vec<LostReason>,
     /// Blocks delivered in each sample interval.
@@ -381,16 +386,16 @@ impl FlowResult {
     }
 }
 
-/// The latency of one block.
+/// Latency of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyPoint {
-    /// When it was offered, in microseconds.
+    /// Offer time in microseconds.
     pub at_us: u64,
-    /// How long it took, in microseconds.
+    /// Latency in microseconds.
     pub latency_us: u64,
 }
 
-/// A part of a whole to six decimals; `None` of nothing, which is no share at all.
+/// Returns a ratio to six decimals; `None` if the whole is 0.
 pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| round6(part as f64 / whole as f64))
 }
@@ -401,13 +406,13 @@ pub fn round6(value: f64) -> f64 {
     (value * 1e6).round() / 1e6 + 0.0
 }
 
-/// A share as whole thousandths; what is beyond 0…1 counts as its nearer end.
+/// Converts a share to whole thousandths; values outside 0…1 are clamped.
 pub fn thousandths(share: f64) -> u16 {
-    // Between 0 and 1,000; what is no number becomes 0.
+    // Between 0 and 1,000; NaN becomes 0.
     (share.clamp(0.0, 1.0) * 1e3).round() as u16
 }
 
-/// Adds to a place of a column, which grows up to it if it is shorter.
+/// Adds to a slot of a column and extends the column if necessary.
 fn add_at(column: &mut Vec<u64>, slot: usize, amount: u64) {
     if column.len() <= slot {
         column.resize(slot + 1, 0);
@@ -415,7 +420,7 @@ fn add_at(column: &mut Vec<u64>, slot: usize, amount: u64) {
     column[slot] += amount;
 }
 
-/// Bytes over a time as bits per second; 0 for no time.
+/// Converts bytes over a time to bits per second; 0 for no time.
 pub(crate) fn rate_bps(bytes: u64, over_us: u64) -> u64 {
     if over_us == 0 { 0 } else { (u128::from(bytes) * 8_000_000 / u128::from(over_us)) as u64 }
 }

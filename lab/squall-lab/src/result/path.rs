@@ -1,4 +1,4 @@
-//! What is recorded of one path.
+//! Results of one path.
 
 use serde::{Deserialize, Serialize};
 use squall_net::Direction;
@@ -6,35 +6,38 @@ use squall_proto::signal::AlertKind;
 
 use super::{Percentiles, inputs::PathTotals};
 
-/// What one path did.
+/// Measurements of one path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
-    /// Its name.
+    /// Name of the path.
     pub name: String,
-    /// Whether its traffic costs money.
+    /// The path is metered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub metered: bool,
     /// Totals over the run.
     #[serde(flatten)]
     pub totals: PathTotals,
-    /// New data that the client's application got over it, in bits per second over the length of the run.
+    /// New data received by the client's application, in bits per second over the length of the
+    /// run.
     pub goodput_down_bps: u64,
-    /// New data that the server's application got over it, in bits per second over the length of the run.
+    /// New data received by the server's application, in bits per second over the length of the
+    /// run.
     pub goodput_up_bps: u64,
     /// Round-trip times.
     pub rtt: Option<Percentiles>,
-    /// Its states over time, as the sending end saw them; each lasts until the next.
+    /// State changes over time, from the sender's view. Each state lasts until the next.
     pub states: Vec<StateChange>,
-    /// Times at which the emulated link carried nothing: by script, or where samples found it so, as by a radio.
+    /// Times at which the emulated link carried nothing, by script or, as with a radio, according
+    /// to the samples.
     pub outages: Vec<Interval>,
-    /// What the radios at both ends of the path reported to the sending end; empty for a session that does not
-    /// use signals.
+    /// Reports of the radios at both ends to the sender; empty for sessions that do not use
+    /// signals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alerts: Vec<PathAlert>,
-    /// How often a radio reported its recovery to the sending end.
+    /// Number of recoveries that a radio reported to the sender.
     #[serde(default)]
     pub recoveries: u64,
-    /// How far what the radio reported was from the truth, if the path has a radio.
+    /// Deviation of the radio's reports from the truth, if the path has a radio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal_bias: Option<SignalBias>,
     /// Samples over time.
@@ -42,12 +45,12 @@ pub struct PathResult {
 }
 
 impl PathResult {
-    /// UDP payload that both ends sent.
+    /// Bytes of UDP payload that both ends sent.
     pub fn wire_bytes(&self) -> u64 {
         self.totals.wire_bytes_down + self.totals.wire_bytes_up
     }
 
-    /// UDP payload of the end that sends in this direction.
+    /// Bytes of UDP payload that the sender of this direction sent.
     pub fn sent_bytes(&self, direction: Direction) -> u64 {
         match direction {
             Direction::Down => self.totals.wire_bytes_down,
@@ -56,7 +59,7 @@ impl PathResult {
     }
 }
 
-/// State of a path as the sending end sees it.
+/// State of a path from the sender's view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathState {
@@ -64,22 +67,22 @@ pub enum PathState {
     Opening,
     /// In use.
     Active,
-    /// Usable, but held back.
+    /// Usable, but in reserve.
     Standby,
     /// Silent for too long.
     Suspect,
     /// Taken out of use by the signal layer or the application.
     Deactivated,
-    /// Carries no data until it proves itself.
+    /// Carries no data until probes confirm it.
     Down,
-    /// Proved itself, not yet at full rate.
+    /// Confirmed by probes, but not yet at full rate.
     Recovering,
     /// Closed for good.
     Closed,
 }
 
 impl PathState {
-    /// The word for it.
+    /// Lower-case name.
     pub fn as_str(self) -> &'static str {
         match self {
             PathState::Opening => "opening",
@@ -94,33 +97,33 @@ impl PathState {
     }
 }
 
-/// A path enters a state.
+/// A path's transition to a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// When, in microseconds.
+    /// Time in microseconds.
     pub at_us: u64,
     /// The new state.
     pub state: PathState,
 }
 
-/// A radio reported to the sending end.
+/// A radio's report to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathAlert {
-    /// When, in microseconds.
+    /// Time in microseconds.
     pub at_us: u64,
-    /// What.
+    /// Kind of the report.
     pub kind: AlertWord,
 }
 
-/// What a radio's watermarks say (STORM §3.2.3).
+/// States of a radio's watermarks (STORM §3.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AlertWord {
-    /// The signal is weak, or weaker than when it was said last.
+    /// The signal is weak, or weaker than at the last warning.
     Warning,
-    /// The link is as good as gone.
+    /// The link is practically lost.
     Outage,
-    /// The path may be used as before.
+    /// The path can be used as before.
     Recovery,
 }
 
@@ -134,17 +137,17 @@ impl From<AlertKind> for AlertWord {
     }
 }
 
-/// How far the levels that a radio reported last are from the true ones, each 100 ms: |reported − true| / |true|, of
-/// RSRP in dBm, or of RSSI where there is none (STORM Fig. 12).
+/// Deviation of a radio's latest reported levels from the true ones, sampled every 100 ms:
+/// |reported − true| / |true|, of RSRP in dBm, or of RSSI if there is no RSRP (STORM Fig. 12).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SignalBias {
-    /// The mean, 0 and up.
+    /// Mean; not negative.
     pub mean: f64,
-    /// The median, 0 and up.
+    /// Median; not negative.
     pub median: f64,
 }
 
-/// A stretch of time.
+/// A time interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Start in microseconds.
@@ -153,10 +156,10 @@ pub struct Interval {
     pub to_us: u64,
 }
 
-/// Samples of a path in columns of equal length; the rates of a sample are over the time since the one before.
+/// Samples of a path in columns of equal length. Rates are averages since the previous sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathSeries {
-    /// When, in microseconds.
+    /// Times in microseconds.
     pub at_us: Vec<u64>,
     /// New data to the client's application, in bits per second.
     pub down_bps: Vec<u64>,
@@ -170,14 +173,14 @@ pub struct PathSeries {
     pub window: Vec<u64>,
     /// Bytes in the queue of the emulated link.
     pub queue: Vec<u64>,
-    /// What the emulated link could carry, in bits per second, where known.
+    /// Rate of the emulated link in bits per second, where known.
     pub link_bps: Vec<Option<u64>>,
-    /// Quality index of the radio at the client's end, in thousandths, where the client uses it. Empty if it
+    /// Quality index of the client's radio in thousandths, where the client uses it. Empty if it
     /// never did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quality: Vec<Option<u16>>,
-    /// Signal factor F by which the sending end weighs the path, in thousandths (STORM Eq. 4). Empty if it never
-    /// was below 1,000.
+    /// Signal factor F by which the sender weights the path, in thousandths (STORM Eq. 4). Empty if
+    /// it was never below 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub factor: Vec<u16>,
 }

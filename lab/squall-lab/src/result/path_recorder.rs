@@ -1,4 +1,4 @@
-//! Collects what one path does.
+//! Records the samples and events of one path.
 
 use super::distribution::Times;
 use super::inputs::PathSample;
@@ -21,7 +21,7 @@ impl PathRecorder {
         Self { result, rtt: Times::new(), biases: Vec::new(), delivered_down: 0, delivered_up: 0 }
     }
 
-    /// The path now, every [`SAMPLE_INTERVAL_US`](super::SAMPLE_INTERVAL_US).
+    /// Called with the state of the path every [`SAMPLE_INTERVAL_US`](super::SAMPLE_INTERVAL_US).
     pub(crate) fn on_sample(&mut self, at_us: u64, sample: &PathSample) {
         let series = &mut self.result.series;
         let since_us = at_us.saturating_sub(series.at_us.last().copied().unwrap_or(0));
@@ -42,7 +42,7 @@ impl PathRecorder {
         self.on_state(at_us, sample.state);
     }
 
-    /// The path changes state between two samples.
+    /// Called when the path changes state between two samples.
     pub(crate) fn on_state(&mut self, at_us: u64, state: PathState) {
         let states = &mut self.result.states;
         if states.last().is_none_or(|last| last.state != state) {
@@ -50,7 +50,7 @@ impl PathRecorder {
         }
     }
 
-    /// One measurement of the round-trip time.
+    /// Called for each measurement of the round-trip time.
     pub(crate) fn on_rtt(&mut self, rtt_us: u64) {
         self.rtt.record(rtt_us);
     }
@@ -69,8 +69,8 @@ impl PathRecorder {
         }
     }
 
-    /// Adds the outages that are in no script: a radio's are known only when they are there. Each lasts from the
-    /// first sample that found the link dead to the next that did not.
+    /// Adds outages that are not scripted, such as those of a radio, which only the samples show.
+    /// Each lasts from the first sample with a dead link to the next with a live one.
     fn note_outages(&mut self, end_us: u64) {
         let PathResult { series: PathSeries { at_us, link_bps, .. }, outages, .. } = &mut self.result;
         let mut found: Vec<Interval> = Vec::new();
@@ -88,7 +88,7 @@ impl PathRecorder {
         outages.sort_by_key(|outage| (outage.from_us, outage.to_us));
     }
 
-    /// Columns without news are left out.
+    /// Clears columns that contain only the default.
     fn forget_signals(&mut self) {
         let series = &mut self.result.series;
         if series.quality.iter().all(Option::is_none) {

@@ -1,4 +1,4 @@
-//! How good the pictures were that a viewer saw.
+//! Quality of the pictures as shown to a viewer.
 
 use serde::{Deserialize, Serialize};
 use squall_media::quality::{Likeness, psnr_of};
@@ -6,37 +6,40 @@ use squall_media::quality::{Likeness, psnr_of};
 use super::round6;
 use crate::statistics::nearest_rank;
 
-/// Pictures as they were shown, each against the one that should have been: the source as it was before it was encoded.
-/// Of luma; see [`squall_media::quality`] for the formulas.
+/// Pictures as shown, each compared with the source before encoding that should have been shown.
+/// Computed on luma; see [`squall_media::quality`] for the formulas.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PictureQuality {
-    /// Pictures compared: those that were to be shown before the end of the run.
+    /// Number of compared pictures: those due before the end of the run.
     pub compared: u64,
-    /// PSNR in dB. Its mean is that of the pictures' own.
+    /// PSNR of the single pictures in dB.
     pub psnr: Spread,
-    /// PSNR in dB of the mean squared error of all pictures, which one bad picture weighs more in.
+    /// PSNR in dB of the mean squared error over all pictures, where single bad pictures weigh
+    /// more.
     pub total_psnr: f64,
-    /// How much lower the mean of the PSNR is than if everything had arrived in time, in dB.
+    /// Difference in dB between the mean PSNR if everything had arrived in time and the actual mean
+    /// PSNR.
     pub psnr_loss: f64,
     /// Structural similarity, 1 for equal pictures.
     pub ssim: Spread,
-    /// How much lower its mean is than if everything had arrived in time.
+    /// Difference between the mean SSIM if everything had arrived in time and the actual mean SSIM.
     pub ssim_loss: f64,
 }
 
-/// What a viewer sees on the average, mostly, and at worst.
+/// Mean, median and lower tail of a quality measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Half of the values are not above it.
+    /// Median.
     pub median: f64,
-    /// A twentieth of the values are not above it.
+    /// 5th percentile.
     pub p5: f64,
 }
 
 impl PictureQuality {
-    /// Of what was seen, and what would have been seen if everything had arrived in time; `None` of no picture.
+    /// Compares the pictures as seen with those that would have been seen if everything had arrived
+    /// in time; `None` without pictures.
     pub(crate) fn of(seen: &[Likeness], intact: &[Likeness]) -> Option<Self> {
         let psnr = Spread::of(seen.iter().map(Likeness::psnr))?;
         let ssim = Spread::of(seen.iter().map(|seen| seen.ssim))?;
@@ -56,7 +59,7 @@ impl PictureQuality {
 }
 
 impl Spread {
-    /// Of these values; `None` of none.
+    /// Computes the statistics of these values; `None` if there are none.
     pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;

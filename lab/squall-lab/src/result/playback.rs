@@ -1,4 +1,4 @@
-//! What a player would have shown: pictures that could be decoded in time, and where the film stalled.
+//! Playback as a viewer would have seen it: pictures decoded in time, and stalls.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,44 +6,46 @@ use super::distribution::{Percentiles, Times};
 use super::round6;
 use crate::offer::{Frame, Offer};
 
-/// Below this many pictures a second motion is not smooth (STORM §5.5).
+/// Rate below which motion is not smooth, in pictures per second (STORM §5.5).
 const SMOOTH_FPS: u64 = 24;
 
-/// A film as it was shown.
+/// Playback of a film.
 ///
-/// A picture is *ready* when its block and all that it needs, and that those need, are there; it is shown
-/// if it is ready by its deadline. What is late still serves as a reference for what comes after it.
+/// A picture is *ready* when its block and all its dependencies, direct and indirect, have arrived.
+/// It is shown if it is ready by its deadline. A late picture still serves as a reference for later
+/// ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Playback {
-    /// Pictures whose deadline was in the run.
+    /// Pictures with a deadline within the run.
     pub pictures: u64,
-    /// Those that were shown.
+    /// Pictures that were shown.
     pub shown: u64,
-    /// Pictures shown a second, over the run.
+    /// Mean rate of shown pictures per second over the run.
     pub mean_fps: f64,
     /// Pictures shown in each whole second.
     pub shown_per_second: Vec<u16>,
-    /// Share of those seconds with fewer than 24, or than the film has if it has fewer; for a player with a buffer, in
-    /// which it stalled.
+    /// Share of these seconds with fewer than 24 pictures, or fewer than the film's rate if that is
+    /// lower. For a player with a buffer: share of seconds with a stall.
     pub below_smooth_ratio: f64,
-    /// Times at which the film stalled: the next picture came later than three picture intervals and
-    /// than one and 150 ms (`freezeCount` of the W3C's webrtc-stats).
+    /// Number of stalls: the next picture was later than three picture intervals and than one
+    /// interval plus 150 ms (`freezeCount` of the W3C's webrtc-stats).
     pub stalls: u64,
-    /// Time for which it did, in microseconds.
+    /// Total duration of the stalls in microseconds.
     pub stall_us: u64,
-    /// The longest of these times.
+    /// Duration of the longest stall in microseconds.
     pub longest_stall_us: u64,
-    /// Rebuffering time in microseconds: pictures that were not shown, times the interval between two
-    /// (DAMS §V-A); for a player with a buffer, the time it waited for more.
+    /// Rebuffering time in microseconds: number of pictures not shown multiplied by the picture
+    /// interval (DAMS §V-A). For a player with a buffer: total time spent waiting for data.
     pub rebuffering_us: u64,
-    /// Offered → ready, of the pictures that became so, in time or late.
+    /// Offered → ready, of all pictures that became ready, in time or late.
     pub picture_latency: Option<Percentiles>,
 }
 
 impl Playback {
-    /// What a player with a buffer showed until `end_us`: segments of one length, when each began to play, from when to
-    /// when the film stalled because the buffer was empty, and how long each took from request to arrival. All that
-    /// begins is shown, so a segment counts as a picture, and a wait as a stall however short it is.
+    /// Evaluates a player with a buffer until `end_us`, from the common length of its segments, the
+    /// times at which each began to play, the intervals of stalls with an empty buffer, and the
+    /// time from request to arrival of each segment. Every segment that begins counts as a shown
+    /// picture, and every wait as a stall, however short.
     pub(crate) fn of_segments(
         segment_us: u64,
         begun_us: &[u64],
@@ -89,7 +91,7 @@ impl Playback {
 #[derive(Debug)]
 pub(super) struct Pictures {
     interval_us: u64,
-    /// In the order of the offers; blocks that are not pictures are none.
+    /// Blocks in the order of the offers; `None` for blocks that are not pictures.
     blocks: Vec<Option<Block>>,
 }
 
@@ -107,7 +109,7 @@ impl Pictures {
         Self { interval_us: interval_us.max(1), blocks: Vec::new() }
     }
 
-    /// The `index`th block of the flow is (a part of) a picture.
+    /// Called when the `index`th block of the flow is (part of) a picture.
     pub(super) fn on_offer(&mut self, index: u64, offer: &Offer, frame: Frame) {
         let Offer { at_us, deadline_us, class, .. } = *offer;
         self.blocks.resize(index as usize, None);
@@ -120,7 +122,7 @@ impl Pictures {
         }
     }
 
-    /// The class of each block that could be decoded before its deadline.
+    /// Classes of the blocks that could be decoded before their deadline, one entry per block.
     pub(super) fn decodable(&self, ready: &[Option<u64>]) -> impl Iterator<Item = usize> {
         let timely = |(block, ready): (&Option<Block>, &Option<u64>)| {
             let (block, ready) = ((*block)?, (*ready)?);
@@ -131,7 +133,7 @@ impl Pictures {
     }
 
     pub(super) fn finish(self, ready: &[Option<u64>], end_us: u64) -> Playback {
-        // By number of the picture: whether it was shown; none if that is open at the end.
+        // Indexed by picture: `true` if it was shown, `None` if that is undecided at the end.
         let mut shown: Vec<Option<bool>> = Vec::new();
         let mut latency = Times::new();
         for (block, ready) in self.blocks.iter().zip(ready) {
@@ -155,7 +157,8 @@ impl Pictures {
         self.playback(&shown, latency.percentiles())
     }
 
-    /// When each block could be decoded. What a block needs may come after it.
+    /// Returns the time at which each block could be decoded. Dependencies may be offered later
+    /// than the block.
     pub(super) fn ready(&self) -> Vec<Option<u64>> {
         let mut ready: Vec<Option<Option<u64>>> = vec![None; self.blocks.len()];
         for first in 0..self.blocks.len() {
@@ -208,7 +211,8 @@ impl Pictures {
         }
     }
 
-    /// How long the film stalled each time: from when the next picture was due to when one came.
+    /// Returns the duration of each stall, from the due time of the first missing picture to the
+    /// next one shown.
     fn stalls(&self, decided: &[bool]) -> Vec<u64> {
         let least = (3 * self.interval_us).max(self.interval_us + 150_000);
         let gaps = decided.split(|shown| *shown).map(|missing| missing.len() as u64);
@@ -277,7 +281,7 @@ mod tests {
     #[test]
     fn a_late_picture_still_serves_the_next() {
         let playback = play(|_| false, |index| if index == 30 { 130_000 } else { 30_000 });
-        // It came 130 ms after its own capture, 90 after that of the next.
+        // It came 130 ms after its own capture and 90 ms after that of the next one.
         assert_eq!((playback.shown, playback.stalls), (99, 0));
         let latency = playback.picture_latency.expect("pictures were ready");
         assert_eq!(latency.max_us, 130_000);
@@ -285,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_may_be_sent_later() {
-        // I0 P2 B1 in the order of display 0, 1, 2.
+        // I0 P2 B1 in display order 0, 1, 2.
         let mut pictures = Pictures::new(INTERVAL);
         let frame = |picture, needs| Frame { picture, base: true, needs };
         offer(&mut pictures, 0, 0, Some(100_000), frame(0, [None, None]));

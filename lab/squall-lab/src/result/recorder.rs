@@ -1,22 +1,24 @@
-//! Collects what happens in a run, virtual or live.
+//! Records the events of a run, virtual or live.
 
 use super::RunResult;
 use super::distribution::Times;
 use super::flow_recorder::FlowRecorder;
 use super::path_recorder::PathRecorder;
 
-/// Collects events and makes a [`RunResult`] of them. Times are microseconds from the start of the run.
+/// Collects events and creates a [`RunResult`] from them. Times are microseconds from the start of
+/// the run.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: RunResult,
-    /// In the order of the scenario.
+    /// One per flow, in the order of the scenario.
     pub(crate) flows: Vec<FlowRecorder>,
-    /// In the order of the scenario.
+    /// One per path, in the order of the scenario.
     pub(crate) paths: Vec<PathRecorder>,
 }
 
 impl Recorder {
-    /// For a run with these flows, classes and paths, of which nothing is measured yet. Its length is the planned one.
+    /// Starts a record. `run` lists flows, classes and paths without measurements; its length is
+    /// the planned one.
     pub(crate) fn new(mut run: RunResult) -> Self {
         let flows = std::mem::take(&mut run.flows).into_iter();
         let flows = flows.map(|flow| FlowRecorder::new(flow, run.duration_us)).collect();

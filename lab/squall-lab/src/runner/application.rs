@@ -1,4 +1,5 @@
-//! The application at both ends: offers the blocks of the flows, and reports their outcomes to the recorder.
+//! The application at both ends: submits the blocks of the flows and reports their outcomes to the
+//! recorder.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -24,39 +25,39 @@ use crate::variant::Variant;
 use crate::world::Side;
 
 pub(super) struct Application {
-    /// Channels whose weight is not 1, with their sender.
+    /// Side, channel and weight of each channel whose weight is not 1.
     weights: Vec<(Side, u16, u16)>,
-    /// When the flows began.
+    /// Time at which the flows began.
     start: Micros,
     begun: bool,
     recorder: Recorder,
     offered: Offered,
     sources: Vec<Source>,
     growth: Growth,
-    /// A flow has a block that it did not have before.
+    /// A flow that waited for an event has a new block.
     news: bool,
-    /// The blocks under way from the client, and from the server.
+    /// Blocks in flight from the client and from the server.
     blocks: [HashMap<BlockId, Sent>; 2],
     sampler: Sampler,
-    /// What blocks are made of.
+    /// Contents of the blocks.
     filler: Bytes,
-    /// Blocks that no session took, for their numbers.
+    /// Blocks that were refused; gives them their ids.
     refused: u64,
     ended: Option<String>,
-    /// Whether the transport gets deadlines.
+    /// The transport receives deadlines.
     has_deadlines: bool,
-    /// Which blocks are delivered in order, on one channel.
+    /// Blocks that are delivered in order on one channel.
     stream: Stream,
-    /// Time stamps of messages, chunks and packets, if they are asked for.
+    /// Time stamps of messages, chunks and packets, if requested.
     log: Option<MessageLog>,
 }
 
-/// A block under way.
+/// A block in flight.
 struct Sent {
     flow: usize,
-    /// Which of the flow's blocks it is.
+    /// Index within the flow.
     index: u64,
-    /// Whether it is a request, which is nothing that the flow is for and not recorded.
+    /// A request, which is not traffic of the flow and is not recorded.
     request: bool,
     channel: u16,
     size: u64,
@@ -64,7 +65,8 @@ struct Sent {
     finished: bool,
 }
 
-/// Which blocks are one ordered stream, beside what the flows themselves ask for.
+/// Kinds of blocks that form one ordered stream, in addition to those that the flows order
+/// themselves.
 #[derive(Clone, Copy)]
 struct Stream {
     reliable: bool,
@@ -127,22 +129,22 @@ impl Application {
         })
     }
 
-    /// Keeps time stamps of messages, chunks and packets from now on.
+    /// Starts to log time stamps of messages, chunks and packets.
     pub(super) fn keep_log(&mut self, log: MessageLog) {
         self.log = Some(log);
     }
 
-    /// Takes what was logged.
+    /// Takes the log.
     pub(super) fn take_log(&mut self) -> Option<MessageLog> {
         self.log.take()
     }
 
-    /// The first path that is not up at both ends.
+    /// Returns the first path that is not up at both ends.
     pub(super) fn missing_path(&self) -> Option<usize> {
         self.sampler.missing_path()
     }
 
-    /// The flows begin now.
+    /// Starts the flows.
     pub(super) fn begin(&mut self, world: &mut impl Ends) {
         self.start = world.now();
         self.begun = true;
@@ -155,19 +157,20 @@ impl Application {
         }
     }
 
-    /// Whether a flow that waited for something has a block since [`Self::offer`] was last called.
+    /// `true` if a flow that waited for an event has got a block since the last call of
+    /// [`Self::offer`].
     pub(super) fn has_news(&self) -> bool {
         self.news
     }
 
-    /// When the next block after `now` is to be offered, from the start of the flows. What a full session
-    /// kept from being offered before does not count.
+    /// Returns the time of the next block after `now`, from the start of the flows. Earlier blocks
+    /// that a full session has delayed do not count.
     pub(super) fn next_offer(&self, now: u64) -> Option<u64> {
         let offers = self.sources.iter().filter_map(|source| Some(source.next?.at_us));
         offers.chain(self.growth.next()).filter(|at| *at > now).min()
     }
 
-    /// Offers what it is time for.
+    /// Submits all blocks that are due.
     pub(super) fn offer(&mut self, world: &mut impl Ends) {
         let now = world.now() - self.start;
         self.news = false;
@@ -188,7 +191,7 @@ impl Application {
         }
     }
 
-    /// A block begins to come into being.
+    /// Starts the production of a block.
     fn produce(&mut self, world: &mut impl Ends, flow: usize, offer: &Offer) {
         let Source { production, index, .. } = self.sources[flow];
         if production.time_us == 0 || offer.is_request() {
@@ -211,7 +214,7 @@ impl Application {
         }
     }
 
-    /// Opens a block that grows.
+    /// Opens a growing block.
     fn open(&mut self, world: &mut impl Ends, flow: usize, index: u64, offer: &Offer) {
         let options = self.options(flow, offer, 0);
         let side = self.sources[flow].side;
@@ -228,7 +231,7 @@ impl Application {
         }
     }
 
-    /// The deadline that the session gets when `passed_us` of it have passed.
+    /// Returns the deadline for the session after `passed_us` of it have passed.
     fn deadline(&self, offer: &Offer, passed_us: u64) -> Option<Duration> {
         let left = |deadline: u64| Duration::from_micros(deadline.saturating_sub(passed_us));
         offer.deadline_us.filter(|_| self.has_deadlines).map(left)
@@ -256,7 +259,7 @@ impl Application {
         }
     }
 
-    /// Goes on to the next block of a flow. An encoder first receives what its session allows.
+    /// Moves on to the next block of a flow. An encoder first receives the limits of its session.
     fn advance(&mut self, world: &mut impl Ends, flow: usize) {
         let source = &mut self.sources[flow];
         if let Some(follow) = source.generator.follows() {
@@ -277,8 +280,8 @@ impl Application {
             .depends(self.sources[flow].depends(offer))
     }
 
-    /// Hands a block over; returns whether the session took it. What it does not take for lack of room is
-    /// lost, unless the flow will try again.
+    /// Submits a block and returns `true` if the session accepts it. A block that finds no room is
+    /// lost, unless the flow retries.
     fn send(&mut self, world: &mut impl Ends, flow: usize, index: u64, offer: &Offer) -> bool {
         let source = &self.sources[flow];
         let (side, retries) = (source.sender(offer), source.pace != Pace::Clock);
@@ -298,7 +301,7 @@ impl Application {
         }
     }
 
-    /// The session took a block.
+    /// Called when the session accepts a block.
     fn on_taken(&mut self, side: Side, id: BlockId, flow: usize, index: u64, offer: &Offer) {
         let request = offer.is_request();
         self.sources[flow].queued += offer.size;
@@ -320,9 +323,9 @@ impl Application {
         }
     }
 
-    /// The session did not take a block.
+    /// Called when the session refuses a block.
     fn on_refused(&mut self, flow: usize, index: u64, offer: &Offer, is_closed: bool) {
-        // Ids of sessions count from 0 and never get here.
+        // Ids of sessions count up from 0 and never reach these.
         self.refused += 1;
         let number = u64::MAX - self.refused;
         let why = if is_closed { LostReason::Closed } else { LostReason::Refused };
@@ -348,7 +351,7 @@ impl Application {
     }
 
     pub(super) fn on_event(&mut self, world: &mut impl Ends, side: Side, event: Event) {
-        // The packets that completed a block are reported before the block.
+        // The packets that complete a block are reported before the block.
         self.take_arrivals(world, side);
         match event {
             Event::Received(block) if !block.missing.is_empty() => {
@@ -389,7 +392,7 @@ impl Application {
         }
     }
 
-    /// Logs what became of the packets of both sides.
+    /// Logs the packets of both sides.
     fn log_packets(&mut self, world: &mut impl Ends) {
         let Some(log) = &mut self.log else { return };
         for side in [Side::Client, Side::Server] {
@@ -429,13 +432,13 @@ impl Application {
         }
     }
 
-    /// Returns whether it is a block that was sent.
+    /// Returns `true` for a block that was sent.
     fn on_received(&mut self, at_us: u64, from: Side, block: &Received) -> bool {
         let id = block.id;
         let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return false };
         let source = &mut self.sources[sent.flow];
         if !sent.request {
-            // Other bytes than were sent are no delivery.
+            // A block with wrong contents does not count as delivered.
             if source.generator.data(sent.index).is_some_and(|data| data != block.data) {
                 return false;
             }
@@ -450,7 +453,7 @@ impl Application {
         true
     }
 
-    /// What arrived of a partial block is there, and the block is not.
+    /// Called when a partial block ends incomplete.
     fn on_incomplete(&mut self, at_us: u64, from: Side, id: BlockId) {
         if let Some(sent) = self.blocks[from as usize].get(&id).filter(|sent| !sent.request) {
             self.recorder.flows[sent.flow].on_incomplete(id.0);
@@ -480,7 +483,7 @@ impl Application {
                 None
             }
             Outcome::Expired { .. } => Some(LostReason::Expired),
-            // An unreliable block of which something was lost is worthless and cancelled.
+            // An unreliable block with losses is worthless and is cancelled.
             Outcome::Lost { .. } | Outcome::Cancelled { .. } => Some(LostReason::Cancelled),
             Outcome::Refused(_) => Some(LostReason::Refused),
             _ => Some(LostReason::Closed),
@@ -501,7 +504,7 @@ impl Application {
         }
     }
 
-    /// Reads all paths.
+    /// Samples all paths.
     pub(super) fn sample(&mut self, world: &mut impl Ends) {
         let at_us = world.now() - self.start;
         for side in [Side::Client, Side::Server] {
@@ -510,12 +513,12 @@ impl Application {
         self.sampler.sample(world, at_us, &mut self.recorder);
     }
 
-    /// What was recorded so far.
+    /// The recorder of the run.
     pub(super) fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    /// Ends the record; also returns what was offered.
+    /// Ends the recording. Also returns the blocks that were offered.
     pub(super) fn finish(self, end_us: u64) -> (RunResult, Offered) {
         let mut result = self.recorder.finish(end_us);
         if let Some(reason) = self.ended {
@@ -524,7 +527,7 @@ impl Application {
         for (flow, source) in result.flows.iter_mut().zip(&self.sources) {
             let traffic::Outcome { playback, perceived_ratio, pictures, arrivals_us } =
                 source.generator.outcome(end_us);
-            // A player of the flow's own counts, not the one that its pictures are shown to.
+            // The flow's own player takes precedence over the one that shows its pictures.
             flow.playback = playback.or(flow.playback.take());
             (flow.perceived_ratio, flow.pictures) = (perceived_ratio, pictures);
             flow.arrivals_us = arrivals_us;

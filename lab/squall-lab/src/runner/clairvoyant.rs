@@ -1,4 +1,4 @@
-//! What no scheduler could surpass with the blocks of a run.
+//! Bounds that no scheduler can exceed for the blocks of a run.
 
 use crate::bound::{Clairvoyant, Demand, Demands, Supply};
 use crate::flow::Direction;
@@ -6,7 +6,7 @@ use crate::offer::Offer;
 use crate::result::{DirectionBound, FlowResult, RunResult};
 use crate::scenario::Scenario;
 
-/// The blocks that were offered.
+/// All blocks that were offered.
 #[derive(Default)]
 pub(super) struct Offered(Vec<Block>);
 
@@ -20,8 +20,9 @@ impl Offered {
         self.0.push(Block { flow, offer: *offer });
     }
 
-    /// Writes the bounds into the result: of each flow and class as if the others had nothing to send, and of
-    /// all blocks of a direction together, by priority. `cap` is what metered paths may carry, if there is a limit.
+    /// Writes the bounds to the result: of each flow and class as if the others had nothing to
+    /// send, and of all blocks of a direction together, by priority. `cap` limits the bytes on
+    /// metered paths.
     pub(super) fn bound(&self, scenario: &Scenario, cap: Option<u64>, result: &mut RunResult) {
         for direction in [Direction::Down, Direction::Up] {
             let blocks = self.0.iter().filter(|block| result.flows[block.flow].direction == direction);
@@ -50,7 +51,8 @@ impl Offered {
     }
 }
 
-/// `class_of` returns the class of a block of the flow by its place, and `None` for those of other flows.
+/// Computes the bounds of a flow. `class_of` returns the class of the block at an index, or `None`
+/// if the block belongs to another flow.
 fn bound_flow<'a>(
     flow: &mut FlowResult,
     clairvoyant: &Clairvoyant<'_>,

@@ -1,4 +1,4 @@
-//! The course of one run.
+//! Sequence of one run.
 
 #[cfg(feature = "qlog")]
 use std::path::PathBuf;
@@ -18,19 +18,19 @@ use crate::scenario::Scenario;
 use crate::variant::Variant;
 use crate::world::{Protection, Side, World};
 
-/// Time to connect, besides a number of round trips.
+/// Time to connect, in addition to a number of round trips.
 const CONNECT_TIME: Micros = 1_000_000;
 
-/// Round trips to connect: the handshake, the further paths, and the search for the largest packet.
+/// Round trips to connect: handshake, further paths, and the search for the largest packet size.
 const CONNECT_ROUNDS: u64 = 10;
 
-/// How the packets of a run are treated, beside what the scenario says.
+/// Treatment of the packets of a run, beyond the scenario.
 #[derive(Clone, Default)]
 pub(super) struct Handling {
     pub(super) protection: Protection,
-    /// Whether to log messages, chunks and packets.
+    /// Messages, chunks and packets are logged.
     pub(super) messages: bool,
-    /// Where to write qlog files, if anywhere.
+    /// Folder for qlog files, if they are to be written.
     #[cfg(feature = "qlog")]
     pub(super) qlog_dir: Option<PathBuf>,
 }
@@ -58,7 +58,8 @@ pub(super) fn run(
     let cap = (config.scheduler)().profile().metered_cap;
     #[cfg(feature = "qlog")]
     let config = config.qlog_dir(make(handling.qlog_dir.clone())?);
-    // Not even a far first path loses the race: ids of paths are those of the file.
+    // The delay is long enough for even a distant first path to win the race, so path ids follow
+    // the order of the file.
     let config = config.race_delay(Duration::from_micros(start));
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
     let mut world =
@@ -66,7 +67,7 @@ pub(super) fn run(
     let recorder = Recorder::new(scenario.unmeasured(scheduler, seed));
     let mut application = Application::new(scenario, scheduler, seed, recorder, registry)
         .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
-    // Both sides know of metered paths before the flows begin.
+    // Both sides receive the status of metered paths before the flows begin.
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));
     for (index, path) in scenario.paths.iter().enumerate() {
         world.set_metered(index, path.metered);
@@ -125,7 +126,7 @@ pub(super) fn run(
     Ok((result, log))
 }
 
-/// How the sessions of a run behave.
+/// Configuration of the sessions of a run.
 pub(super) fn config(
     scenario: &Scenario,
     scheduler: &str,
@@ -148,13 +149,13 @@ pub(super) fn config(
         .congestion(scenario.congestion.clone()))
 }
 
-/// What each side may send on a path in a second.
+/// Rate limit of each side on a path.
 fn rate_limit(path: &PathConfig) -> Option<RateLimit> {
     let limit = RateLimit::new(path.rate_limit?.bps());
     Some(RateLimit { burst: path.rate_burst.map_or(limit.burst, Size::bytes), ..limit })
 }
 
-/// Makes a folder that is not there.
+/// Creates a folder unless it exists.
 #[cfg(feature = "qlog")]
 fn make(folder: Option<PathBuf>) -> Result<Option<PathBuf>, RunError> {
     if let Some(path) = &folder {
@@ -163,11 +164,12 @@ fn make(folder: Option<PathBuf>) -> Result<Option<PathBuf>, RunError> {
     Ok(folder)
 }
 
-/// The path with the delay it starts with, and nothing else that could disturb.
+/// The path with its initial delay and without any disturbance.
 fn calm(path: &PathConfig) -> PathConfig {
     let link = |direction| {
         let link = path.link(direction);
-        // A router that treats ECN wrongly begins with the run; where the field is lost nothing brings it back.
+        // A router that treats ECN wrongly starts with the run. A path that clears the field does
+        // so from the start, as nothing would restore it.
         let ecn = if link.ecn == EcnTreatment::Clear { link.ecn } else { EcnTreatment::Pass };
         let delay = DelayConfig::Fixed(link.delay.initial());
         LinkConfig { delay, ecn, mtu: link.mtu, ..LinkConfig::default() }

@@ -1,4 +1,5 @@
-//! What a run needs of the two ends of a session and of the links between them, in virtual time or in real time.
+//! Interface of a run to both ends of a session and the links between them, in virtual time or in
+//! real time.
 
 use std::time::{Duration, Instant};
 
@@ -13,52 +14,54 @@ use squall_trace::Micros;
 use crate::traffic::{Allowed, Follow};
 use crate::world::{Side, World};
 
-/// Probability with which a frame is to arrive in time: that of the rate.
+/// Probability with which a frame must arrive in time: the one that the safe rate has.
 const SURE: f64 = 0.9;
 
 /// Both ends of a session, and the links between them.
 pub(super) trait Ends {
-    /// Microseconds since a moment before the run.
+    /// Microseconds since a fixed time before the run.
     fn now(&self) -> Micros;
 
-    /// The same of another moment.
+    /// Converts an instant to microseconds since the same time.
     fn micros(&self, at: Instant) -> Micros;
 
-    /// Hands a block over at one end.
+    /// Submits a block at one end.
     fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError>;
 
     /// Opens a block that grows.
     fn open(&mut self, side: Side, options: &BlockOptions) -> Result<BlockId, OpenError>;
 
-    /// Adds bytes to a block that grows. A block without room for all of it is cancelled.
+    /// Appends bytes to a growing block. Cancels the block if there is no room for all of them.
     fn append(&mut self, side: Side, block: BlockId, data: Bytes, is_last: bool);
 
-    /// Sets the weight of a channel, which the scenario's reader has checked.
+    /// Sets the weight of a channel, which was checked when the scenario was read.
     fn set_channel_weight(&mut self, side: Side, channel: Channel, weight: u16);
 
-    /// What the session allows an encoder at this end.
+    /// Returns the rate and frame size that the session allows an encoder at this end.
     fn allowed(&mut self, side: Side, follow: Follow) -> Allowed;
 
-    /// The chunks that arrived at this end since the last call, where they are recorded.
+    /// Returns the chunks that arrived at this end since the last call, if they are recorded.
     fn take_arrivals(&mut self, side: Side) -> Vec<ArrivalLog>;
 
-    /// What happened to the packets of this end since the last call, where that is recorded.
+    /// Returns the events of this end's packets since the last call, if they are recorded.
     fn take_packets(&mut self, side: Side) -> Vec<PacketLog>;
 
-    /// The path of the scenario that a session's pair of addresses runs over.
+    /// Returns the path of the scenario that a session's pair of addresses belongs to.
     fn path_of(&self, side: Side, net: NetPath) -> Option<usize>;
 
-    /// The open paths of this end, with their place in the scenario.
+    /// Returns the open paths of this end, with their index in the scenario.
     fn paths(&mut self, side: Side) -> Vec<(usize, PathStats)>;
 
-    /// One direction of a path of the scenario now.
+    /// Returns the current state of one direction of a path.
     fn link(&mut self, path: usize, direction: Direction) -> LinkState;
 
-    /// How far the reported level of a path's radio is from the true one, as a share of it.
+    /// Returns the deviation of the reported level of a path's radio from the true one, as a
+    /// fraction of the true one.
     fn signal_bias(&mut self, path: usize) -> Option<f64>;
 }
 
-/// What a session of this capacity allows. `deliverable` gives the bytes that arrive within a time with a probability.
+/// Computes the rate and frame size that a session of this capacity allows. `deliverable` returns
+/// the bytes that arrive within a time with a probability.
 pub(super) fn allowed(
     follow: Follow,
     capacity: &Capacity,

@@ -1,4 +1,4 @@
-//! Blocks whose bytes come into being over a time: sent with their last byte, or while they grow.
+//! Blocks whose bytes are produced over a time: sent with their last byte, or while they grow.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use squall_proto::sched::BlockId;
 use crate::offer::Offer;
 use crate::world::Side;
 
-/// What is to be done when more of a block is there.
+/// Action for the next part of a block.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// All of it is there, and is handed over as one.
+    /// The block is complete and is submitted as a whole.
     Whole {
         flow: usize,
-        /// Which of the flow's blocks it is.
+        /// Index within the flow.
         index: u64,
         offer: Offer,
     },
-    /// A block that was opened grows.
+    /// Part of a block that was opened earlier.
     Piece { side: Side, block: BlockId, bytes: u64, is_last: bool },
 }
 
-/// The steps to come, in order.
+/// Pending steps in order of time.
 #[derive(Default)]
 pub(super) struct Growth {
     steps: BTreeMap<(u64, u64), Step>,
@@ -34,12 +34,12 @@ impl Growth {
         self.count += 1;
     }
 
-    /// When the first step is due.
+    /// Returns the time of the first step.
     pub(super) fn next(&self) -> Option<u64> {
         self.steps.first_key_value().map(|((at_us, _), _)| *at_us)
     }
 
-    /// The first step, if it is due.
+    /// Returns the first step, if it is due.
     pub(super) fn due(&mut self, now: u64) -> Option<Step> {
         self.next().filter(|at| *at <= now)?;
         self.steps.pop_first().map(|(_, step)| step)

@@ -1,7 +1,9 @@
-//! Runs a scenario in real time: sessions of the product over UDP sockets, through emulated links on loopback addresses.
+//! Runs a scenario in real time: real sessions over UDP sockets, through emulated links on loopback
+//! addresses.
 //!
-//! The same [`Application`] offers the blocks as in virtual time, and the same recorder takes what became of them. The links
-//! begin [`LEAD`] before the flows, as they are at the beginning of their script, so that the handshake is over by then.
+//! The same [`Application`] submits the blocks as in virtual time, and the same recorder takes
+//! their outcomes. The links start [`LEAD`] before the flows, in the initial state of their script,
+//! so that the handshake is complete by then.
 
 use std::{
     collections::HashMap,
@@ -43,37 +45,38 @@ use crate::scenario::Scenario;
 use crate::traffic::{Allowed, Follow};
 use crate::world::Side;
 
-/// From the start of the links to the first block.
+/// Time from the start of the links to the first block.
 const LEAD: Span = Span::from_millis(1_000);
 
-/// How long the handshake may take.
+/// Timeout of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// How long blocks may be under way after the last was offered, beyond their deadline or, without one, two seconds.
+/// Extra time for blocks in flight after the last one was submitted, beyond the longest deadline (2
+/// s for flows without one).
 const TAIL: Duration = Duration::from_secs(1);
 
-/// Why a live run was not possible.
+/// Reasons why a live run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The scheduler, or something else that is wrong in virtual time too.
+    /// The scheduler is wrong, or another problem that exists in virtual time, too.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// There is no certificate for the server.
+    /// The server's certificate could not be created.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The certificate cannot be used.
+    /// The certificate is unusable.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The server cannot be started.
+    /// The server could not be started.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The links cannot be started.
+    /// The links could not be started.
     #[error("cannot start the emulated links: {0}")]
     Links(#[from] std::io::Error),
-    /// The session did not come up.
+    /// The session was not established.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server did not see its client.
+    /// The server did not accept the client's session.
     #[error("the server did not see its client")]
     NotAccepted,
     /// The client has no such interface.
@@ -81,7 +84,7 @@ pub enum LiveError {
     Interface(#[from] UnknownInterface),
 }
 
-/// A run in real time, whose links have begun.
+/// A run in real time, whose links have started.
 pub struct LiveRun {
     scenario: Arc<Scenario>,
     scheduler: String,
@@ -94,44 +97,45 @@ pub struct LiveRun {
     status: watch::Sender<Status>,
 }
 
-/// A live run, to follow from outside.
+/// Outside view of a live run.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Its scheduler, as it was asked for.
+    /// Scheduler label as requested.
     pub scheduler: String,
-    /// Whether its session uses the radios.
+    /// The session uses the radios.
     pub uses_radios: bool,
-    /// When its flows begin.
+    /// Start of the flows.
     pub begin: Instant,
-    /// What is known of it, after each sample.
+    /// Status after each sample.
     pub status: watch::Receiver<Status>,
 }
 
-/// What is known of a live run at its last sample.
+/// Status of a live run at its latest sample.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// When, in microseconds from the start of the flows.
+    /// Time in microseconds from the start of the flows.
     pub at_us: u64,
-    /// Blocks of the first flow.
+    /// Tally of the first flow's blocks.
     pub tally: Tally,
-    /// Their latencies.
+    /// Latencies of the first flow's blocks.
     pub latencies: Vec<LatencyPoint>,
-    /// The paths in the order of the scenario.
+    /// Paths in the order of the scenario.
     pub paths: Vec<PathStatus>,
-    /// How late 99 of 100 datagrams left the emulation, in microseconds.
+    /// Emulation slip: 99 % of the datagrams left the emulation at most this much late, in
+    /// microseconds.
     pub slip_us: u64,
 }
 
-/// A path of a live run.
+/// Status of a path in a live run.
 #[derive(Clone, Debug)]
 pub struct PathStatus {
-    /// How the sender sees it.
+    /// State from the sender's view.
     pub state: PathState,
     /// All samples so far.
     pub series: PathSeries,
-    /// The quality index of its radio's last report, whether or not the session uses it.
+    /// Quality index of the radio's latest report, even if the session does not use it.
     pub quality: Option<f64>,
-    /// What the link truly follows, if it has a radio.
+    /// True radio conditions that the link follows, if it has a radio.
     pub air: Option<Air>,
 }
 
@@ -139,7 +143,8 @@ impl LiveRun {
     /// Starts the links and the server. Must be called within a runtime.
     ///
     /// # Errors
-    /// If there is no such scheduler, the links cannot be built, or the system has no sockets left.
+    /// If the scheduler does not exist, the links cannot be built, or the system has no sockets
+    /// left.
     pub fn start(
         scenario: &Arc<Scenario>,
         scheduler: &str,
@@ -164,7 +169,7 @@ impl LiveRun {
         Ok(Self { scenario, scheduler, seed, registry, config, relay, endpoint, request, status })
     }
 
-    /// To follow the run from outside.
+    /// Returns a view of the run.
     pub fn view(&self) -> View {
         View {
             scheduler: self.scheduler.clone(),
@@ -174,10 +179,11 @@ impl LiveRun {
         }
     }
 
-    /// Connects, and runs until the end of the scenario, or until `stopped` is true. Checks are not judged.
+    /// Connects, and runs until the end of the scenario or until `stopped` is true. Checks are not
+    /// evaluated.
     ///
     /// # Errors
-    /// If the session does not come up.
+    /// If the session is not established.
     pub async fn run(self, stopped: watch::Receiver<bool>) -> Result<(RunResult, RelayReport), LiveError> {
         let client = squall::connect(self.request.clone().config(self.config.clone())).await?;
         let accepted = timeout(HANDSHAKE, self.endpoint.accept()).await;
@@ -220,23 +226,23 @@ impl LiveRun {
     }
 }
 
-/// What happened at an end of the session.
+/// Event at one end of the session.
 type Happened = (Instant, Side, Event);
 
 /// Both ends of a running session.
 struct Live {
-    /// The client's and the server's.
+    /// Sessions of the client and the server.
     sessions: [Session; 2],
     relay: Arc<Relay>,
-    /// When the flows begin.
+    /// Start of the flows.
     begin: Instant,
-    /// The time of what happens now.
+    /// Time of the event that is being handled.
     now: Instant,
     give: mpsc::UnboundedSender<Happened>,
     /// Tasks that wait for events and outcomes.
     tasks: JoinSet<()>,
     growing: [HashMap<BlockId, BlockWriter>; 2],
-    /// The links at this sample.
+    /// State of the links at the latest sample.
     links: Vec<PathSnapshot>,
 }
 
@@ -258,7 +264,7 @@ impl Live {
         live
     }
 
-    /// Passes on what happens at an end.
+    /// Forwards the events of one end.
     fn pass_on(&mut self, side: Side) {
         let (session, give) = (self.sessions[side as usize].clone(), self.give.clone());
         self.tasks.spawn(async move {
@@ -277,7 +283,7 @@ impl Live {
         let (session, give) = (self.sessions[side as usize].clone(), self.give.clone());
         self.tasks.spawn(async move {
             while let Some(event) = session.path_event().await {
-                // `path_of` distinguishes paths by the other end.
+                // The remote address is enough for `path_of` to identify the path.
                 let change = event.change.with_local(|_| Interface(0));
                 let _ = give.send((Instant::now(), side, Event::Path(event.path, change)));
             }
@@ -285,7 +291,7 @@ impl Live {
         });
     }
 
-    /// Passes on the outcome of a block.
+    /// Forwards the outcome of a block.
     fn await_outcome(&mut self, side: Side, handle: BlockHandle) {
         let give = self.give.clone();
         self.tasks.spawn(async move {
@@ -293,7 +299,7 @@ impl Live {
             let outcome = handle.await;
             let _ = give.send((Instant::now(), side, Event::Ended { id, outcome }));
         });
-        // Those that are over.
+        // Reap finished tasks.
         while self.tasks.try_join_next().is_some() {}
     }
 
@@ -333,7 +339,7 @@ impl Live {
         application.finish(ended_us).0
     }
 
-    /// Waits for what is under way. Blocks have their deadline; those without one are cut off.
+    /// Waits for blocks in flight. They end by their deadline; blocks without one are cut off.
     async fn finish(
         &mut self,
         run: &LiveRun,
@@ -354,7 +360,7 @@ impl Live {
         self.now = Instant::now();
     }
 
-    /// Hands events over until this time, or until a flow that waited for something has a block.
+    /// Handles events until this time, or until a flow that waited for an event has a block.
     async fn events(
         &mut self,
         application: &mut Application,
@@ -365,7 +371,7 @@ impl Live {
             tokio::select! {
                 biased;
                 Some((at, side, event)) = events.recv() => {
-                    // What began before the flows counts from their beginning on.
+                    // Events from before the flows, if delayed, count from the start of the flows.
                     self.now = if Instant::now() < self.begin { at } else { at.max(self.begin) };
                     application.on_event(self, side, event);
                     if application.has_news() {
@@ -381,7 +387,7 @@ impl Live {
         self.now.saturating_duration_since(self.begin).as_micros() as u64
     }
 
-    /// Reads all paths, for the record and for those who follow the run.
+    /// Samples all paths for the record and for the views.
     fn sample(&mut self, application: &mut Application, run: &LiveRun) {
         self.links = self.relay.snapshot();
         application.sample(self);
@@ -397,7 +403,7 @@ impl Live {
             }
         };
         let at_us = self.since_begin();
-        // Once a second, as the links have to be held for it.
+        // Once a second only, because it locks the links.
         let slip_us = if at_us % 1_000_000 < SAMPLE_INTERVAL_US {
             self.relay.report().live.slip.p99
         } else {
@@ -446,7 +452,7 @@ impl Ends for Live {
     }
 
     fn set_channel_weight(&mut self, side: Side, channel: Channel, weight: u16) {
-        // A session that is over needs none.
+        // A closed session ignores it.
         let _ = self.sessions[side as usize].set_channel_weight(channel, weight);
     }
 
@@ -455,7 +461,7 @@ impl Ends for Live {
         allowed(follow, &session.capacity(), |within, probability| session.deliverable(within, probability))
     }
 
-    /// Sessions of the product do not record them.
+    /// Not recorded by real sessions.
     fn take_arrivals(&mut self, _: Side) -> Vec<ArrivalLog> {
         Vec::new()
     }
@@ -468,7 +474,7 @@ impl Ends for Live {
         let of_client = |remote| (0..self.links.len()).find(|path| self.relay.address(*path) == remote);
         match side {
             Side::Client => of_client(net.remote),
-            // Both ends number a path alike, and the client sends to its link.
+            // A path has the same number at both ends, and the client sends to its link.
             Side::Server => {
                 let server = self.sessions[1].paths();
                 let number = server.iter().rfind(|path| path.remote == net.remote)?.stats.number;
@@ -500,6 +506,6 @@ impl Ends for Live {
 
 /// The client's own address on each path, which identifies its radios.
 fn local(path: usize) -> Ipv4Addr {
-    // There are at most eight paths.
+    // At most eight paths exist.
     Ipv4Addr::new(127, 0, 0, 2 + path as u8)
 }

@@ -1,13 +1,13 @@
 //! Runs scenarios in virtual time.
 //!
-//! The session is connected before the scenario begins, over links without rate, loss or events that have
-//! the delay each path starts with; then the paths of the scenario take their place, and their time 0 is
-//! that of the flows. So neither the handshake nor its luck moves anything: the same scenario, scheduler
-//! and seed give the same record, to the byte.
+//! The session connects before the scenario begins, over links with the initial delay of each path
+//! but without rate limits, losses or events. Then the paths of the scenario replace these links;
+//! their time 0 is also that of the flows. So the handshake cannot influence the result: the same
+//! scenario, scheduler and seed give the same record, byte for byte.
 //!
-//! `course` leads one run, `application` offers and receives the blocks, each flow's from a `source`, `sampler` reads
-//! the paths, `clairvoyant` says what would have been possible. `live` leads a run in real time: what differs is behind
-//! `ends`.
+//! `course` controls a run; `application` submits and receives the blocks, those of each flow from
+//! a `source`; `sampler` reads the paths; `clairvoyant` computes bounds. `live` controls a run in
+//! real time; `ends` hides the differences.
 
 mod application;
 mod clairvoyant;
@@ -37,61 +37,61 @@ use crate::traffic::PictureError;
 use crate::world::{Protection, WorldError};
 use course::Handling;
 
-/// Why a scenario could not be run.
+/// Reasons why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No such scheduler, or not with these options.
+    /// The scheduler does not exist or rejects its options.
     #[error("scenario {scenario}: {source}")]
     Scheduler {
-        /// Which scenario.
+        /// Name of the scenario.
         scenario: String,
-        /// What is wrong.
+        /// Underlying error.
         source: BuildError,
     },
     /// Pictures could not be encoded.
     #[error("scenario {scenario}, flow {flow}: {source}")]
     Pictures {
-        /// Which scenario.
+        /// Name of the scenario.
         scenario: String,
-        /// Which flow.
+        /// Name of the flow.
         flow: String,
-        /// What is wrong.
+        /// Underlying error.
         source: PictureError,
     },
-    /// The paths or the endpoints could not be made.
+    /// The paths or the endpoints could not be created.
     #[error("scenario {scenario}: {source}")]
     World {
-        /// Which scenario.
+        /// Name of the scenario.
         scenario: String,
-        /// What is wrong.
+        /// Underlying error.
         source: WorldError,
     },
-    /// The session did not come up before the scenario began.
+    /// The session was not established before the scenario began.
     #[error(
         "scenario {scenario}, scheduler {scheduler}, seed {seed}: path {path} did not connect; is its mtu below 1300 bytes?"
     )]
     NotConnected {
-        /// Which scenario.
+        /// Name of the scenario.
         scenario: String,
-        /// Which scheduler.
+        /// Scheduler label.
         scheduler: String,
-        /// Which seed.
+        /// Seed of the run.
         seed: u64,
-        /// The first path that is not up.
+        /// First path that is not up.
         path: String,
     },
-    /// The folder for qlog files could not be made, or the file of messages not be written.
+    /// The folder for qlog files could not be created, or the file of messages not written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// Runs a scenario with one scheduler and one seed, and judges it by the scenario's checks.
+/// Runs a scenario with one scheduler and one seed, and evaluates the scenario's checks.
 ///
-/// `progress` receives the time that has been run, in microseconds, every tenth of a second of it.
+/// `progress` receives the virtual time reached so far, in microseconds, every tenth of a second.
 ///
 /// # Errors
-/// [`RunError`] names the scenario and what is wrong with it. A session that ends early is a result, noted
-/// in [`RunResult::extra`] as `session ended`, and no error.
+/// [`RunError`] names the scenario and the problem. A session that ends early is not an error; it
+/// is noted in [`RunResult::extra`] as `session ended`.
 pub fn run(
     scenario: &Scenario,
     scheduler: &str,
@@ -105,25 +105,26 @@ pub fn run(
 /// Several runs of one scenario: each scheduler with each seed.
 #[derive(Debug, Clone)]
 pub struct Batch<'a> {
-    /// What to run.
+    /// Scenario to run.
     pub scenario: &'a Scenario,
     /// Schedulers with options and suffix; see [`Scenario::schedulers`].
     pub schedulers: Vec<String>,
     /// Seeds; see [`Scenario::seeds`].
     pub seeds: Vec<u64>,
-    /// Who makes the schedulers.
+    /// Registry that creates the schedulers.
     pub registry: Arc<Registry>,
-    /// Where to write qlog files, one folder for each run, if anywhere. Default: nowhere.
+    /// Parent folder for qlog files, one folder per run. Default: none are written.
     #[cfg(feature = "qlog")]
     pub qlog_dir: Option<PathBuf>,
-    /// CSV file for the time stamps of all messages, chunks and packets, if any. Default: none.
+    /// CSV file for the time stamps of all messages, chunks and packets. Default: not written.
     pub messages: Option<PathBuf>,
-    /// Whether packets are encrypted, which changes nothing but the time that runs take. Default: they are not.
+    /// Treatment of packet contents. Encryption changes only the duration of the runs, not their
+    /// results. Default: no encryption.
     pub protection: Protection,
 }
 
 impl<'a> Batch<'a> {
-    /// Everything that the scenario asks for.
+    /// Creates the batch of all schedulers and seeds of a scenario.
     pub fn of(scenario: &'a Scenario, registry: Arc<Registry>) -> Self {
         Self {
             scenario,
@@ -142,9 +143,9 @@ impl<'a> Batch<'a> {
         self.scenario.duration_us * (self.schedulers.len() * self.seeds.len()) as u64
     }
 
-    /// Runs everything, on as many threads as there are processors. The results come scheduler by
-    /// scheduler, seed by seed, whatever finishes first. `progress` receives each piece of virtual time that
-    /// has been run, in microseconds; [`Self::work_us`] is their sum.
+    /// Runs everything, on one thread per processor. The results are ordered by scheduler, then by
+    /// seed, whatever finishes first. `progress` receives each piece of virtual time that has been
+    /// run, in microseconds; [`Self::work_us`] is their sum.
     ///
     /// # Errors
     /// The first error in the order of the results. No run begins after one has failed.

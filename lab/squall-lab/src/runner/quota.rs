@@ -1,4 +1,5 @@
-//! The quotas of paths in a run, as a program that keeps them would: every 100 ms the client is asked what it used.
+//! Quotas of paths in a run, kept as a quota program would: every 100 ms it reads the client's
+//! usage.
 
 use squall_net::PathConfig;
 use squall_proto::quota::{Account, Period, Quota, Record};
@@ -7,10 +8,10 @@ use squall_units::{Span, Time};
 
 use crate::world::World;
 
-/// How often the client is asked.
+/// Interval at which the client's usage is read.
 const INTERVAL: Micros = 100_000;
 
-/// The quotas of a run.
+/// Quotas of a run.
 pub(super) struct Meters {
     meters: Vec<Meter>,
     due: Micros,
@@ -20,12 +21,13 @@ struct Meter {
     path: usize,
     account: Account,
     lease: u64,
-    /// Bytes that the client had used when the lease was given.
+    /// The client's usage at the last renewal of the lease, in bytes.
     used: u64,
 }
 
 impl Meters {
-    /// Those of the paths that have one, at the start of the run: what was used to connect does not count.
+    /// Creates a meter for each path with a quota, at the start of the run. Usage during the
+    /// handshake does not count.
     pub(super) fn new(paths: &[PathConfig], duration: Micros, world: &mut World) -> Self {
         let meter = |(path, config): (usize, &PathConfig)| {
             let period = Period::Every(config.quota_period.unwrap_or(Span::from_micros(duration)));
@@ -37,12 +39,12 @@ impl Meters {
         Self { meters: paths.iter().enumerate().filter_map(meter).collect(), due: 0 }
     }
 
-    /// When the client is asked next, from the start of the run.
+    /// Returns the time of the next reading, from the start of the run.
     pub(super) fn due(&self) -> Option<Micros> {
         (!self.meters.is_empty()).then_some(self.due)
     }
 
-    /// Asks the client, if it is time to, and renews its leases.
+    /// Reads the client's usage and renews its leases, if due.
     pub(super) fn read(&mut self, now: Micros, world: &mut World) {
         if self.due().is_none_or(|due| due > now) {
             return;

@@ -1,4 +1,4 @@
-//! Reads the paths of both sessions, and keeps count when a path is closed and reopened.
+//! Samples the paths of both sessions. Counters continue when a path is closed and reopened.
 
 use std::collections::HashMap;
 use std::ops::{Add, Sub};
@@ -17,24 +17,24 @@ use crate::world::Side;
 const SIDES: [Side; 2] = [Side::Client, Side::Server];
 
 pub(super) struct Sampler {
-    /// The direction that samples are about: its sender's view counts.
+    /// The sampled direction: the samples show the view of its sender.
     direction: Direction,
-    /// For each path, the client's and the server's end.
+    /// The client's and the server's end of each path.
     paths: Vec<[End; 2]>,
-    /// Which path is meant by a session's id for it.
+    /// Index of the path by each session's path id.
     ids: [HashMap<PathId, usize>; 2],
 }
 
 /// One end of a path.
 #[derive(Default)]
 struct End {
-    /// Whether it may carry data.
+    /// The path is open at this end.
     up: bool,
-    /// Its number on the wire when last seen.
+    /// Latest path number on the wire.
     number: Option<u32>,
-    /// Counters since the path was opened.
+    /// Counters since the path was last opened.
     current: Counters,
-    /// Counters of its earlier lives.
+    /// Counters of the times that it was open before.
     earlier: Counters,
     /// Counters when the flows began.
     before: Counters,
@@ -63,12 +63,12 @@ impl Sampler {
         }
     }
 
-    /// The first path that is not up at both ends.
+    /// Returns the first path that is not up at both ends.
     pub(super) fn missing_path(&self) -> Option<usize> {
         self.paths.iter().position(|ends| !ends.iter().all(|end| end.up))
     }
 
-    /// Counts from now on.
+    /// Starts counting.
     pub(super) fn begin(&mut self, world: &mut impl Ends, recorder: &mut Recorder) {
         self.sample(world, 0, recorder);
         for end in self.paths.iter_mut().flatten() {
@@ -79,7 +79,7 @@ impl Sampler {
         }
     }
 
-    /// Notes a change; returns the path and its new state, if it is for the record.
+    /// Handles a change of a path. Returns the path and its new state if it is to be recorded.
     pub(super) fn on_change(
         &mut self,
         world: &impl Ends,
@@ -98,7 +98,7 @@ impl Sampler {
             PathChange::Readmitted { .. } => PathState::Recovering,
             PathChange::Down => PathState::Down,
             PathChange::Signal { kind: AlertKind::Outage, .. } => PathState::Deactivated,
-            // Whether the transport trusts it as well is seen at the next sample.
+            // The next sample shows whether the transport uses it again, too.
             PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,
             _ => return None,
         };
@@ -106,17 +106,17 @@ impl Sampler {
         (side == self.sender()).then_some((path, state))
     }
 
-    /// Which path the sender of the samples' direction means by its id.
+    /// Returns the path with this id if `side` is the sender of the sampled direction.
     pub(super) fn sending_path(&self, side: Side, id: PathId) -> Option<usize> {
         self.path(side, id).filter(|_| side == self.sender())
     }
 
-    /// Which path a side means by its id.
+    /// Returns the path with this id of a side.
     pub(super) fn path(&self, side: Side, id: PathId) -> Option<usize> {
         self.ids[side as usize].get(&id).copied()
     }
 
-    /// Records the present state of every path.
+    /// Records the current state of every path.
     pub(super) fn sample(&mut self, world: &mut impl Ends, at_us: u64, recorder: &mut Recorder) {
         let mut views = vec![PathStats::default(); self.paths.len()];
         let mut open = vec![false; self.paths.len()];
@@ -197,7 +197,7 @@ impl Sampler {
     }
 }
 
-/// What only grows.
+/// Monotonic counters of a path.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     sent_bytes: u64,

@@ -1,4 +1,4 @@
-//! Where the blocks of a flow come from.
+//! Sources of the blocks of a flow.
 
 use squall_proto::{
     Depends,
@@ -10,37 +10,39 @@ use crate::offer::Offer;
 use crate::traffic::{Generator, Pace};
 use crate::world::Side;
 
-/// A flow's generator, and the block that is next.
+/// Generator of a flow and its next block.
 pub(super) struct Source {
-    /// Which end sends.
+    /// The sending end.
     pub(super) side: Side,
     pub(super) generator: Generator,
     pub(super) pace: Pace,
-    /// How the bytes of its blocks come into being.
+    /// Way in which the bytes of the blocks are produced.
     pub(super) production: Production,
-    /// The next block, if its time is known.
+    /// The next block, if its time is already determined.
     pub(super) next: Option<Offer>,
-    /// Which of the flow's blocks that is, or will be.
+    /// Index of the next block within the flow.
     pub(super) index: u64,
-    /// Bytes handed over and not ended.
+    /// Bytes of submitted blocks that have not ended.
     pub(super) queued: u64,
     pub(super) multiplexer: Box<dyn Multiplexer>,
-    /// The first channel.
+    /// First channel of the flow.
     first: u16,
-    /// Place of the next block among the channels from there on, once the multiplexer has chosen it.
+    /// Place of the next block among the channels, counted from the first, once the multiplexer has
+    /// chosen it.
     place: Option<u16>,
-    /// Blocks so far, and requests, which are numbered apart.
+    /// Blocks and requests so far, numbered separately.
     numbers: [u64; 2],
-    /// By number of the flow's blocks, what the session calls it; empty unless the session learns dependencies.
+    /// The session's ids of the flow's blocks, by index; empty if the session receives no
+    /// dependencies.
     names: Vec<Option<BlockId>>,
-    /// Whether it does.
+    /// The session receives the dependencies of blocks.
     dependencies: bool,
-    /// Whether unreliable blocks are delivered in part.
+    /// Unreliable blocks are delivered in part.
     partial: bool,
 }
 
 impl Source {
-    /// Of the `index`th flow of a scenario.
+    /// Creates the source of the `index`th flow of a scenario.
     pub(super) fn new(flow: &Flow, index: usize, seed: u64, multiplexer: Box<dyn Multiplexer>) -> Self {
         let generator = Generator::new(flow, index, seed);
         let pace = generator.pace();
@@ -63,20 +65,20 @@ impl Source {
         }
     }
 
-    /// What a block depends on, for the session. What it needs and is handed over after it cannot be named, and
-    /// what the session did not take has no name.
+    /// Returns the dependencies of a block for the session. Blocks that are submitted later or were
+    /// refused have no id and are omitted.
     pub(super) fn depends(&self, offer: &Offer) -> Depends {
         let Some(frame) = offer.frame.filter(|_| self.dependencies) else { return Depends::Nothing };
         let name = |need: u64| self.names.get(need as usize).copied().flatten();
         Depends::On(frame.needs.map(|need| need.and_then(name)))
     }
 
-    /// Whether a block is delivered in part if it loses bytes.
+    /// `true` if a block with losses is delivered in part.
     pub(super) fn is_partial(&self, offer: &Offer) -> bool {
         self.partial && !offer.reliable && !offer.is_request()
     }
 
-    /// The session took the `index`th block of the flow.
+    /// Called when the session accepts the `index`th block of the flow.
     pub(super) fn on_taken(&mut self, index: u64, id: BlockId) {
         if self.dependencies {
             let place = index as usize;
@@ -85,7 +87,7 @@ impl Source {
         }
     }
 
-    /// The next block with its channel. The multiplexer is asked once.
+    /// Returns the next block with its channel. The multiplexer is asked only once per block.
     pub(super) fn placed(&mut self, offer: Offer) -> Offer {
         let message = Message {
             index: self.numbers[usize::from(offer.is_request())],
@@ -99,23 +101,23 @@ impl Source {
         Offer { channel, ordered: self.multiplexer.is_ordered(), ..offer }
     }
 
-    /// The channel at this place from the first one on.
+    /// Returns the channel at this place, counted from the first.
     fn channel(&self, place: u16) -> u16 {
         (self.first + place % squall_proto::MAX_CHANNELS) % squall_proto::MAX_CHANNELS
     }
 
-    /// Its channels.
+    /// All channels of the flow.
     pub(super) fn channels(&self) -> impl Iterator<Item = u16> {
         (0..self.multiplexer.channels()).map(|place| self.channel(place))
     }
 
-    /// A block that was handed over has ended.
+    /// Called when a submitted block has ended.
     pub(super) fn on_message_ended(&mut self, channel: u16, bytes: u64) {
         let all = squall_proto::MAX_CHANNELS;
         self.multiplexer.on_ended((channel + all - self.first) % all, bytes);
     }
 
-    /// Goes on to the next block.
+    /// Moves on to the next block.
     pub(super) fn advance(&mut self) {
         self.place = None;
         if let Some(offer) = &self.next {
@@ -125,7 +127,8 @@ impl Source {
         self.next = self.generator.next();
     }
 
-    /// The generator received something; returns whether it therefore has a block that it did not have before.
+    /// Called after the generator received something. Returns `true` if the generator has a next
+    /// block for that reason.
     pub(super) fn wake(&mut self) -> bool {
         let waits = self.next.is_none() && self.pace == Pace::Clock;
         if waits {
@@ -134,13 +137,13 @@ impl Source {
         waits && self.next.is_some()
     }
 
-    /// Which end sends a block of the flow.
+    /// Returns the end that sends a block of the flow.
     pub(super) fn sender(&self, offer: &Offer) -> Side {
         if offer.is_request() { other(self.side) } else { self.side }
     }
 }
 
-/// The end that sends in a direction.
+/// Returns the end that sends in a direction.
 pub(super) fn sender(direction: Direction) -> Side {
     match direction {
         Direction::Down => Side::Server,
@@ -148,7 +151,7 @@ pub(super) fn sender(direction: Direction) -> Side {
     }
 }
 
-/// The end that a side sends to.
+/// Returns the opposite end.
 pub(super) fn other(side: Side) -> Side {
     match side {
         Side::Client => Side::Server,

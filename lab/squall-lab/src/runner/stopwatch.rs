@@ -1,4 +1,4 @@
-//! How long a scheduler thinks.
+//! Measures the processor time of schedulers.
 
 use std::sync::{
     Arc,
@@ -11,18 +11,18 @@ use squall_proto::{
     sched::{Context, Decision, Profile, SchedEvent, Scheduler},
 };
 
-/// The processor time of schedulers by a clock: what a run in virtual time measures in real time.
+/// Real time that the schedulers of a run in virtual time have taken.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stopwatch(Arc<AtomicU64>);
 
 impl Stopwatch {
-    /// Makes the same schedulers, and adds up how long they take.
+    /// Wraps a factory so that the time of its schedulers is added up.
     pub(super) fn time(&self, factory: SchedulerFactory) -> SchedulerFactory {
         let spent = self.0.clone();
         Arc::new(move || Box::new(Timed { inner: factory(), spent: spent.clone() }))
     }
 
-    /// Nanoseconds so far.
+    /// Total in nanoseconds.
     pub(super) fn nanos(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

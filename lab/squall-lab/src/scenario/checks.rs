@@ -1,4 +1,4 @@
-//! Checks from the file: do their names exist, do measure, target and limits fit.
+//! Resolves checks: names, measures, subjects and limits.
 
 use std::fmt::Display;
 
@@ -79,7 +79,7 @@ impl Reader<'_> {
         Ok(subject)
     }
 
-    /// Results are sampled, so a part of the run must be of whole samples.
+    /// Parses the time window. Results are sampled, so it must consist of whole samples.
     fn window(&self, subject: &Subject) -> Result<Option<(u64, u64)>, Problem> {
         let table = self.table;
         if table.from.is_none() && table.to.is_none() {

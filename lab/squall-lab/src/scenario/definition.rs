@@ -13,52 +13,53 @@ use crate::flow::Flow;
 /// Longest run: 24 h, in microseconds.
 pub const MAX_DURATION_US: u64 = 86_400_000_000;
 
-/// Most paths of a scenario.
+/// Maximum number of paths of a scenario.
 pub const MAX_PATHS: usize = 8;
 
-/// Most flows of a scenario.
+/// Maximum number of flows of a scenario.
 pub const MAX_FLOWS: usize = 64;
 
-/// Most seeds, schedulers and checks of a scenario.
+/// Maximum number of seeds, of schedulers and of checks of a scenario.
 pub const MAX_LIST: usize = 1_000;
 
-/// Longest name or scheduler in characters.
+/// Maximum length of a name or scheduler in characters.
 const MAX_NAME: usize = 200;
 
-/// One experiment.
+/// One emulated session with its paths and flows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
-    /// What it shows.
+    /// Purpose of the scenario.
     pub description: String,
     /// Length of a run in microseconds.
     pub duration_us: u64,
     /// Seeds to run each scheduler with, at least one.
     pub seeds: Vec<u64>,
-    /// Schedulers to compare, at least one: labels as [`Variant::of`](crate::Variant::of) takes them.
+    /// Schedulers to compare, at least one: labels as for [`Variant::of`](crate::Variant::of).
     pub schedulers: Vec<String>,
-    /// Options of these schedulers beside those of the labels, by name.
+    /// Options of the schedulers in addition to those in the labels, by name.
     pub options: SchedulerOptions,
     /// Congestion control of all paths.
     pub congestion: CongestionControl,
-    /// The emulated paths, 1 to 8.
+    /// Emulated paths, 1 to 8.
     pub paths: Vec<PathConfig>,
-    /// The flows, at least one.
+    /// Flows, at least one.
     pub flows: Vec<Flow>,
-    /// What decides which channel's data is next when several wait: a stream scheduler with its options, as the registry takes it.
+    /// Stream scheduler with its options, as for the registry. It decides which channel's data is
+    /// next when several wait.
     pub streams: String,
-    /// How sessions use the reports of radios, with schedulers that do.
+    /// Use of radio reports by sessions, with schedulers that use them.
     pub signal: WatermarkConfig,
-    /// Whether it is measured how long the schedulers take: in real time, so that two runs differ in it.
+    /// The processor time of the schedulers is measured in real time, so it differs between runs.
     pub timed: bool,
-    /// Whether its file is that of an experiment with axes, of which this is no point.
+    /// The file is that of an experiment with axes, and this scenario is not one of its points.
     pub has_axes: bool,
-    /// What must hold of the results.
+    /// Checks of the results.
     pub checks: Vec<Check>,
 }
 
-/// By scheduler, the values of its options.
+/// Values of options, by scheduler and option.
 pub type SchedulerOptions = BTreeMap<String, BTreeMap<String, OptionValue>>;
 
 /// The value of a scheduler's option: a text, a number or a boolean, as text.
@@ -77,28 +78,28 @@ impl<'de> Deserialize<'de> for OptionValue {
     }
 }
 
-/// A scenario file that can't be used.
+/// Errors of scenario files.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The file can't be read.
     #[error(transparent)]
     Read(#[from] FileError),
-    /// Something in it is wrong.
+    /// The content is invalid.
     #[error("{name}:{line}:{column}: {problem}")]
     Invalid {
-        /// The file.
+        /// Name of the file.
         name: String,
         /// Line, from 1.
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What is wrong, and with which field.
+        /// Description of the problem, with the field.
         problem: String,
     },
 }
 
 impl ScenarioError {
-    /// What is wrong, without the place.
+    /// Returns the description of the problem, without the place.
     pub fn problem(&self) -> String {
         match self {
             Self::Invalid { problem, .. } => problem.clone(),
@@ -107,7 +108,7 @@ impl ScenarioError {
     }
 }
 
-/// Finds fault with the name of a scenario, a path or a flow.
+/// Checks the name of a scenario, a path or a flow.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     let length = name.chars().count();
     if name.trim().is_empty() || length > MAX_NAME || name.chars().any(char::is_control) {

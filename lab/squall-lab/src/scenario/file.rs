@@ -1,4 +1,4 @@
-//! The file as it is written: every field as it may stand there, defaults not yet filled in.
+//! The file in its written form, before defaults are filled in.
 
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny};
 use squall_net::PathConfig;
@@ -25,7 +25,7 @@ pub(super) struct ScenarioFile {
     pub(super) congestion: CongestionControl,
     #[serde(rename = "path", default)]
     pub(super) paths: Vec<PathConfig>,
-    /// Each is read by its kind, from the [outline](super::place::Outline).
+    /// Each flow is read according to its kind, from the [outline](super::place::Outline).
     #[serde(rename = "flow", default)]
     pub(super) flows: Vec<IgnoredAny>,
     #[serde(default)]
@@ -36,7 +36,7 @@ pub(super) struct ScenarioFile {
     pub(super) timed: bool,
     #[serde(rename = "check", default)]
     pub(super) checks: Vec<CheckTable>,
-    /// What makes a scenario an experiment, which reads it for itself.
+    /// Tables of an experiment, which are read there.
     #[serde(rename = "paper")]
     _paper: Option<de::IgnoredAny>,
     #[serde(rename = "axis")]

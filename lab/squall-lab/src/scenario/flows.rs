@@ -1,4 +1,4 @@
-//! Flows from the file: the fields that all kinds have, and those of the kind itself; defaults, bounds.
+//! Flows from the file: common fields, fields of the kind, defaults and bounds.
 
 use std::fmt;
 use std::path::Path;
@@ -14,13 +14,13 @@ use super::place::{Outline, Problem, Step, problem};
 use crate::flow::{Direction, Flow, Production, UNORDERED};
 use crate::traffic::Traffic;
 
-/// Bounds of a `production`.
+/// Allowed values of `production`.
 const PRODUCTION: std::ops::RangeInclusive<Span> = Span::from_millis(1)..=Span::from_millis(60_000);
 
-/// Channels of a session.
+/// Channels per session.
 const MAX_CHANNELS: u32 = squall_proto::MAX_CHANNELS as u32;
 
-/// The fields that flows of all kinds have.
+/// Fields of flows of all kinds.
 const COMMON: [&str; 12] = [
     "name",
     "kind",
@@ -67,7 +67,7 @@ pub(super) fn resolve(count: usize, duration_us: u64, outline: &Outline<'_>) -> 
     Ok(flows)
 }
 
-/// Loads the files that flows name, which are relative to this folder.
+/// Loads the files that flows name, relative to this folder.
 pub(super) fn load(flows: &mut [Flow], base: &Path) -> Result<(), Problem> {
     flows.iter_mut().enumerate().try_for_each(|(index, flow)| {
         let loaded = flow.traffic.load(base);
@@ -75,8 +75,8 @@ pub(super) fn load(flows: &mut [Flow], base: &Path) -> Result<(), Problem> {
     })
 }
 
-/// Checks the multiplexer of a flow, but for errors that are to be left out, and the channels that it takes; else the field that
-/// is wrong, and why.
+/// Checks the multiplexer of a flow and the channels that it uses, except for errors that
+/// `leaves_out` accepts. Returns the wrong field and the reason.
 pub(super) fn check_channels(
     flow: &Flow,
     registry: &Registry,
@@ -98,11 +98,11 @@ pub(super) fn check_channels(
     Ok(())
 }
 
-/// A `[[flow]]` table whose common fields are read.
+/// A `[[flow]]` table whose common fields have been read.
 struct Reader<'a> {
     index: usize,
     common: Common,
-    /// The fields of its kind. Its position is that of `kind`, where missing fields are reported.
+    /// Fields of the kind. Their position is that of `kind`, where missing fields are reported.
     own: Spanned<DeValue<'a>>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         Ok(Self { index, common, own: at(outline.offset(&place), DeValue::Table(own)) })
     }
 
-    /// The flow, after those that are read already.
+    /// Resolves the flow. `others` are the flows before it.
     fn flow(&self, others: &[Flow], duration_us: u64) -> Result<Flow, Problem> {
         let common = &self.common;
         check_name(&common.name).map_err(|words| self.at("name", words))?;
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(Flow { channel, multiplexer, weight, start_us, production, dependencies, partial, ..flow })
     }
 
-    /// The blocks, from the fields of their kind.
+    /// Resolves the traffic from the fields of the kind.
     fn traffic(&self) -> Result<Traffic, Problem> {
         let kind = &self.common.kind;
         let key = Spanned::new(kind.span(), kind.get_ref().as_str().into());
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
             deserialize(at(kind.span().start, DeValue::Table(tagged))).map_err(|found| {
                 let unknown =
                     found.words.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, "));
-                // Tables within it have fields too.
+                // The unknown field may belong to a nested table.
                 let own = |field: &str| self.own.get_ref().get(field).is_some();
                 let words = unknown.filter(|(field, _)| own(field)).map(|(field, expected)| {
                     format!("{field}: a flow of kind {:?} has no such field, {expected}", kind.get_ref())
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         Ok(traffic)
     }
 
-    /// When the bytes of its blocks become available.
+    /// Resolves the way in which the bytes of the blocks become available.
     fn production(&self, traffic: &Traffic) -> Result<Production, Problem> {
         let (time, growing) = (self.common.production, self.common.growing);
         let Some(time) = time else {
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         Ok(Production { time_us: time.micros(), growing: growing.unwrap_or(false) })
     }
 
-    /// The weight of its channels.
+    /// Resolves the weight of the channels.
     fn weight(&self) -> Result<u16, Problem> {
         let weight = self.common.weight.unwrap_or(1);
         if !(1..=squall_sched::MAX_WEIGHT).contains(&weight) {
@@ -203,13 +203,13 @@ impl<'a> Reader<'a> {
         Ok(weight)
     }
 
-    /// Something wrong with one of its fields.
+    /// Creates a problem with one of the flow's fields.
     fn at(&self, field: &'static str, words: impl fmt::Display) -> Problem {
         problem(&["flow"], self.index, &[field], words)
     }
 }
 
-/// A value at this byte of the text.
+/// Creates a value at this byte of the text.
 fn at(offset: usize, value: DeValue<'_>) -> Spanned<DeValue<'_>> {
     Spanned::new(offset..offset, value)
 }
@@ -222,7 +222,7 @@ fn deserialize<T: DeserializeOwned>(value: Spanned<DeValue<'_>>) -> Result<T, Pr
     })
 }
 
-/// The name of a multiplexer with its options, or a number of ordered channels.
+/// Name of a multiplexer with its options, or a number of ordered channels.
 #[derive(Debug, Clone)]
 struct Channels(String);
 

@@ -1,7 +1,8 @@
 //! Scenario files: an experiment as data, in TOML, format version 1.
 //!
-//! `docs/scenarios.md` describes every field. A file that loads is consistent: names resolve, values are
-//! within their bounds, all defaults are filled in. Errors name file, line, column and field in one line.
+//! `docs/scenarios.md` describes every field. A loaded scenario is consistent: names resolve,
+//! values are within their bounds, and all defaults are filled in. Errors give file, line, column
+//! and field in one line.
 
 mod checks;
 mod definition;
@@ -37,15 +38,16 @@ impl Scenario {
     /// Loads a scenario file and the traces and films it names, which are relative to its folder.
     ///
     /// # Errors
-    /// [`ScenarioError`] names the file, and where in it and what is wrong.
+    /// [`ScenarioError`] names the file, the place and the problem.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         Self::load_checked(path, |_| Ok(()))
     }
 
-    /// The same, for a file whose schedulers, stream scheduler and multiplexers must be in the registry.
+    /// Like [`Self::load`], but also checks that the registry has the schedulers, the stream
+    /// scheduler and the multiplexers.
     ///
     /// # Errors
-    /// As [`Self::load`], and the first scheduler that is not there or does not take its options.
+    /// As [`Self::load`], and the first scheduler that is unknown or rejects its options.
     pub fn load_with(path: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
         Self::load_checked(path, |scenario| scenario.check_schedulers(registry))
     }
@@ -61,17 +63,18 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Checks that the registry has what the text of a scenario names: schedulers, stream scheduler, multiplexers; `name` stands
-    /// for the file in errors.
+    /// Checks that the registry has the schedulers, the stream scheduler and the multiplexers that
+    /// the text of a scenario names. `name` stands for the file in errors.
     ///
     /// # Errors
-    /// As [`Self::parse`], and the first scheduler that is not there or does not take its options.
+    /// As [`Self::parse`], and the first scheduler that is unknown or rejects its options.
     pub fn check_text(text: &str, name: &str, registry: &Registry) -> Result<(), ScenarioError> {
         let whole = Text::new(text, name);
         Self::parse(text, name)?.check_schedulers(registry).map_err(|problem| whole.located(&problem))
     }
 
-    /// Checks the stream scheduler and the multiplexers but for errors that are to be left out.
+    /// Checks the stream scheduler and the multiplexers, except for errors that `leaves_out`
+    /// accepts.
     fn check_components(
         &self,
         registry: &Registry,
@@ -95,8 +98,8 @@ impl Scenario {
         })
     }
 
-    /// Reads the text of a scenario, and the traces and films it names, which are relative to `base`; `name` stands for
-    /// the file in errors.
+    /// Reads the text of a scenario, and the traces and films it names, which are relative to
+    /// `base`. `name` stands for the file in errors.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -113,10 +116,11 @@ impl Scenario {
         flows::load(&mut self.flows, base).map_err(|problem| text.located(&problem))
     }
 
-    /// Reads the text of a scenario; `name` stands for the file in errors. Traces are not loaded.
+    /// Parses the text of a scenario without loading traces and films. `name` stands for the file
+    /// in errors.
     ///
     /// # Errors
-    /// [`ScenarioError::Invalid`] says where and what.
+    /// [`ScenarioError::Invalid`] with the place and the problem.
     pub fn parse(text: &str, name: &str) -> Result<Self, ScenarioError> {
         let whole = Text::new(text, name);
         let file: file::ScenarioFile = whole.parse()?;
@@ -124,14 +128,14 @@ impl Scenario {
         resolve(file, &outline).map_err(|problem| whole.located(&problem))
     }
 
-    /// Direction that most of its flows send in; down if there are as many up.
+    /// Direction of most flows; down if both have the same number.
     pub fn direction(&self) -> Direction {
         let up = self.flows.iter().filter(|flow| flow.direction == Direction::Up).count();
         if up * 2 > self.flows.len() { Direction::Up } else { Direction::Down }
     }
 
-    /// The record of a run before anything is measured: its flows with their classes, its paths with their scripted
-    /// outages, and the planned length.
+    /// Creates the record of a run before anything is measured: flows with their classes, paths
+    /// with their scripted outages, and the planned length.
     pub(crate) fn unmeasured(&self, scheduler: &str, seed: u64) -> RunResult {
         let direction = self.direction();
         RunResult {
@@ -156,7 +160,8 @@ impl Scenario {
         }
     }
 
-    /// Whether the scenario has what a measure is to be taken of; else the field that is wrong, and why.
+    /// Checks that the scenario has the subject of a measure. Returns the wrong field and the
+    /// reason.
     pub(crate) fn check_subject(&self, subject: &Subject) -> Result<(), (&'static str, String)> {
         if let Some(name) = &subject.path
             && self.paths.iter().all(|known| known.name != *name)
@@ -190,7 +195,7 @@ impl Scenario {
         }
     }
 
-    /// Judges a run by all checks that concern its scheduler.
+    /// Evaluates all checks that concern the run's scheduler.
     pub fn judge(&self, run: &RunResult) -> Vec<Verdict> {
         self.checks.iter().filter_map(|check| check.judge(run)).collect()
     }
@@ -210,7 +215,7 @@ impl From<&Flow> for FlowResult {
     }
 }
 
-/// When one direction of a path is out by script, in order, overlapping outages joined.
+/// Returns the scripted outages of one direction of a path, in order, with overlapping ones merged.
 pub fn outages(path: &PathConfig, direction: Direction, duration_us: u64) -> Vec<Interval> {
     let mut all: Vec<Interval> = path
         .link(direction)
@@ -262,7 +267,7 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
     };
     scenario.check_options()?;
     scenario.checks = checks::resolve(&file.checks, &scenario)?;
-    // Those of other crates are checked when there is a registry that has them.
+    // Components of other crates are checked later, against a registry that has them.
     scenario.check_components(&Registry::standard(), |error| matches!(error, BuildError::Unknown { .. }))?;
     Ok(scenario)
 }
@@ -285,7 +290,7 @@ fn check_schedulers(schedulers: &[String]) -> Result<(), Problem> {
     })
 }
 
-/// At least one, at most [`MAX_LIST`], none twice.
+/// Checks that a list has 1 to [`MAX_LIST`] entries without duplicates.
 fn check_list<T: PartialEq + std::fmt::Debug>(field: &'static str, list: &[T]) -> Result<(), Problem> {
     if !(1..=MAX_LIST).contains(&list.len()) {
         let words = format!("{field}: {} entries, expected 1 to {MAX_LIST}", list.len());

@@ -1,10 +1,12 @@
-//! Options of schedulers beside their names: `[options.NAME]` of the file, so that an axis can vary them under one name.
+//! Options of schedulers outside their names: `[options.NAME]` of the file, so that an axis can
+//! vary them under one name.
 
 use super::{Problem, Scenario};
 use crate::variant::Variant;
 
 impl Scenario {
-    /// A label of a scheduler with the scenario's options for it, except those that the label has itself.
+    /// Adds the scenario's options to the label of a scheduler, except those that the label itself
+    /// sets.
     pub(crate) fn configured(&self, label: &str) -> String {
         let variant = Variant::of(label);
         let Some(options) = self.options.get(variant.name()) else { return label.to_owned() };
@@ -21,7 +23,7 @@ impl Scenario {
         format!("{}({}){}", variant.name(), all.join(","), &label[scheduler.len()..])
     }
 
-    /// Options are for schedulers that are compared.
+    /// Checks that options belong to schedulers that are compared.
     pub(super) fn check_options(&self) -> Result<(), Problem> {
         let is_run =
             |name: &&String| self.schedulers.iter().any(|label| Variant::of(label).name() == name.as_str());

@@ -1,4 +1,5 @@
-//! Checks of the paths that the emulator leaves to us: names, count, dead links, events after the end.
+//! Checks of paths in addition to those of the emulator: names, count, dead links, events after the
+//! end.
 
 use squall_net::{ConfigError, Direction, LinkConfig, PathConfig, RateConfig};
 use squall_units::Rate;
@@ -6,7 +7,7 @@ use squall_units::Rate;
 use super::definition::{MAX_PATHS, check_name};
 use super::place::{Problem, Step, problem};
 
-/// Finds the first thing that is wrong with the paths of a run of this length.
+/// Returns the first problem with the paths of a run of this length.
 pub(super) fn check(paths: &[PathConfig], duration_us: u64) -> Result<(), Problem> {
     if !(1..=MAX_PATHS).contains(&paths.len()) {
         let words = format!("{} [[path]] tables, expected 1 to {MAX_PATHS}", paths.len());
@@ -34,10 +35,10 @@ fn at(index: usize, field: &[&'static str], words: impl std::fmt::Display) -> Pr
     problem(&["path"], index, field, words)
 }
 
-/// No link that somebody wants to try is slower than this, in bits per second: `rate = 30` is a slip.
+/// Slowest rate of a link, in bits per second. Anything below is a missing unit, as in `rate = 30`.
 const SLOWEST: u64 = 1_000;
 
-/// A link without rate carries nothing, unless an event gives it one later.
+/// Checks that a link has a rate, at first or through a later event.
 fn check_rate(index: usize, path: &PathConfig) -> Result<(), Problem> {
     for (direction, word) in [(Direction::Down, "down"), (Direction::Up, "up")] {
         let link: LinkConfig = path.link(direction);
@@ -74,7 +75,7 @@ fn check_event_times(index: usize, path: &PathConfig, duration_us: u64) -> Resul
     Ok(())
 }
 
-/// Points at the field of an error of the emulator, if the error names it.
+/// Locates an error of the emulator at its field, if the error names it.
 fn emulator_problem(index: usize, path: &PathConfig, error: &ConfigError) -> Problem {
     let error = match error {
         ConfigError::Path { problem, .. } => problem,
@@ -86,7 +87,7 @@ fn emulator_problem(index: usize, path: &PathConfig, error: &ConfigError) -> Pro
         _ => return at(index, &[], error),
     };
     let mut found = at(index, &[field], error);
-    // The emulator names an event by its time.
+    // The emulator identifies an event by its time.
     let words = found.words.clone();
     let event = path.events.iter().position(|event| words.contains(&format!("event at {}:", event.at)));
     found.place.extend(event.map(Step::Index));

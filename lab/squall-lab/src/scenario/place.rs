@@ -1,20 +1,20 @@
-//! Where in the text a value stands.
+//! Positions of values in the text.
 
 use std::fmt::Display;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A step from a table or list to something in it.
+/// A step from a table or list to one of its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Key(&'static str),
     Index(usize),
-    /// To this byte of the text, which is known already.
+    /// A byte offset in the text that is already determined.
     Offset(usize),
 }
 
-/// Something wrong, and the place of it.
+/// A problem and its position.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) place: Vec<Step>,
@@ -22,41 +22,42 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// At this place.
+    /// Creates a problem at a place.
     pub(crate) fn at(place: Place, words: impl Into<String>) -> Self {
         Self { place: place.0, words: words.into() }
     }
 
-    /// At a field of the top level.
+    /// Creates a problem at a top-level field.
     pub(super) fn at_key(key: &'static str, words: impl Into<String>) -> Self {
         Self { place: vec![Step::Key(key)], words: words.into() }
     }
 }
 
-/// The way to a place, step by step.
+/// Sequence of steps to a value.
 #[derive(Debug, Clone)]
 pub(crate) struct Place(Vec<Step>);
 
 impl Place {
-    /// A field of the top level.
+    /// A top-level field.
     pub(crate) fn of(key: &'static str) -> Self {
         Self(vec![Step::Key(key)])
     }
 
-    /// A field of the table there.
+    /// A field of the table at this place.
     pub(crate) fn key(mut self, key: &'static str) -> Self {
         self.0.push(Step::Key(key));
         self
     }
 
-    /// An entry of the list there.
+    /// An entry of the list at this place.
     pub(crate) fn index(mut self, index: usize) -> Self {
         self.0.push(Step::Index(index));
         self
     }
 }
 
-/// A problem with a field of the `index`th entry of a list; no `field` for the entry itself.
+/// Creates a problem with a field of the `index`th entry of a list, or with the entry itself if
+/// `field` is empty.
 pub(super) fn problem(
     list: &[&'static str],
     index: usize,
@@ -75,17 +76,18 @@ pub(super) fn problem(
 pub(super) struct Outline<'a>(Option<Spanned<DeTable<'a>>>);
 
 impl<'a> Outline<'a> {
-    /// Of a text that is TOML; of another one, everything stands at its start.
+    /// Parses the text. If it is not valid TOML, all offsets are 0.
     pub(super) fn of(text: &'a str) -> Self {
         Self(DeTable::parse(text).ok())
     }
 
-    /// Byte offset of the key or entry at this place, or of the nearest thing around it that is written down.
+    /// Returns the byte offset of the key or entry at this place, or of the nearest enclosing one
+    /// that exists.
     pub(super) fn offset(&self, place: &[Step]) -> usize {
         self.follow(place).1
     }
 
-    /// The `index`th entry of a list of tables at the top level, with positions, if there is such a table.
+    /// Returns the `index`th entry of a top-level list of tables, with positions, if it exists.
     pub(super) fn entry(&self, list: &'static str, index: usize) -> Option<DeTable<'a>> {
         match self.follow(&[Step::Key(list), Step::Index(index)]).0 {
             Some(Node::Table(table)) => Some(table.clone()),

@@ -1,4 +1,4 @@
-//! Quantities whose unit is that of the measure beside them.
+//! Quantities in the unit of the measure that they belong to.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use squall_units::{Rate, Ratio, Size, Span};
 
 use crate::measure::Unit;
 
-/// A limit whose unit is that of its measure.
+/// A limit in the unit of its measure, unparsed.
 #[derive(Debug, Clone)]
 pub(crate) struct Quantity(String);
 
 impl Quantity {
-    /// The value in this unit.
+    /// Parses the value in this unit.
     ///
     /// # Errors
-    /// What is wrong with the text, in words.
+    /// A description of the problem.
     pub(crate) fn value(&self, unit: Unit) -> Result<f64, String> {
         fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
             text.parse().map_err(|error: T::Err| error.to_string())
@@ -32,12 +32,12 @@ impl Quantity {
         })
     }
 
-    /// Whether it stands for a number that is not published: `nan`.
+    /// `true` for a number that the paper does not give: `nan`.
     pub(crate) fn is_absent(&self) -> bool {
         self.0.eq_ignore_ascii_case("nan")
     }
 
-    /// The same, with a sign that may stand before it.
+    /// Like [`Self::value`], with an optional sign.
     ///
     /// # Errors
     /// As [`Self::value`].

@@ -1,4 +1,4 @@
-//! `[signal]`: what sessions make of what radios say.
+//! `[signal]`: use of radio reports by sessions.
 
 use serde::Deserialize;
 use squall_proto::signal::{Adaptation, FactorMap, Marks, WatermarkConfig};
@@ -6,7 +6,7 @@ use squall_units::Span;
 
 use super::place::Problem;
 
-/// The table as it is written. Whatever is left out is as sessions have it.
+/// The table in its written form. Omitted fields have the default of sessions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SignalTable {
@@ -19,7 +19,7 @@ pub(super) struct SignalTable {
     stale: Option<Span>,
 }
 
-/// How F follows from the index.
+/// Mapping from the quality index to the factor F.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Factor {

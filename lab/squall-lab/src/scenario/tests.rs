@@ -17,7 +17,7 @@ fn error(text: &str) -> String {
     Scenario::parse(text, "t.toml").expect_err("should be refused").to_string()
 }
 
-/// The error of a complete scenario with this text at its end.
+/// Returns the error of a complete scenario with this text appended.
 fn error_of(tail: &str) -> String {
     error(&format!("{HEAD}{PATH}{FLOW}{tail}"))
 }
@@ -181,7 +181,7 @@ fn shipped_scenarios_load() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        // Those of the papers have a folder, and a test, of their own.
+        // Scenarios of the papers have their own folder and test.
         if path.is_dir() {
             continue;
         }

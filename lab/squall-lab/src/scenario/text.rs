@@ -1,4 +1,4 @@
-//! The text of a file, and mistakes at a place in it.
+//! Text of a scenario file, and errors at a place in it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,26 +16,26 @@ const MAX_FILE: u64 = 1 << 20;
 pub(crate) struct Text {
     /// The file.
     pub(crate) file: PathBuf,
-    /// What it is called in errors.
+    /// Name of the file in errors.
     pub(crate) name: String,
     /// The text.
     pub(crate) text: String,
 }
 
 impl Text {
-    /// A text that is called so.
+    /// Creates a text with this name.
     pub(crate) fn new(text: &str, name: &str) -> Self {
         Self { file: PathBuf::from(name), name: name.to_owned(), text: text.to_owned() }
     }
 
-    /// The text of a file.
+    /// Reads the text of a file.
     pub(crate) fn read(file: &Path) -> Result<Self, ScenarioError> {
         let bytes = squall_file::read(file, MAX_FILE).map_err(FileError::of(file))?;
         let name = file.display().to_string();
         Ok(Self { file: file.to_owned(), ..Self::of_bytes(bytes, &name)? })
     }
 
-    /// The text that these bytes are.
+    /// Decodes the text.
     pub(super) fn of_bytes(bytes: Vec<u8>, name: &str) -> Result<Self, ScenarioError> {
         let text = squall_file::text(bytes).map_err(|error| ScenarioError::Invalid {
             name: name.to_owned(),
@@ -46,7 +46,7 @@ impl Text {
         Ok(Self::new(&text, name))
     }
 
-    /// What the text says, as TOML.
+    /// Parses the text as TOML.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, ScenarioError> {
         toml::from_str(&self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -54,7 +54,7 @@ impl Text {
         })
     }
 
-    /// An error at the place of a problem.
+    /// Creates an error at the place of a problem.
     pub(crate) fn located(&self, problem: &Problem) -> ScenarioError {
         self.invalid(Outline::of(&self.text).offset(&problem.place), one_line(&problem.words))
     }

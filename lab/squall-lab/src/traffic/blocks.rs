@@ -14,14 +14,14 @@ use crate::offer::{Class, Offer};
 pub struct Blocks {
     /// Size of a block.
     pub size: Size,
-    /// Time between two blocks.
+    /// Interval between blocks.
     pub interval: Span,
     /// Deadline after a block is offered.
     pub deadline: Option<Span>,
     /// Priority, 0 first.
     #[serde(default)]
     pub priority: u8,
-    /// Whether lost data is repaired until it arrives: all or none.
+    /// Lost data is repaired until it arrives: for all blocks or none.
     #[serde(default)]
     pub reliable: ReliableFrames,
 }

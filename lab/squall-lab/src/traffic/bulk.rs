@@ -1,4 +1,4 @@
-//! As many reliable blocks as the session takes.
+//! As many reliable blocks as the session accepts.
 
 use rand_pcg::Pcg64Mcg;
 use squall_units::{Size, Span};
@@ -7,17 +7,17 @@ use super::fields::{Checked, MAX_BLOCK, bytes_within, priority};
 use super::source::{Kind, Source};
 use crate::offer::{Class, Offer};
 
-/// Most bytes that a session queues.
+/// Maximum number of bytes that a session queues.
 const MAX_BACKLOG: u64 = 64 << 20;
 
-/// Reliable blocks without a deadline, always more of them than the paths can carry.
+/// Reliable blocks without a deadline, always more than the paths can carry.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
     /// Size of a block.
     #[serde(default = "size")]
     pub size: Size,
-    /// Bytes to keep queued in the session; four blocks, and at least 2 MB, if not given.
+    /// Bytes to keep queued in the session. Default: four blocks, but at least 2 MB.
     pub backlog: Option<Size>,
     /// Priority, 0 first.
     #[serde(default)]

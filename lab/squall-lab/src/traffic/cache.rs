@@ -1,14 +1,15 @@
-//! Encodes that are kept for the next run that needs them.
+//! Cache of encodes for later runs.
 
 use std::sync::{Arc, Mutex};
 
-/// How many are kept: those of the longest study, or of a film at all its bitrates, with some to spare.
+/// Capacity of the cache: enough for the longest study, or for a film at all its bitrates, with a
+/// margin.
 const MOST: usize = 8;
 
-/// The values that were used last, by key. A caller that asks for one that is being made waits for it.
+/// Least-recently-used cache. A caller that requests a value under construction waits for it.
 #[derive(Debug)]
 pub(super) struct Cache<K, V> {
-    /// The one that was used last is the last.
+    /// Entries in the order of their last use, the latest last.
     rows: Mutex<Vec<(K, Place<V>)>>,
 }
 
@@ -19,7 +20,7 @@ impl<K: Clone + PartialEq, V> Cache<K, V> {
         Self { rows: Mutex::new(Vec::new()) }
     }
 
-    /// The value of this key, made now if there is none.
+    /// Returns the value of this key, which is created if absent.
     pub(super) fn get<E>(&self, key: &K, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
         let place = self.place(key);
         let mut place = place.lock().expect("no holder panics");
@@ -62,7 +63,7 @@ mod tests {
             assert_eq!(get(key), Ok(key * 2));
         }
         assert_eq!(made.get(), 8);
-        // The next takes the place of the one that was used longest ago.
+        // The next value replaces the least recently used one.
         assert_eq!((get(10), get(1), made.get()), (Ok(20), Ok(2), 9));
         assert_eq!((get(3), made.get()), (Ok(6), 10));
         assert_eq!((get(9), get(9), made.get()), (Err("nine"), Err("nine"), 12));

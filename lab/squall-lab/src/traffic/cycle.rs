@@ -8,20 +8,20 @@ use crate::offer::{Class, Frame, Offer};
 /// A frame of a `Cycle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CycleFrame {
-    /// When it is offered, in microseconds from the start of the cycle.
+    /// Offer time in microseconds from the start of the cycle.
     pub at_us: u64,
     /// Deadline in microseconds after it is offered.
     pub deadline_us: Option<u64>,
     /// Mean size in bytes, at least 1.
     pub size: u64,
-    /// Its class.
+    /// Class of the frame.
     pub class: u16,
-    /// Its picture, counted from 0 in the order of display.
+    /// Picture of the frame, counted from 0 in display order.
     pub picture: u64,
-    /// Whether the picture can be shown with it alone.
+    /// The picture can be shown with this frame alone.
     pub base: bool,
-    /// Frames that it cannot be decoded without, counted from the first of the cycle; those below 0 are the last ones of
-    /// the cycle before, and the first cycle does without them.
+    /// Dependencies, as indices from the first frame of the cycle. Negative indices are frames of
+    /// the previous cycle; the first cycle ignores them.
     pub needs: [Option<i64>; 2],
 }
 
@@ -30,15 +30,15 @@ pub struct CycleFrame {
 pub(super) struct Cycle {
     pub(super) frames: Vec<CycleFrame>,
     pub(super) pictures: u64,
-    /// Time from its start to its next start, in microseconds.
+    /// Length of the cycle in microseconds.
     pub(super) period_us: u64,
 }
 
-/// Offers a cycle again and again.
+/// Offers a cycle repeatedly.
 #[derive(Debug)]
 pub(super) struct Repeater {
     cycle: Cycle,
-    /// Sizes vary uniformly by up to this share.
+    /// Sizes vary uniformly by up to this share in both directions.
     jitter: f64,
     classes: Vec<Class>,
     rng: Pcg64Mcg,

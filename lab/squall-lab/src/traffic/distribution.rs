@@ -1,4 +1,4 @@
-//! Quantities that vary from message to message, and random numbers of their distributions.
+//! Quantities that vary from message to message, and random numbers with their distributions.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,23 +12,23 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use super::fields::{Checked, require};
 use super::real::{exp, ln};
 
-/// A distribution of a quantity: `"20kB"`, `{ uniform = ["10kB", "30kB"] }`, `{ exponential = "20kB" }`,
-/// `{ pareto = { mean = "20kB", shape = 1.5 } }` or `{ poisson = "20kB" }`, with the unit of `T`.
+/// Distribution of a quantity: `"20kB"`, `{ uniform = ["10kB", "30kB"] }`, `{ exponential = "20kB"
+/// }`, `{ pareto = { mean = "20kB", shape = 1.5 } }` or `{ poisson = "20kB" }`, with the unit of
+/// `T`.
 ///
-/// A number that would lie beyond the bounds of its quantity is set to the nearest bound. The mean is that of the
-/// numbers after that.
+/// Numbers outside the bounds of the quantity are clamped. The mean applies to the clamped numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "lowercase", remote = "Self")]
 pub enum Distribution<T> {
-    /// Always the same.
+    /// A constant.
     Constant(T),
-    /// Any number from the first to the last, both included, with equal probability.
+    /// Uniform between the two values, inclusive.
     Uniform((T, T)),
-    /// Exponential, with this mean: times between independent events.
+    /// Exponential with this mean: times between independent events.
     Exponential(T),
-    /// Pareto: a few are far larger than most.
+    /// Pareto: heavy-tailed, with a few values far larger than most.
     Pareto(Pareto<T>),
-    /// Poisson, with this mean, at least 10 steps: a count of independent events, in steps.
+    /// Poisson with this mean, at least 10 steps: a count of independent events, in steps.
     Poisson(T),
 }
 
@@ -38,26 +38,26 @@ pub enum Distribution<T> {
 pub struct Pareto<T> {
     /// Mean.
     pub mean: T,
-    /// Tail index, above 1; the smaller, the heavier the tail. At 2 and below the variance is infinite but for the
-    /// bounds.
+    /// Tail index, above 1; the smaller, the heavier the tail. Without the bounds, the variance
+    /// would be infinite at 2 and below.
     pub shape: f64,
 }
 
-/// A quantity in whole numbers of a unit.
+/// A quantity in integer multiples of a unit.
 #[derive(Debug)]
 pub(super) struct Quantity<T> {
     pub(super) whole: fn(T) -> u64,
-    /// The unit as errors name it.
+    /// Name of the unit in errors.
     pub(super) unit: &'static str,
     pub(super) least: u64,
     pub(super) greatest: u64,
-    /// What Poisson numbers count.
+    /// Unit that Poisson numbers count in.
     pub(super) step: u64,
 }
 
 impl<T: Copy> Quantity<T> {
-    /// Demands a distribution of numbers within the bounds; one without an end has its mean in their lower half, so
-    /// that there is room above it.
+    /// Requires a distribution of numbers within the bounds. An unbounded distribution must have
+    /// its mean in the lower half of them, to leave room above.
     pub(super) fn check(&self, field: &'static str, distribution: Distribution<T>) -> Checked {
         let unit = self.unit;
         let within = |what: &str, value: T, least: u64, greatest: u64| {
@@ -83,7 +83,7 @@ impl<T: Copy> Quantity<T> {
         }
     }
 
-    /// Draws numbers of a distribution.
+    /// Creates the generator for a distribution.
     pub(super) fn draw(&self, distribution: Distribution<T>) -> Draw {
         let bounds = (self.least as f64, self.greatest as f64);
         let shape = match distribution {
@@ -138,7 +138,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Distribution<T> {
     }
 }
 
-/// Draws whole numbers of a distribution within bounds.
+/// Generates integers with a distribution, clamped to the bounds.
 #[derive(Debug)]
 pub(super) struct Draw {
     shape: Shape,
@@ -168,7 +168,7 @@ impl Draw {
     }
 }
 
-/// Above 0, up to 1.
+/// Returns a number above 0 and up to 1.
 fn uniform(rng: &mut Pcg64Mcg) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
@@ -177,20 +177,21 @@ fn whole(value: f64) -> u64 {
     (value + 0.5) as u64
 }
 
-/// Mean of an exponential distribution of this mean, brought to the bounds: the least, and the area below the
-/// distribution's tail from there to the greatest.
+/// Mean of an exponential distribution with this mean after clamping to the bounds: the lower bound
+/// plus the integral of the tail from there to the upper bound.
 fn exponential_mean(free: f64, (least, greatest): (f64, f64)) -> f64 {
     least + free * (exp(-least / free) - exp(-greatest / free))
 }
 
-/// The same of a Pareto distribution.
+/// Mean of a Pareto distribution after clamping to the bounds.
 fn pareto_mean(scale: f64, shape: f64, (least, greatest): (f64, f64)) -> f64 {
     let from = least.max(scale);
     let tail = |x: f64| exp(shape * ln(scale / x)) * x / (shape - 1.0);
     from + tail(from) - tail(greatest)
 }
 
-/// The parameter for which the growing function `mean_of` has this value, to all digits there are.
+/// Solves for the parameter at which the increasing function `mean_of` has this value, to full
+/// precision.
 fn solve(mean: f64, (_, greatest): (f64, f64), mean_of: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1e-9, greatest);
     for _ in 0..100 {
@@ -204,8 +205,8 @@ fn solve(mean: f64, (_, greatest): (f64, f64), mean_of: impl Fn(f64) -> f64) -> 
     high
 }
 
-/// A Poisson number of this mean, at least 10: transformed rejection (W. Hörmann, "The transformed rejection method
-/// for generating Poisson random variables", 1993, algorithm PTRS).
+/// Returns a Poisson number with this mean, at least 10, by transformed rejection (W. Hörmann, "The
+/// transformed rejection method for generating Poisson random variables", 1993, algorithm PTRS).
 fn poisson(mean: f64, rng: &mut Pcg64Mcg) -> u64 {
     let (b, ln_mean) = (0.931 + 2.53 * mean.sqrt(), ln(mean));
     let a = -0.059 + 0.024_83 * b;
@@ -231,7 +232,7 @@ fn poisson(mean: f64, rng: &mut Pcg64Mcg) -> u64 {
 /// Logarithm of a factorial, by Stirling's series.
 fn ln_factorial(k: f64) -> f64 {
     const LN_TAU_HALF: f64 = 0.918_938_533_204_672_7;
-    // The series is for large numbers: smaller ones are reached from 10.
+    // The series needs large arguments; smaller ones are computed from 10 downwards.
     let mut n = k + 1.0;
     let mut below = 1.0;
     while n < 10.0 {
@@ -277,7 +278,8 @@ mod tests {
     #[test]
     fn means_and_deviations_are_those_of_the_distributions() {
         let mean = 20_000;
-        // A Pareto distribution of shape 2.5 has a standard deviation of 0.894 of its mean, slow to show itself.
+        // A Pareto distribution of shape 2.5 has a standard deviation of 0.894 of its mean; the
+        // estimate converges slowly.
         let cases = [
             (Distribution::Constant(mean), 1, 0.0, 0.0),
             (Distribution::Uniform((10_000, 30_000)), 1, 10_000.0 / 3f64.sqrt(), 0.01),
@@ -317,7 +319,7 @@ mod tests {
     fn the_tail_of_pareto_has_its_index() {
         let numbers = drawn(Distribution::Pareto(Pareto { mean: 30_000, shape: 1.5 }), SIZES, 400_000);
         let above = |limit| numbers.iter().filter(|n| **n > limit).count() as f64;
-        // Ten times as large is 10^1.5 times as rare.
+        // Values ten times as large are 10^1.5 times as rare.
         let ratio = above(20_000) / above(200_000);
         assert!((ratio / 31.6 - 1.0).abs() < 0.05, "{ratio}");
     }

@@ -1,9 +1,11 @@
-//! A film that is really encoded, and its viewer: one that is drawn and encoded for the run, or frames of an encode.
+//! A film that is really encoded, and its viewer: either generated and encoded for the run, or
+//! frames of a given encode.
 //!
-//! The viewer's player shows each frame in its slot, a deadline after it was offered, if it can be decoded by then:
-//! it and all frames that it needs are there. Else the picture before stays. Nothing is concealed, so after a lost
-//! reference the picture stands until the next key frame; a late frame is decoded for those that need it, and not shown.
-//! The same rule makes the flow's [`Playback`](crate::result::Playback).
+//! The player shows each frame in its slot, a deadline after it was offered, if it can be decoded
+//! by then, i.e. if the frame and its dependencies have arrived. Otherwise the previous picture
+//! stays. Nothing is concealed, so after a lost reference the picture freezes until the next key
+//! frame. A late frame is still decoded for those that depend on it, but not shown.
+//! [`Playback`](crate::result::Playback) uses the same rule.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,25 +28,28 @@ use crate::offer::{Class, Offer};
 use crate::parallel;
 use crate::result::PictureQuality;
 
-/// Longest round of a film, in microseconds: it is kept in memory.
+/// Maximum length of a round in microseconds, as it is kept in memory.
 const MAX_LENGTH_US: u64 = 60_000_000;
 
-/// Bitrates of an encoder that follows, as shares of the film's, the highest first.
+/// Bitrates of an encoder that follows the session, as shares of the film's, the highest first.
 const RUNGS: [f64; 5] = [1.0, 0.7, 0.5, 0.35, 0.2];
 
-/// The bitrate changes with a key frame, so an encoder that follows makes this many in a second.
+/// Key frames per second of an encoder that follows the session, because the bitrate can change
+/// only at a key frame.
 const KEYS_PER_SECOND: f64 = 3.0;
 
-/// Share of what the session can carry that the encoder makes: its frames are not all of their mean size.
+/// Share of the session's capacity that the encoder uses, because frame sizes vary around their
+/// mean.
 const USED: f64 = 0.85;
 
-/// The class of key frames.
+/// Class of key frames.
 const KEY: u16 = 0;
 
-/// By what it shows and how it is encoded, and by its length in pictures.
+/// Encoded films, by scene with encoding and by length in pictures.
 static FILMS: Cache<(ClipConfig, u64), squall_media::Film> = Cache::new();
 
-/// A generated moving scene, encoded with H.264 when the flow is first needed, over and over to the end of the flow.
+/// A generated moving scene, encoded with H.264 when the flow is first needed and repeated to the
+/// end of the flow.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Film {
@@ -57,12 +62,12 @@ pub struct Film {
     /// Frames per second.
     #[serde(default = "number::<30, _>")]
     pub fps: u32,
-    /// Rate that the encoder aims at.
+    /// Target bitrate of the encoder.
     pub bitrate: Rate,
-    /// Time from one key frame to the next.
+    /// Interval between key frames.
     #[serde(default = "millis::<2_000>")]
     pub keyframe_interval: Span,
-    /// Whether every second frame is one that no other needs.
+    /// Every second frame is disposable: no other frame depends on it.
     #[serde(default)]
     pub disposable: bool,
     /// Length of a round.
@@ -71,25 +76,27 @@ pub struct Film {
     /// Seed of the scene.
     #[serde(default = "number::<1, _>")]
     pub scene: u64,
-    /// From offering a frame to showing it: its deadline.
+    /// Time from offering a frame to showing it, i.e. its deadline.
     #[serde(default = "millis::<150>")]
     pub deadline: Span,
     /// Priority of key frames, 0 first.
     #[serde(default)]
     pub priority_key: u8,
-    /// Priority of frames that others need, 0 first.
+    /// Priority of frames that others depend on, 0 first.
     #[serde(default = "number::<1, _>")]
     pub priority_delta: u8,
-    /// Priority of frames that no other needs, 0 first.
+    /// Priority of disposable frames, 0 first.
     #[serde(default = "number::<2, _>")]
     pub priority_disposable: u8,
-    /// Which frames are reliable.
+    /// Reliability by frame type.
     #[serde(default = "ReliableFrames::reference")]
     pub reliable: ReliableFrames,
-    /// Of how many pictures one is compared with its source, at least 1. No scenario file says so.
+    /// Interval at which pictures are compared with their sources, at least 1 (every picture). Not
+    /// available in scenario files.
     #[serde(skip, default = "number::<1, _>")]
     pub compared_every: u32,
-    /// Whether the encoder makes what the session can carry, at most the bitrate of the film. No scenario file says so.
+    /// The encoder follows the capacity of the session, up to the bitrate of the film. Not
+    /// available in scenario files.
     #[serde(skip)]
     pub follow: bool,
 }
@@ -103,7 +110,7 @@ fn height() -> u32 {
 }
 
 impl Film {
-    /// The scene, and how it is encoded at most.
+    /// Scene and encoding at the highest bitrate.
     fn clip(&self) -> ClipConfig {
         let encoder = EncoderConfig {
             width: self.width,
@@ -117,14 +124,14 @@ impl Film {
         ClipConfig { encoder, seed: self.scene }
     }
 
-    /// The clips that it is encoded as, those of higher bitrates first.
+    /// All clips to encode, by falling bitrate.
     fn clips(&self) -> Vec<ClipConfig> {
         let clip = self.clip();
         if !self.follow {
             return vec![clip];
         }
         let encoder = &clip.encoder;
-        // An even number of frames, which disposable ones need.
+        // Even, which disposable frames require.
         let between_keys = 2 * (encoder.fps / KEYS_PER_SECOND / 2.0).round().max(1.0) as u32;
         let rung = |share: f64| EncoderConfig {
             bitrate_bps: (f64::from(encoder.bitrate_bps) * share) as u32,
@@ -134,13 +141,13 @@ impl Film {
         RUNGS.iter().map(|share| ClipConfig { encoder: rung(*share), ..clip.clone() }).collect()
     }
 
-    /// Pictures of a round.
+    /// Number of pictures in a round.
     pub fn pictures(&self) -> u64 {
         frames_within(self.length, self.fps)
     }
 
-    /// The film as each of its clips, encoded on all processors: now, if it was not before. `progress` is called with
-    /// the frames that are encoded, and all that are to be.
+    /// Returns the film as each of its clips, encoded on all processors unless cached. `progress`
+    /// receives the number of encoded frames and of all frames.
     fn encoded(
         &self,
         progress: &(dyn Fn(u64, u64) + Sync),
@@ -155,7 +162,7 @@ impl Film {
         })
     }
 
-    /// One round of the film.
+    /// Returns one round of the film.
     fn cycle(&self, frames: &[EncodedFrame]) -> Cycle {
         let mut reference = None;
         let frame = |(number, frame): (i64, &EncodedFrame)| {
@@ -238,7 +245,7 @@ impl Kind for Film {
     }
 }
 
-/// The field of the scenario that the encoder does not take.
+/// Returns the field of the scenario that the encoder rejects.
 fn field(error: &EncodeError) -> &'static str {
     match error {
         EncodeError::Setting { field: "fps", .. } => "fps",
@@ -250,18 +257,18 @@ fn field(error: &EncodeError) -> &'static str {
     }
 }
 
-/// The frames of an encode, once, from the first to the last in the order in which they are sent; no scenario file asks
-/// for it. Their content stays with the caller, who decodes what arrived in time:
+/// Frames of an encode, sent once from the first to the last in decoding order; not available in
+/// scenario files. The contents stay with the caller, who decodes the frames that arrived in time:
 /// [`FlowResult::arrivals_us`](crate::result::FlowResult::arrivals_us).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoded {
-    /// The frames.
+    /// Frames in decoding order.
     pub frames: Arc<[CycleFrame]>,
-    /// [`CycleFrame::class`] is a place in them.
+    /// Classes; [`CycleFrame::class`] is an index into them.
     pub classes: Vec<Class>,
-    /// From taking a picture to showing it.
+    /// Time from capturing a picture to showing it.
     pub latency: Span,
-    /// From one picture to the next, in microseconds.
+    /// Interval between pictures in microseconds.
     pub picture_us: u64,
 }
 
@@ -294,18 +301,18 @@ impl Kind for Encoded {
     }
 }
 
-/// Offers the frames of a film, and records what becomes of them.
+/// Offers the frames of a film and records their arrivals.
 #[derive(Debug)]
 struct Viewer {
-    /// The same film at falling bitrates, with which the pictures are judged; none if the caller judges them.
+    /// The film at falling bitrates, to evaluate the pictures; empty if the caller evaluates them.
     films: Vec<Arc<squall_media::Film>>,
-    /// Those of the films.
+    /// Frames of each of the films.
     repeaters: Vec<Repeater>,
-    /// At which of them the film is encoded.
+    /// Index of the current bitrate.
     rung: usize,
     allowed_bps: u64,
     compared_every: usize,
-    /// In the order of the offers.
+    /// Frames in the order of the offers.
     frames: Vec<Sent>,
 }
 
@@ -313,7 +320,7 @@ struct Viewer {
 struct Sent {
     rung: usize,
     due_us: u64,
-    /// The frame before it that it needs.
+    /// Earlier frame that this one depends on.
     needs: Option<u64>,
     arrived_us: Option<u64>,
 }
@@ -323,7 +330,7 @@ impl Viewer {
         Self { films: Vec::new(), repeaters, rung: 0, allowed_bps: 0, compared_every: 1, frames: Vec::new() }
     }
 
-    /// How good these pictures are, each in its slot.
+    /// Computes the quality of these pictures, each in its slot.
     fn judge(&self, shown: &[Option<u64>]) -> Vec<Likeness> {
         let rung_of = |shown: Option<u64>| shown.map_or(0, |shown| self.frames[shown as usize].rung);
         let slots: Vec<_> = shown.iter().copied().zip(0..).step_by(self.compared_every).collect();
@@ -337,7 +344,7 @@ impl Viewer {
         slots.iter().filter_map(|(shown, _)| seen[rung_of(*shown)].pop()).collect()
     }
 
-    /// For each slot that ended before `end_us`, the picture that stood in it, if there was one.
+    /// Returns the picture shown in each slot that ended before `end_us`, if any.
     fn shown(&self, end_us: u64) -> Vec<Option<u64>> {
         let mut ready: Vec<Option<u64>> = Vec::with_capacity(self.frames.len());
         let mut shown = None;
@@ -359,7 +366,7 @@ impl Source for Viewer {
     fn next(&mut self) -> Option<Offer> {
         let offers: Option<Vec<Offer>> = self.repeaters.iter_mut().map(Source::next).collect();
         let mut offers = offers?;
-        // A frame that needs another one is of the same rung.
+        // Frames with dependencies stay on the same rung.
         if offers[self.rung].class == KEY {
             let room = USED * self.allowed_bps as f64;
             let fits = self.films.iter().position(|film| film.bitrate_bps() <= room);
@@ -416,7 +423,7 @@ mod tests {
         film.viewer(&Pcg64Mcg::seed_from_u64(1))
     }
 
-    /// Two seconds of a film whose frames arrive this long after they are offered, or not.
+    /// Two seconds of a film whose frames arrive with this delay after their offer, or are lost.
     fn viewed(film: &Film, delay_us: impl Fn(u64) -> Option<u64>) -> (Viewer, PictureQuality) {
         let mut viewer = viewer(film);
         for index in 0..60 {
@@ -479,7 +486,8 @@ mod tests {
 
     #[test]
     fn what_is_late_is_decoded_and_not_shown() {
-        // The 13th comes 110 ms after it was offered, 10 ms after its slot and 23 ms before the next.
+        // The 13th arrives 110 ms after its offer, 10 ms after its slot and 23 ms before the next
+        // one.
         let (viewer, _) = viewed(&film(false), |index| Some(if index == 13 { 110_000 } else { 20_000 }));
         let shown = viewer.shown(10_000_000);
         assert_eq!(shown[12..15], [Some(12), Some(12), Some(14)]);

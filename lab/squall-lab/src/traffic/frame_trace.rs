@@ -1,4 +1,4 @@
-//! Frame sizes of a film, from a CSV file.
+//! Frame sizes of a film from a CSV file.
 
 use std::path::Path;
 
@@ -13,22 +13,22 @@ const MAX_FILE: u64 = 64 << 20;
 /// Latest presentation time in milliseconds: 24 h.
 const MAX_PTS_MS: f64 = 86_400_000.0;
 
-/// One frame, or one layer of one.
+/// One frame, or one layer of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameRow {
-    /// Which picture, counted from 0 in the order of the file.
+    /// Picture, counted from 0 in the order of the file.
     pub picture: usize,
-    /// When it is shown, in microseconds.
+    /// Presentation time in microseconds.
     pub pts_us: u64,
-    /// How it is coded, if the file says so.
+    /// Frame type, if the file contains it.
     pub frame_type: Option<FrameType>,
-    /// Its layer, 0 for the base.
+    /// Layer, 0 for the base.
     pub layer: u8,
-    /// Its size in bytes, at least 1.
+    /// Size in bytes, at least 1.
     pub size: u64,
 }
 
-/// The frames of a film: sizes, types and layers. At least two pictures.
+/// Frames of a film: sizes, types and layers. At least two pictures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameTrace {
     rows: Vec<FrameRow>,
@@ -49,9 +49,10 @@ impl FrameTrace {
         Self::parse(&text.map_err(|error| TraceError::file(&name, error.to_string()))?, &name)
     }
 
-    /// Reads a text; `name` stands for the file in errors. The first line names the columns: `frame`, a number or
-    /// name that the layers of a picture share, `pts_ms` and `size_bytes`, and perhaps `type` (I, P or B) and `layer`
-    /// (from 0, rising within a picture); others are passed over. Lines that begin with `#` are remarks.
+    /// Parses a text; `name` stands for the file in errors. The first line names the columns:
+    /// `frame`, a number or name that the layers of a picture share, `pts_ms` and `size_bytes`, and
+    /// optionally `type` (I, P or B) and `layer` (from 0, ascending within a picture). Other
+    /// columns are ignored, as are lines that begin with `#`.
     ///
     /// # Errors
     /// [`TraceError`] names the line.
@@ -88,45 +89,46 @@ impl FrameTrace {
         if pictures < 2 || span == 0 {
             return Err("a film has at least two pictures, at different times".into());
         }
-        // The last picture is shown for as long as the others on the average.
+        // The last picture is shown for the mean duration of the others.
         let duration_us = span + span / (pictures as u64 - 1);
         let bytes = rows.iter().map(|row| row.size).sum();
         let layers = rows.iter().map(|row| row.layer).max().unwrap_or(0) + 1;
         Ok(Self { rows, pictures, duration_us, bytes, layers })
     }
 
-    /// Its frames in the order of the file, the layers of one after the other. Times count from the first picture.
+    /// Frames in the order of the file, the layers of each in sequence. Times count from the first
+    /// picture.
     pub fn rows(&self) -> &[FrameRow] {
         &self.rows
     }
 
-    /// How many pictures it has.
+    /// Number of pictures.
     pub fn pictures(&self) -> usize {
         self.pictures
     }
 
-    /// How long it is, in microseconds.
+    /// Duration in microseconds.
     pub fn duration_us(&self) -> u64 {
         self.duration_us
     }
 
-    /// Mean time from one picture to the next, in microseconds, at least 1.
+    /// Mean interval between pictures in microseconds, at least 1.
     pub fn picture_us(&self) -> u64 {
         (self.duration_us / self.pictures as u64).max(1)
     }
 
-    /// Size of all frames, in bytes.
+    /// Total size of all frames in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its layers, 1 if it has none but the base.
+    /// Number of layers; 1 for the base only.
     pub fn layers(&self) -> u8 {
         self.layers
     }
 }
 
-/// Where the columns are.
+/// Indices of the columns.
 struct Columns {
     frame: usize,
     pts: usize,
@@ -149,7 +151,7 @@ impl Columns {
         })
     }
 
-    /// A line, of the `same` picture as the row `before` it or of the next.
+    /// Parses a line that belongs to the `same` picture as the row `before` it, or to the next one.
     fn row(&self, fields: &[&str], before: Option<FrameRow>, same: bool) -> Result<FrameRow, String> {
         let field = |column: usize, name: &str| {
             fields.get(column).copied().ok_or_else(|| format!("{name}: the line has no such field"))

@@ -1,4 +1,4 @@
-//! Types of frames, and which of them are reliable.
+//! Types of frames, and reliability by frame type.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,53 +8,54 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use super::fields::{Checked, Invalid, priority, require};
 use crate::offer::Class;
 
-/// How a frame is coded.
+/// Coding type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameType {
-    /// Intra: by itself, a key frame.
+    /// Intra: a key frame, independent of others.
     I,
-    /// Predicted from the I or P frame before it.
+    /// Predicted from the previous I or P frame.
     P,
-    /// Predicted from the I or P frames on both sides of it; nothing needs it.
+    /// Predicted from the I or P frames on both sides; no other frame depends on it.
     B,
 }
 
 impl FrameType {
-    /// All, in the order of their classes.
+    /// All types, in the order of their classes.
     pub const ALL: [FrameType; 3] = [FrameType::I, FrameType::P, FrameType::B];
 
-    /// Of `I`, `P` or `B`.
+    /// Parses `I`, `P` or `B`.
     pub fn of(letter: char) -> Option<Self> {
         Self::ALL.into_iter().find(|frame| frame.letter() == letter)
     }
 
-    /// `I`, `P` or `B`.
+    /// Returns `I`, `P` or `B`.
     pub fn letter(self) -> char {
         ['I', 'P', 'B'][self as usize]
     }
 
-    /// Whether other frames need it.
+    /// `true` if other frames depend on it.
     pub fn is_reference(self) -> bool {
         self != FrameType::B
     }
 }
 
-/// Which frames of a video are reliable: in a file `"all"` or `true`, `"reference"`, `"key"`, `"none"` or `false`.
+/// Reliability of the frames of a video: in a file `"all"` or `true`, `"reference"`, `"key"`,
+/// `"none"` or `false`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReliableFrames {
     /// Every frame is repaired until it arrives.
     #[default]
     All,
-    /// Frames that others need are repaired, the rest may be lost.
+    /// Frames that others depend on are repaired, the rest may be lost.
     Reference,
     /// Key frames are repaired, delta frames may be lost.
     Key,
-    /// None is: a frame that misses its deadline is dropped.
+    /// No frame is repaired; a frame that misses its deadline is dropped.
     None,
 }
 
 impl ReliableFrames {
-    /// Whether a frame of this type is reliable.
+    /// `true` if a frame of this type is reliable.
     pub fn covers(self, frame: FrameType) -> bool {
         match self {
             ReliableFrames::All => true,
@@ -64,23 +65,24 @@ impl ReliableFrames {
         }
     }
 
-    /// The default of kinds with frames that no other needs.
+    /// Default for kinds with disposable frames.
     pub(super) fn reference() -> Self {
         Self::Reference
     }
 
-    /// Demands one that blocks can have which are no frames.
+    /// Requires a value that is valid for blocks that are not frames.
     pub(super) fn check_blocks(self) -> Checked {
         let plain = matches!(self, ReliableFrames::All | ReliableFrames::None);
         require(plain, "reliable", "only a video has key frames, expected true or false")
     }
 
-    /// The class of blocks which are no frames.
+    /// Class of blocks that are not frames.
     pub(super) fn class(self, name: &str, priority: u8) -> Vec<Class> {
         vec![Class::new(name, self == ReliableFrames::All, priority)]
     }
 
-    /// The classes `key` and `delta` of a stream of key frames and frames that each need the one before.
+    /// Classes `key` and `delta` of a stream of key frames and frames that each depend on the one
+    /// before.
     pub(super) fn key_and_delta(self, [key, delta]: [u8; 2]) -> Vec<Class> {
         let class = |name, frame, priority| Class::new(name, self.covers(frame), priority);
         vec![class("key", FrameType::I, key), class("delta", FrameType::P, delta)]
@@ -117,13 +119,13 @@ impl<'de> Deserialize<'de> for ReliableFrames {
     }
 }
 
-/// Priorities by the name of a class: `I`, `P` and `B`, or `L0`, `L1` and so on. A class that is not named has its
-/// place among the classes as priority.
+/// Priorities by the name of a class: `I`, `P` and `B`, or `L0`, `L1` and so on. A class without an
+/// entry has its index among the classes as priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Priorities(BTreeMap<String, u8>);
 
 impl Priorities {
-    /// The names of the classes: of `layers` layers, or of types.
+    /// Names of the classes: of `layers` layers, or of the frame types.
     fn names(layers: Option<u8>) -> Vec<String> {
         match layers {
             None => FrameType::ALL.map(|frame| frame.letter().to_string()).into(),
@@ -131,7 +133,7 @@ impl Priorities {
         }
     }
 
-    /// Demands known names, and priorities that a session has.
+    /// Requires valid names and priorities within the range of sessions.
     pub(super) fn check(&self, layers: Option<u8>) -> Checked {
         let names = Self::names(layers);
         if let Some(name) = self.0.keys().find(|name| !names.contains(name)) {
@@ -141,7 +143,7 @@ impl Priorities {
         self.0.values().try_for_each(|value| priority("priorities", *value))
     }
 
-    /// The classes. Of layers, only the base is needed by frames that are not better than itself.
+    /// Returns the classes. For layers, only the base counts as a reference.
     pub(super) fn classes(&self, layers: Option<u8>, reliable: ReliableFrames) -> Vec<Class> {
         let class = |(place, name): (u8, String)| {
             let like = match (layers, place) {

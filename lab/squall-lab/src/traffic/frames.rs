@@ -1,4 +1,4 @@
-//! A film whose frame sizes are recorded.
+//! A film with recorded frame sizes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use super::references::{Anchors, LAYERS, Layers};
 use super::source::{Kind, Source};
 use crate::offer::Class;
 
-/// The frames of a recorded film, over and over to the end of the flow.
+/// Frames of a recorded film, repeated to the end of the flow.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
-    /// The file with their sizes, as the scenario names it.
+    /// File with the frame sizes, as named in the scenario.
     pub file: PathBuf,
-    /// Layers of the film, if its classes are layers and not types of frames.
+    /// Number of layers, if the classes are layers instead of frame types.
     pub layers: Option<u8>,
-    /// Mean rate that the sizes are scaled to, if not that of the file.
+    /// Mean rate that the sizes are scaled to. Default: that of the file.
     pub bitrate: Option<Rate>,
     /// Deadline after a frame is offered.
     pub deadline: Option<Span>,
     /// Priorities of the classes, 0 first.
     #[serde(default)]
     pub priorities: Priorities,
-    /// Which frames are reliable. Of layers, the base is the reference.
+    /// Reliability by frame type. For layers, the base layer is the reference.
     #[serde(default = "ReliableFrames::reference")]
     pub reliable: ReliableFrames,
-    /// The content of the file, once it is loaded; a film that is not offers nothing.
+    /// Content of the file. A film that is not loaded offers nothing.
     #[serde(skip)]
     pub trace: Option<Arc<FrameTrace>>,
 }
@@ -41,7 +41,7 @@ impl Frames {
     /// Loads the file, which is relative to this folder.
     ///
     /// # Errors
-    /// When the file is no film, or not one that fits the other fields.
+    /// If the file is not a film or does not fit the other fields.
     pub fn load(&mut self, base: &Path) -> Checked {
         let invalid = |words| Invalid { field: "file", words };
         let trace = FrameTrace::load(&base.join(&self.file)).map_err(|error| invalid(error.to_string()))?;
@@ -54,13 +54,13 @@ impl Frames {
         largest("bitrate", "frame", self.largest_frame().unwrap_or(0))
     }
 
-    /// Largest frame in bytes, if the film is loaded.
+    /// Size of the largest frame in bytes, if the film is loaded.
     pub fn largest_frame(&self) -> Option<u64> {
         let trace = self.trace.as_ref()?;
         trace.rows().iter().map(|row| self.frame_size(trace, row.size)).max()
     }
 
-    /// The size in bytes at which a frame of this size in the file is sent.
+    /// Returns the scaled size in bytes of a frame with this size in the file.
     fn frame_size(&self, trace: &FrameTrace, size: u64) -> u64 {
         let Some(bitrate) = self.bitrate else { return size };
         let bits = u128::from(bitrate.bps()) * u128::from(trace.duration_us());
@@ -68,9 +68,10 @@ impl Frames {
         u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
     }
 
-    /// The whole film once. The pictures are sent at the times at which they are shown, in the order in which they are
-    /// coded: the first sent at the first time, and so on. An encoder that reorders sends all of them later, by as long
-    /// as it holds back the first; a flow that does so starts later.
+    /// Returns one round of the film. The pictures are sent at the times at which they are shown,
+    /// but in coding order: the first coded picture at the first time, and so on. A reordering
+    /// encoder delays all pictures by the time for which it holds back the first; a flow with such
+    /// an encoder should start later.
     fn cycle(&self, trace: &FrameTrace) -> Cycle {
         let mut pictures: Vec<&[FrameRow]> = trace.rows().chunk_by(|a, b| a.picture == b.picture).collect();
         let mut shown: Vec<usize> = (0..pictures.len()).collect();
@@ -95,7 +96,7 @@ impl Frames {
                 let (class, needs) = if self.layers.is_some() {
                     (u16::from(row.layer), layers.needs(row.layer, number))
                 } else {
-                    // The first frame needs none, whatever its type in the file.
+                    // The first frame has no dependencies, whatever its type in the file.
                     let class = row.frame_type.unwrap_or(frame) as u16;
                     (class, anchors.needs(frame, number, picture as i64))
                 };
@@ -140,7 +141,8 @@ impl Kind for Frames {
     }
 }
 
-/// Of pictures in the order of display: B frames after the I or P frame that follows them.
+/// Sorts pictures from display order to coding order: B frames after the I or P frame that follows
+/// them.
 fn in_coding_order(pictures: Vec<&[FrameRow]>) -> Vec<&[FrameRow]> {
     let mut coded = Vec::with_capacity(pictures.len());
     let mut waiting = Vec::new();
@@ -230,7 +232,7 @@ mod tests {
             let bytes: u64 = offers.iter().map(|offer| offer.size).sum();
             let seconds = 3.0 * kinds.len() as f64 * 0.033;
             let kbps_sent = bytes as f64 * 8.0 / seconds / 1_000.0;
-            // Sizes are whole, and never 0.
+            // Sizes are integers and at least 1.
             let whole = 8.0 / 33.0;
             prop_assert!((kbps_sent - kbps as f64).abs() <= whole + kbps as f64 * 0.001, "{kbps_sent} {kbps}");
             prop_assert!(offers.is_sorted_by_key(|offer| offer.at_us));

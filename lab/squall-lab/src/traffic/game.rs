@@ -1,4 +1,4 @@
-//! Cloud gaming: frames whose size follows what the session can carry.
+//! Cloud gaming: frames whose size follows the capacity of the session.
 
 use rand_pcg::Pcg64Mcg;
 use squall_units::{Rate, Ratio, Span};
@@ -8,32 +8,35 @@ use super::frame_type::ReliableFrames;
 use super::source::{Allowed, Follow, Kind, Source, jittered};
 use crate::offer::{Class, Frame, Offer};
 
-/// The stream of a game that is rendered elsewhere (AUGUR, NSDI 2024, §2.1): an encoder without lookahead makes a
-/// frame at each tick, as large as its share of what the session can carry at that moment.
+/// Stream of a remotely rendered game (AUGUR, NSDI 2024, §2.1): an encoder without lookahead makes
+/// one frame per tick, sized according to the current capacity of the session.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Game {
     /// Frames per second.
     #[serde(default = "number::<60, _>")]
     pub fps: u32,
-    /// The encoder never makes less.
+    /// Minimum bitrate of the encoder.
     pub bitrate_min: Rate,
-    /// The encoder never makes more.
+    /// Maximum bitrate of the encoder.
     pub bitrate_max: Rate,
     /// The forecast that the encoder follows.
     #[serde(default)]
     pub follow: Forecast,
-    /// Part of the allowed rate that the encoder uses, above 0; 0.9 of the link, and all that is safe, if not given.
+    /// Share of the allowed rate that the encoder uses, above 0. Default: 0.9 for `link`, 1 for
+    /// `safe`.
     pub share: Option<Ratio>,
-    /// Time from one key frame to the next. None: only the first is one, and those that repair a loss.
+    /// Interval between key frames. `None`: only the first frame is one, and those that repair a
+    /// loss.
     pub keyframe_interval: Option<Span>,
-    /// Size of a key frame relative to the mean. The frames after it make up for it, each by up to half of its own size.
+    /// Size of a key frame relative to the mean. The frames after it compensate for it, each by up
+    /// to half of its own size.
     #[serde(default = "number::<4, _>")]
     pub key_ratio: f64,
     /// Sizes vary uniformly by up to this share in both directions.
     #[serde(default)]
     pub jitter: Ratio,
-    /// Deadline after a frame is offered: a later frame is a stall.
+    /// Deadline after a frame is offered; a later frame counts as a stall.
     #[serde(default = "millis::<200>")]
     pub deadline: Span,
     /// Priority of key frames, 0 first.
@@ -42,23 +45,24 @@ pub struct Game {
     /// Priority of delta frames, 0 first.
     #[serde(default = "number::<1, _>")]
     pub priority_delta: u8,
-    /// Which frames are reliable.
+    /// Reliability by frame type.
     #[serde(default)]
     pub reliable: ReliableFrames,
 }
 
-/// The word for a [`Follow`].
+/// Forecast as named in scenario files; see [`Follow`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Forecast {
-    /// What the paths carry.
+    /// Current capacity of the paths.
     #[default]
     Link,
-    /// What arrives within half of the deadline; the other half is for losses.
+    /// Capacity that arrives safely within half of the deadline; the other half is left for
+    /// repairs.
     Safe,
 }
 
-/// A share as millionths, for integer arithmetic: the same sizes on every machine.
+/// Denominator of shares in integer arithmetic, which gives the same sizes on every machine.
 const ONE: u64 = 1_000_000;
 
 impl Game {
@@ -67,12 +71,12 @@ impl Game {
         self.share.unwrap_or(usual)
     }
 
-    /// Frames from one key frame to the next, at least 1.
+    /// Number of frames per group, at least 1.
     fn group(&self) -> Option<u64> {
         self.keyframe_interval.map(|interval| frames_within(interval, self.fps))
     }
 
-    /// What the encoder makes when the session allows `allowed_bps`, in bits per second.
+    /// Returns the encoder's bitrate in bits per second for an allowed rate.
     fn bitrate_bps(&self, allowed_bps: u64) -> u64 {
         let share = (self.share().as_f64() * ONE as f64) as u128;
         let bps = (u128::from(allowed_bps) * share / u128::from(ONE)) as u64;
@@ -89,7 +93,7 @@ impl Game {
         (self.frame_size(bitrate_bps) as f64 * self.key_ratio) as u64
     }
 
-    /// Largest frame in bytes.
+    /// Size of the largest frame in bytes.
     fn largest_frame(&self) -> u64 {
         (self.key_size(self.bitrate_max.bps()) as f64 * (1.0 + self.jitter.as_f64())) as u64
     }
@@ -137,22 +141,22 @@ impl Kind for Game {
     }
 }
 
-/// An encoder that follows a rate. A frame is encoded during the interval before it is offered, so its size is that of
-/// the rate when the one before it was.
+/// An encoder that follows a rate. A frame is encoded during the interval before its offer, so its
+/// size depends on the rate at the time of the previous offer.
 #[derive(Debug)]
 struct Encoder {
     game: Game,
-    /// Key frames and delta frames.
+    /// Classes of key frames and delta frames.
     classes: Vec<Class>,
     rng: Pcg64Mcg,
     next: u64,
-    /// What the session allows; nothing as long as it is not known.
+    /// Latest limits of the session; 0 before the first.
     allowed: Allowed,
-    /// Bytes that key frames took beyond the mean, and that frames after them are yet to save.
+    /// Bytes by which key frames exceeded the mean and that later frames still have to save.
     debt: u64,
-    /// The last key frame, once there was one.
+    /// Index of the latest key frame.
     key: Option<u64>,
-    /// A frame since then is lost: nothing can be decoded until the next key frame.
+    /// A frame since the latest key frame is lost: nothing can be decoded until the next one.
     broken: bool,
 }
 
@@ -170,7 +174,8 @@ impl Encoder {
         }
     }
 
-    /// Bytes for the next frame, such that the mean is that of the bitrate, and as few as it takes to arrive.
+    /// Returns the size of the next frame, such that the mean has the bitrate, and not above the
+    /// size that arrives in time.
     fn budget(&mut self, key: bool) -> u64 {
         let least = self.game.frame_size(self.game.bitrate_min.bps());
         self.by_rate(key).min(self.allowed.frame.max(least))
@@ -213,9 +218,10 @@ impl Source for Encoder {
         })
     }
 
-    /// A frame that is missing breaks the chain of those after it. The next one begins a new chain, as after a picture
-    /// loss indication (RFC 4585 §6.3.1), whose way to the sender takes no time here. What was lost before the last key
-    /// frame is mended already.
+    /// Called when a frame will not arrive, which breaks the chain of the frames after it. The next
+    /// frame begins a new chain, as after a picture loss indication (RFC 4585 §6.3.1), which
+    /// reaches the sender without delay here. Losses before the latest key frame are already
+    /// repaired.
     fn on_missed(&mut self, index: u64, _at_us: u64) {
         self.broken |= self.key.is_some_and(|key| index >= key);
     }
@@ -244,7 +250,7 @@ mod tests {
         toml::from_str(fields).expect("its fields are right")
     }
 
-    /// A game with this many frames, of 20 ms each, from one key frame to the next.
+    /// A game with this number of frames, of 20 ms each, between key frames.
     fn grouped(frames: u64) -> Game {
         Game { keyframe_interval: Some(Span::from_millis(frames * 20)), ..game() }
     }
@@ -265,7 +271,8 @@ mod tests {
     fn sizes_follow_the_rate_within_bounds() {
         let mut encoder = encoder(&game());
         encoder.on_allowed(0, allowed(0));
-        // Nothing is known yet: 1 Mbps, 2,500 bytes a frame, the first three times that; four frames save the rest.
+        // No capacity yet: 1 Mbps, 2,500 bytes a frame, the first three times that; four frames
+        // save the rest.
         assert_eq!(sizes(&mut encoder, 6), [7_500, 1_250, 1_250, 1_250, 1_250, 2_500]);
         encoder.on_allowed(60_000, allowed(8_000_000));
         assert_eq!(sizes(&mut encoder, 2), [10_000, 10_000]);
@@ -313,7 +320,7 @@ mod tests {
         encoder.on_ended(0, 50_000, true);
         encoder.on_ended(1, 200_000, false);
         assert_eq!(keys(&mut encoder, 2), [true, false]);
-        // What was lost before that key frame is no news.
+        // The loss of an earlier frame does not matter after that key frame.
         encoder.on_ended(2, 220_000, false);
         assert_eq!(keys(&mut encoder, 2), [false, false]);
         encoder.on_missed(3, 300_000);

@@ -10,19 +10,19 @@ use super::references::Anchors;
 use super::source::{Kind, Source};
 use crate::offer::Class;
 
-/// Most frames of a group.
+/// Maximum number of frames in a group.
 const MAX_PATTERN: usize = 1_000;
 
-/// One group of pictures after the other, all of the same pattern: the toolkit of STORM's microbenchmark (§5.2),
-/// which sends one I, three P and two B blocks every 100 ms.
+/// Groups of pictures with a fixed pattern: the toolkit of STORM's microbenchmark (§5.2), which
+/// sends one I, three P and two B blocks every 100 ms.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gop {
-    /// Its frames in the order in which they are sent, an I frame first. B frames are shown just before the I or P
-    /// frame that was sent last before them. So a group is closed, unless B frames follow its I frame: those need
-    /// the last P or I frame of the group before.
+    /// Frames in coding order, an I frame first. B frames are shown just before the latest I or P
+    /// frame that was sent before them. So a group is closed, unless B frames follow its I frame:
+    /// those also depend on the last P or I frame of the previous group.
     pub pattern: String,
-    /// Time from one group to the next.
+    /// Interval between groups.
     pub interval: Span,
     /// Mean rate.
     pub bitrate: Rate,
@@ -32,7 +32,8 @@ pub struct Gop {
     /// Sizes vary uniformly by up to this share in both directions.
     #[serde(default)]
     pub jitter: Ratio,
-    /// Whether the frames are spread evenly over the interval, or come all at its start as in the paper.
+    /// Frames are spread evenly over the interval; otherwise all are sent at its start, as in the
+    /// paper.
     #[serde(default)]
     pub spread: bool,
     /// Deadline after a frame is offered.
@@ -40,22 +41,22 @@ pub struct Gop {
     /// Priorities of I, P and B frames, 0 first.
     #[serde(default)]
     pub priorities: Priorities,
-    /// Which frames are reliable.
+    /// Reliability by frame type.
     #[serde(default = "ReliableFrames::reference")]
     pub reliable: ReliableFrames,
 }
 
-/// Sizes of I, P and B frames, in any unit. Those of STORM's microbenchmark (§5.2) are not printed; the defaults give its
-/// groups of pictures the rate that is.
+/// Relative sizes of I, P and B frames, in any unit. The paper does not give those of STORM's
+/// microbenchmark (§5.2); the defaults give its groups of pictures the published rate.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(non_snake_case, reason = "frame types are capital letters, in files too")]
 pub struct FrameSizes {
-    /// Of I frames.
+    /// Size of I frames.
     pub I: f64,
-    /// Of P frames.
+    /// Size of P frames.
     pub P: f64,
-    /// Of B frames.
+    /// Size of B frames.
     pub B: f64,
 }
 
@@ -72,7 +73,7 @@ impl FrameSizes {
 }
 
 impl Gop {
-    /// The frames of the pattern; letters that stand for none are left out.
+    /// Frames of the pattern, ignoring other letters.
     fn frames(&self) -> Vec<FrameType> {
         self.pattern.chars().filter_map(FrameType::of).collect()
     }
@@ -85,13 +86,13 @@ impl Gop {
         ((bytes * self.sizes.of(frame) / group).round() as u64).max(1)
     }
 
-    /// One group.
+    /// Returns one group.
     fn cycle(&self) -> Cycle {
         let (frames, interval_us) = (self.frames(), self.interval.micros());
         let count = frames.len() as u64;
         let places = places(&frames);
         let mut anchors = Anchors::default();
-        // The group before, for B frames that follow the I frame.
+        // The previous group, for B frames that follow the I frame.
         for (index, frame) in frames.iter().enumerate() {
             anchors.needs(*frame, index as i64 - count as i64, places[index] - count as i64);
         }
@@ -150,7 +151,8 @@ impl Kind for Gop {
     }
 }
 
-/// When each frame is shown, counted from 0: B frames just before the I or P frame that was sent last.
+/// Returns the display position of each frame: B frames just before the I or P frame that was sent
+/// last.
 fn places(pattern: &[FrameType]) -> Vec<i64> {
     let mut order: Vec<usize> = Vec::with_capacity(pattern.len());
     for (index, frame) in pattern.iter().enumerate() {
@@ -197,7 +199,7 @@ mod tests {
         assert_eq!(manners[..2], [(0, 0, true), (1, 1, true)]);
         assert_eq!(manners[4..], [(2, 2, false), (2, 2, false)]);
         let frames: Vec<_> = offers[6..].iter().filter_map(|offer| offer.frame).collect();
-        // The B frames are shown before the third P frame.
+        // The B frames are displayed before the third P frame.
         assert_eq!(frames.iter().map(|frame| frame.picture).collect::<Vec<_>>(), [6, 7, 8, 11, 9, 10]);
         assert_eq!((frames[0].needs, frames[3].needs), ([None, None], [Some(8), None]));
         assert_eq!(frames[4].needs, [Some(9), Some(8)]);

@@ -1,4 +1,4 @@
-//! Messages whose size and pace vary.
+//! Messages with varying size and pace.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::offer::{Class, Offer};
 pub(super) const SIZES: Quantity<Size> =
     Quantity { whole: Size::bytes, unit: "bytes", least: 1, greatest: MAX_BLOCK, step: 1 };
 
-/// Times between two messages: up to one hour, Poisson in milliseconds.
+/// Intervals between messages: up to one hour; Poisson in milliseconds.
 pub(super) const INTERVALS: Quantity<Span> = Quantity {
     whole: Span::micros,
     unit: "us",
@@ -30,32 +30,33 @@ pub(super) const INTERVALS: Quantity<Span> = Quantity {
 pub struct Messages {
     /// Size of a message.
     pub size: Distribution<Size>,
-    /// Time from one message to the next.
+    /// Interval between messages.
     pub interval: Distribution<Span>,
     /// Deadline after a message is offered.
     pub deadline: Option<Span>,
     /// Priority, 0 first.
     #[serde(default)]
     pub priority: u8,
-    /// Whether lost data is repaired until it arrives: all or none.
+    /// Lost data is repaired until it arrives: for all messages or none.
     #[serde(default)]
     pub reliable: ReliableFrames,
-    /// Whether a message waits for room in the send buffer.
+    /// A message waits for room in the send buffer.
     ///
-    /// MAppLE's generator writes into a queue that mimics a blocked or a non-blocked socket and emulates TCP's send queue
-    /// (NineTails §III): a blocked one continues when there is room in it.
+    /// MAppLE's generator writes into a queue that mimics a blocked or a non-blocked socket and
+    /// emulates TCP's send queue (NineTails §III): a blocked one continues when there is room.
     #[serde(default)]
     pub blocking: bool,
-    /// Bytes that the send buffer of a blocking flow holds, 1 B to 64 MiB; 212,992 B, the default of sockets in Linux
-    /// (`net.core.wmem_default`), if not given. As in TCP a message leaves it when it is acknowledged, or dropped. A larger
-    /// message than that waits until it is empty.
+    /// Capacity of the send buffer of a blocking flow in bytes, 1 B to 64 MiB. Default: 212,992 B,
+    /// the default of sockets in Linux (`net.core.wmem_default`). As in TCP, a message leaves the
+    /// buffer when it is acknowledged or dropped. A message larger than the buffer waits until it
+    /// is empty.
     pub send_buffer: Option<Size>,
 }
 
-/// Largest send buffer: most bytes that a session queues.
+/// Largest send buffer: the maximum number of bytes that a session queues.
 const MAX_BUFFER: u64 = 64 << 20;
 
-/// Default of the send buffer.
+/// Default of the send buffer in bytes.
 const BUFFER: u64 = 212_992;
 
 impl Kind for Messages {
@@ -94,11 +95,11 @@ struct Irregular {
     deadline_us: Option<u64>,
     classes: Vec<Class>,
     rng: Pcg64Mcg,
-    /// The next message is not offered before.
+    /// Earliest time of the next message.
     at_us: u64,
-    /// Of a blocking flow.
+    /// Send buffer of a blocking flow.
     buffer: Option<Buffer>,
-    /// The size of a message that waits for room.
+    /// Size of a message that waits for room.
     blocked: Option<u64>,
 }
 
@@ -107,7 +108,7 @@ struct Irregular {
 struct Buffer {
     capacity: u64,
     used: u64,
-    /// Messages in it, by their number in the flow: their sizes.
+    /// Sizes of the buffered messages, by their number in the flow.
     messages: BTreeMap<u64, u64>,
     /// Number of the next message.
     next: u64,

@@ -1,11 +1,12 @@
-//! The kinds of traffic, and flows as deterministic lists of offers.
+//! Kinds of traffic, and flows as deterministic lists of offers.
 //!
-//! Each kind has one file: a struct with the fields of the scenario file, their defaults and bounds ([`Kind`]), and the
-//! generator of its blocks ([`Source`]).
+//! Each kind has one file: a struct with the fields of the scenario file, their defaults and bounds
+//! ([`Kind`]), and the generator of its blocks ([`Source`]).
 //!
-//! A [`Generator`] is an iterator of constant size, but for the history of a player: an hour of video costs no more
-//! memory than a second. It stands for the application at both ends: its blocks may depend on the events of the blocks
-//! before. Two generators of the same flow, seed and index that get the same events give the same offers, whatever else runs.
+//! A [`Generator`] is an iterator of constant size, apart from the history of a player: an hour of
+//! video needs no more memory than a second. It represents the application at both ends, so its
+//! blocks may depend on the events of earlier blocks. Two generators of the same flow, seed and
+//! index that receive the same events produce the same offers, regardless of other flows.
 
 mod blocks;
 mod bulk;
@@ -52,7 +53,7 @@ pub use source::{Allowed, Follow, Kind, Outcome, PictureError, Source};
 pub use tiles::{Head, ReliableTiles, TilePictures, Tiles, Viewport};
 pub use video::{References, Video};
 
-/// The kinds of traffic. A scenario file names them in lower case.
+/// Kinds of traffic. Scenario files name them in lower case.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Traffic {
@@ -60,23 +61,23 @@ pub enum Traffic {
     Video(Video),
     /// Blocks of one size at a steady pace.
     Blocks(Blocks),
-    /// As many reliable blocks as the session takes.
+    /// As many reliable blocks as the session accepts.
     Bulk(Bulk),
     /// Messages of random sizes at random times.
     Messages(Messages),
     /// Groups of pictures with a pattern.
     Gop(Gop),
-    /// A film whose frame sizes are recorded.
+    /// A film with recorded frame sizes.
     Frames(Frames),
-    /// A film that is really encoded, and judged by what can be decoded of it.
+    /// A film that is really encoded, and evaluated by the pictures that can be decoded.
     Film(Film),
-    /// Frames whose size follows what the session can carry.
+    /// Frames whose size follows the capacity of the session.
     Game(Game),
-    /// Segments that a player with a small buffer asks for.
+    /// Segments requested by a player with a small buffer.
     Dash(Dash),
-    /// Tiles of a sphere, by where the viewer looks.
+    /// Tiles of a sphere, selected by the viewing direction.
     Tiles(Tiles),
-    /// The frames of a film that was encoded before, once; no scenario file asks for it.
+    /// Frames of a given encode, sent once; not available in scenario files.
     #[serde(skip)]
     Encoded(Encoded),
 }
@@ -102,10 +103,10 @@ impl Deref for Traffic {
 }
 
 impl Traffic {
-    /// Loads the files that it names, which are relative to this folder.
+    /// Loads the files that the traffic names, which are relative to this folder.
     ///
     /// # Errors
-    /// The field that names a file that cannot be used.
+    /// The field that names an unusable file.
     pub fn load(&mut self, base: &std::path::Path) -> Checked {
         match self {
             Traffic::Frames(frames) => frames.load(base),
@@ -114,24 +115,24 @@ impl Traffic {
     }
 }
 
-/// What paces the offers of a flow.
+/// Pacing of the offers of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// The clock: offer each block at its `at_us`.
+    /// By the clock: each block is offered at its `at_us`.
     Clock,
-    /// The session: from `start_us` to `end_us`, offer the next block whenever fewer than `backlog` bytes of
-    /// the flow are queued.
+    /// By the session: from `start_us` to `end_us`, the next block is offered whenever fewer than
+    /// `backlog` bytes of the flow are queued.
     Saturate {
-        /// First offer, in microseconds from the start of the run.
+        /// Time of the first offer, in microseconds from the start of the run.
         start_us: u64,
-        /// No offer at or after this time.
+        /// End of the offers, exclusive.
         end_us: u64,
         /// Bytes to keep queued.
         backlog: u64,
     },
 }
 
-/// The offers of one flow, in order of time. Endless for [`Pace::Saturate`].
+/// Offers of one flow, in order of time. Endless for [`Pace::Saturate`].
 #[derive(Debug)]
 pub struct Generator {
     flow: Flow,
@@ -139,56 +140,57 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The offers of `flow`, the `index`th of its scenario, in a run with this seed.
+    /// Creates the offers of `flow`, the `index`th of its scenario, in a run with this seed.
     pub fn new(flow: &Flow, index: usize, seed: u64) -> Self {
-        // One stream of random numbers per flow: adding a flow must not change the others.
+        // A random number stream of its own, so that adding a flow does not change the others.
         let stream = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let rng = Pcg64Mcg::seed_from_u64(seed ^ stream);
         let source = flow.traffic.source(rng, flow.end_us - flow.start_us);
         Self { flow: flow.clone(), source }
     }
 
-    /// What paces the offers.
+    /// Pacing of the offers.
     pub fn pace(&self) -> Pace {
         let Flow { start_us, end_us, .. } = self.flow;
         let saturate = |backlog| Pace::Saturate { start_us, end_us, backlog };
         self.flow.traffic.backlog().map_or(Pace::Clock, saturate)
     }
 
-    /// The receiver has the `index`th block of the flow since `at_us`, in microseconds from the start of the run.
-    /// A flow that had nothing to offer may have a block after each of these events.
+    /// Called when the receiver has the `index`th block of the flow, at `at_us` in microseconds
+    /// from the start of the run. Any of these events may give a flow without offers a new block.
     pub fn on_delivered(&mut self, index: u64, at_us: u64) {
         self.source.on_delivered(index, at_us.saturating_sub(self.flow.start_us));
     }
 
-    /// The receiver detected at `at_us`, in microseconds from the start of the run, that it will not have the `index`th
-    /// block of the flow; its sender may not have detected that.
+    /// Called when the receiver detects, at `at_us` in microseconds from the start of the run, that
+    /// the `index`th block of the flow will not arrive; the sender may not have detected that.
     pub fn on_missed(&mut self, index: u64, at_us: u64) {
         self.source.on_missed(index, at_us.saturating_sub(self.flow.start_us));
     }
 
-    /// The session that sent the `index`th block of the flow is done with it since `at_us`, in microseconds from the
-    /// start of the run: it was delivered, dropped or refused.
+    /// Called when the sending session has finished the `index`th block of the flow, at `at_us` in
+    /// microseconds from the start of the run: delivered, dropped or refused it.
     pub fn on_ended(&mut self, index: u64, at_us: u64, delivered: bool) {
         self.source.on_ended(index, at_us.saturating_sub(self.flow.start_us), delivered);
     }
 
-    /// The forecast that [`Self::on_allowed`] needs before each block is made, if any.
+    /// Forecast that [`Self::on_allowed`] must supply before each block is made, if any.
     pub fn follows(&self) -> Option<Follow> {
         self.flow.traffic.follows()
     }
 
-    /// The session that sends allows this much since `at_us`, in microseconds from the start of the run.
+    /// Called with the limits of the sending session, at `at_us` in microseconds from the start of
+    /// the run.
     pub fn on_allowed(&mut self, at_us: u64, allowed: Allowed) {
         self.source.on_allowed(at_us.saturating_sub(self.flow.start_us), allowed);
     }
 
-    /// The bytes of the `index`th block of the flow, where they are not any bytes of its size.
+    /// Contents of the `index`th block of the flow, if they are not arbitrary.
     pub fn data(&self, index: u64) -> Option<Bytes> {
         self.source.data(index)
     }
 
-    /// What the receiving end made of the flow, when the run ends at `end_us` from its start.
+    /// Returns the results at the receiver, for a run that ends `end_us` after its start.
     pub(crate) fn outcome(&self, end_us: u64) -> Outcome {
         self.source.outcome(end_us.saturating_sub(self.flow.start_us))
     }
@@ -197,7 +199,8 @@ impl Generator {
 impl Iterator for Generator {
     type Item = Offer;
 
-    /// The next block. A flow that waits for an event has none, and may have one again afterwards.
+    /// Returns the next block. `None` while the flow waits for an event; it may have a block again
+    /// later.
     fn next(&mut self) -> Option<Offer> {
         let offer = self.source.next()?;
         let at_us = self.flow.start_us.checked_add(offer.at_us).filter(|at_us| *at_us < self.flow.end_us)?;
@@ -213,12 +216,12 @@ mod tests {
     use super::*;
     use crate::flow::Direction;
 
-    /// A flow of the kind with these fields, from 0.5 s to 10.5 s.
+    /// Flow with this traffic from 0.5 s to 10.5 s.
     fn flow(traffic: Traffic) -> Flow {
         Flow { start_us: 500_000, ..Flow::new("f", Direction::Down, 10_500_000, traffic) }
     }
 
-    /// Traffic of this kind, with these fields.
+    /// Traffic of this kind with these fields.
     fn traffic(kind: &str, fields: &str) -> Traffic {
         toml::from_str(&format!("[{kind}]\n{fields}")).expect("its fields are right")
     }
@@ -341,7 +344,7 @@ mod tests {
             let count = 5 * pattern.len();
             let offers: Vec<_> = Generator::new(&endless, 0, seed).take(count).collect();
             let bytes: u64 = offers.iter().map(|offer| offer.size).sum();
-            // Whole bytes, and none of 0.
+            // Sizes are integers and at least 1.
             prop_assert!(bytes.abs_diff(5 * interval_us) <= count as u64, "{bytes}");
             prop_assert!(offers.is_sorted_by_key(|offer| offer.at_us));
             let mut pictures: Vec<u64> = offers.iter().filter_map(|o| Some(o.frame?.picture)).collect();

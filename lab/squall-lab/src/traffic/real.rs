@@ -1,5 +1,6 @@
-//! Logarithm and exponential by the four operations alone. IEEE 754 fixes those to the last bit, unlike what the
-//! mathematical libraries of different machines return: so what is drawn is the same everywhere.
+//! Logarithm and exponential by the four basic operations. IEEE 754 specifies these to the last
+//! bit, unlike the results of mathematical libraries: so random numbers are the same on all
+//! machines.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
@@ -19,7 +20,7 @@ pub(super) fn ln(x: f64) -> f64 {
     exponent as f64 * LN_2 + 2.0 * t * series
 }
 
-/// The exponential function; 0 below -700, and above 700 as at 700.
+/// The exponential function; 0 below -700, constant above 700.
 pub(super) fn exp(x: f64) -> f64 {
     if x < -700.0 {
         return 0.0;

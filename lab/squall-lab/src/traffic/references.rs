@@ -1,19 +1,20 @@
-//! The frames that a frame cannot be decoded without, by rule.
+//! Dependencies between frames by fixed rules.
 
 use super::frame_type::FrameType;
 
-/// References of I, P and B frames in the order in which they are sent.
+/// References of I, P and B frames in the order of transmission.
 #[derive(Debug, Default)]
 pub(crate) struct Anchors {
-    /// Number and place in the order of display of the last I or P frame.
+    /// Number and display position of the last I or P frame.
     last: Option<(i64, i64)>,
-    /// The same of the one before it.
+    /// Number and display position of the I or P frame before it.
     before: Option<(i64, i64)>,
 }
 
 impl Anchors {
-    /// What the frame of this number needs, which is shown at this place: an I frame nothing, a P frame the last I
-    /// or P frame, a B frame that one too and, if it is shown before it, the one before that.
+    /// Returns the dependencies of the frame with this number and display position: none for an I
+    /// frame, the last I or P frame for a P frame, the same for a B frame and, if it is displayed
+    /// before that one, also the I or P frame before.
     pub(crate) fn needs(&mut self, frame: FrameType, number: i64, place: i64) -> [Option<i64>; 2] {
         let needs = match frame {
             FrameType::I => [None, None],
@@ -30,33 +31,35 @@ impl Anchors {
     }
 }
 
-/// References of layers, picture by picture, the layers of each from the lowest on.
+/// References of layers, picture by picture, each with its layers in ascending order.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
-    /// By layer, the last block that is the lowest of its picture.
+    /// Latest block that was the lowest of its picture, by layer.
     lowest: [Option<i64>; LAYERS],
-    /// By layer, the block of the picture before this one.
+    /// Blocks of the previous picture, by layer.
     previous: [Option<i64>; LAYERS],
-    /// The same of this picture, and its last block.
+    /// Blocks of the current picture, by layer.
     current: [Option<i64>; LAYERS],
+    /// Latest block of the current picture.
     below: Option<i64>,
     key: bool,
 }
 
-/// Most layers of a film.
+/// Maximum number of layers of a film.
 pub(super) const LAYERS: usize = 8;
 
 impl Layers {
-    /// The next picture begins; a key picture needs none before it.
+    /// Starts the next picture; a key picture depends on no earlier one.
     pub(crate) fn begin(&mut self, key: bool) {
         self.previous = std::mem::take(&mut self.current);
         self.below = None;
         self.key = key;
     }
 
-    /// What the block of this number needs: the layer below it of its picture and, except in a key picture, the same
-    /// layer of the picture before. The lowest one of a picture that is not of layer 0, as with temporal layers,
-    /// needs the last lowest one of a layer below its own; that of layer 0 the last of layer 0.
+    /// Returns the dependencies of the block with this number: the next lower layer of its picture
+    /// and, except in a key picture, the same layer of the previous picture. The lowest layer of a
+    /// picture, if it is not layer 0 (temporal layers), depends on the latest lowest block of a
+    /// lower layer; layer 0 depends on the latest block of layer 0.
     pub(crate) fn needs(&mut self, layer: u8, number: i64) -> [Option<i64>; 2] {
         let layer = usize::from(layer).min(LAYERS - 1);
         let reference = match self.below {
@@ -81,7 +84,7 @@ mod tests {
 
     #[test]
     fn b_frames_need_both_sides() {
-        // Sent I P B B P B, shown I B B P B P.
+        // Transmitted I P B B P B, displayed I B B P B P.
         let mut anchors = Anchors::default();
         let needs: Vec<_> = [(I, 0), (P, 3), (B, 1), (B, 2), (P, 5), (B, 4)]
             .into_iter()

@@ -1,4 +1,5 @@
-//! What every kind of traffic provides: its description as a [`Kind`], and the generator of its blocks as a [`Source`].
+//! Interface of every kind of traffic: its description as a [`Kind`] and the generator of its
+//! blocks as a [`Source`].
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ use crate::result::{PictureQuality, Playback};
 
 /// A kind of traffic with its settings, as a scenario file describes it.
 pub trait Kind {
-    /// The word for it in scenario files, such as `video`.
+    /// Name in scenario files, such as `video`.
     fn kind(&self) -> &'static str;
 
     /// Checks the bounds of all fields.
@@ -24,125 +25,134 @@ pub trait Kind {
     /// The first field that is out of bounds.
     fn validate(&self) -> Checked;
 
-    /// Its classes, at least one; [`Offer::class`] is a place in them.
+    /// Classes of the blocks, at least one; [`Offer::class`] is an index into them.
     fn classes(&self) -> Vec<Class>;
 
-    /// Deadline of its blocks after each is offered, if they have one.
+    /// Deadline of the blocks, counted from their offers, if they have one.
     fn deadline(&self) -> Option<Span>;
 
-    /// The same in microseconds.
+    /// Deadline in microseconds.
     fn deadline_us(&self) -> Option<u64> {
         self.deadline().map(Span::micros)
     }
 
-    /// Time from one picture to the next in microseconds, if the blocks are pictures or parts of them.
+    /// Interval between pictures in microseconds, if the blocks are (parts of) pictures.
     fn picture_us(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes to keep queued in the session, if that paces the blocks and not the clock.
+    /// Bytes to keep queued in the session, if that paces the blocks instead of the clock.
     fn backlog(&self) -> Option<u64> {
         None
     }
 
-    /// What the sizes of its blocks follow, if they follow what the session can carry.
+    /// Forecast of the session that the block sizes follow, if any.
     fn follows(&self) -> Option<Follow> {
         None
     }
 
-    /// Encodes its pictures, if it has some, for all sources of it in this process. A source that finds none encodes
-    /// them itself. Calls `progress` with the frames of a film that are encoded, and all that are to be. Returns the
-    /// highest bitrate of a film, in bits per second.
+    /// Encodes the pictures, if there are any, for all sources of this traffic in the process;
+    /// otherwise the source encodes them itself. `progress` receives the number of encoded frames
+    /// of a film and of all its frames. Returns the highest bitrate of a film in bits per second.
     ///
     /// # Errors
-    /// When the codec fails.
+    /// If the codec fails.
     fn prepare(&self, _progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Option<f64>, PictureError> {
         Ok(None)
     }
 
-    /// The blocks of a flow that lasts `length_us`; `rng` is theirs alone.
+    /// Creates the source of the blocks of a flow that lasts `length_us`, with random numbers of
+    /// its own.
     fn source(&self, rng: Pcg64Mcg, length_us: u64) -> Box<dyn Source>;
 }
 
-/// Why pictures could not be encoded.
+/// Reasons why pictures could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// Those of a film.
+    /// Encoding a film failed.
     #[error(transparent)]
     Film(#[from] FilmError),
-    /// Those of a sphere.
+    /// Encoding a sphere failed.
     #[error(transparent)]
     Sphere(#[from] SphereError),
 }
 
-/// A forecast of a session that an encoder can follow.
+/// A forecast of a session for its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
-    /// What its paths carry at present, headers included: [`Capacity::link`](squall_proto::Capacity::link).
+    /// Current capacity of the paths, headers included:
+    /// [`Capacity::link`](squall_proto::Capacity::link).
     Link,
-    /// What it carries in nine seconds of ten: [`Capacity::safe`](squall_proto::Capacity::safe). And no frame is larger than
-    /// what [arrives](squall_proto::Session::deliverable) with the same probability within a time.
+    /// Rate that is reached nine times out of ten:
+    /// [`Capacity::safe`](squall_proto::Capacity::safe). In addition, frames are limited to the
+    /// size that [arrives](squall_proto::Session::deliverable) with the same probability within a
+    /// time.
     Safe {
-        /// That time, in microseconds.
+        /// Time for a frame to arrive, in microseconds.
         within_us: u64,
     },
 }
 
-/// What a session allows an encoder.
+/// Limits that a session sets for an encoder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// Rate in bits per second.
     pub bps: u64,
-    /// Bytes of the next frame at most.
+    /// Maximum size of the next frame in bytes.
     pub frame: u64,
 }
 
-/// The blocks of one kind of traffic. Times are in microseconds from the start of the flow. A source does not stop at
-/// the end of the flow.
+/// Generator of the blocks of one kind of traffic. Times are in microseconds from the start of the
+/// flow. A source does not stop at the end of the flow.
 pub trait Source: fmt::Debug + Send {
-    /// The next block, not before the last one. None while it waits for an event.
+    /// Returns the next block, not earlier than the last one. `None` while the source waits for an
+    /// event.
     fn next(&mut self) -> Option<Offer>;
 
-    /// The receiver has the `index`th block of the flow, counted from 0 in the order of the offers.
+    /// Called when the receiver has the `index`th block of the flow, counted from 0 in the order of
+    /// the offers.
     fn on_delivered(&mut self, _index: u64, _at_us: u64) {}
 
-    /// The receiver detects that it will not have the `index`th block; its sender may not have detected that.
+    /// Called when the receiver detects that the `index`th block will not arrive; the sender may
+    /// not have detected that.
     fn on_missed(&mut self, _index: u64, _at_us: u64) {}
 
-    /// The session that sent the `index`th block is done with it: it was delivered, dropped or refused.
+    /// Called when the sending session has finished the `index`th block: delivered, dropped or
+    /// refused it.
     fn on_ended(&mut self, _index: u64, _at_us: u64, _delivered: bool) {}
 
-    /// The session allows this much now. Called before each block is made, if the traffic
-    /// [follows it](Kind::follows).
+    /// Called with the limits of the session before each block is made, if the traffic [follows
+    /// them](Kind::follows).
     fn on_allowed(&mut self, _at_us: u64, _allowed: Allowed) {}
 
-    /// The bytes of the `index`th block, where they are not any bytes of its size.
+    /// Contents of the `index`th block, if they are not arbitrary.
     fn data(&self, _index: u64) -> Option<Bytes> {
         None
     }
 
-    /// What the receiving end made of all blocks until `end_us`.
+    /// Returns the results at the receiver until `end_us`.
     fn outcome(&self, _end_us: u64) -> Outcome {
         Outcome::default()
     }
 }
 
-/// What the receiving end of a flow made of its blocks, beyond their arrival.
+/// Results at the receiver of a flow beyond the arrival of its blocks.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The playback of a player with a buffer of its own.
+    /// Playback, for players with a buffer of their own.
     pub(crate) playback: Option<Playback>,
-    /// How much of a 360° video its viewer saw; see [`FlowResult::perceived_ratio`](crate::result::FlowResult::perceived_ratio).
+    /// Perceived ratio of a 360° video; see
+    /// [`FlowResult::perceived_ratio`](crate::result::FlowResult::perceived_ratio).
     pub(crate) perceived_ratio: Option<f64>,
-    /// How good the pictures were that its viewer saw.
+    /// Quality of the pictures as shown.
     pub(crate) pictures: Option<PictureQuality>,
-    /// When each block arrived whole, of traffic that is decoded after the run; see
+    /// Time at which each block was complete, for traffic that is decoded after the run; see
     /// [`FlowResult::arrivals_us`](crate::result::FlowResult::arrivals_us).
     pub(crate) arrivals_us: Vec<Option<u64>>,
 }
 
-/// A size that varies uniformly by up to this share in both directions, at least 1. Integers and a uniform spread
-/// only: the same sizes on every machine.
+/// Returns a size that varies uniformly by up to this share in both directions, at least 1. Uses
+/// only integers and a uniform distribution: the sizes are the same on every machine.
 pub(super) fn jittered(size: u64, jitter: f64, rng: &mut Pcg64Mcg) -> u64 {
     const ONE: u64 = 1_000_000;
     let spread = (jitter.clamp(0.0, 1.0) * ONE as f64) as u64;

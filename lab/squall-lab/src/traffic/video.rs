@@ -1,4 +1,4 @@
-//! Frames at a steady pace, key frames larger than delta frames.
+//! Frames at a steady pace, with key frames larger than delta frames.
 
 use rand_pcg::Pcg64Mcg;
 use squall_units::{Rate, Ratio, Span};
@@ -16,7 +16,7 @@ pub struct Video {
     pub fps: u32,
     /// Mean rate over a whole group.
     pub bitrate: Rate,
-    /// Time from one key frame to the next.
+    /// Interval between key frames.
     #[serde(default = "millis::<2_000>")]
     pub keyframe_interval: Span,
     /// Size of a key frame relative to a delta frame.
@@ -33,32 +33,33 @@ pub struct Video {
     /// Priority of delta frames, 0 first.
     #[serde(default = "number::<1, _>")]
     pub priority_delta: u8,
-    /// Which frames are reliable.
+    /// Reliability by frame type.
     #[serde(default)]
     pub reliable: ReliableFrames,
-    /// What a delta frame is predicted from.
+    /// Reference of delta frames.
     #[serde(default)]
     pub references: References,
 }
 
-/// The frame that a delta frame of a [`Video`] cannot be decoded without.
+/// Reference that is required to decode a delta frame of a [`Video`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum References {
-    /// The frame before it: a frame that is missing takes the rest of its group along.
+    /// The previous frame: a missing frame makes the rest of its group undecodable.
     #[default]
     Previous,
-    /// The key frame of its group, as with a long-term reference (H.264 §8.2.5.3): nothing else needs a delta frame.
+    /// The key frame of the group, as with a long-term reference (H.264 §8.2.5.3). No frame depends
+    /// on a delta frame.
     Key,
 }
 
 impl Video {
-    /// Frames from one key frame to the next, at least 1.
+    /// Number of frames per group, at least 1.
     pub fn group(&self) -> u64 {
         frames_within(self.keyframe_interval, self.fps)
     }
 
-    /// The `index`th frame as a decoder sees it.
+    /// Decoder's view of the `index`th frame.
     fn frame(&self, index: u64) -> Frame {
         let place = index % self.group();
         let need = match self.references {

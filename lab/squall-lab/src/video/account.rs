@@ -1,4 +1,4 @@
-//! A show in numbers: for people as a table, for machines as JSON.
+//! Results of a show: as a table for people, as JSON for machines.
 
 use serde::Serialize;
 use squall_media::studio::{CodedFrame, FrameRate};
@@ -9,10 +9,10 @@ use crate::result::{PathResult, RunResult, round6};
 use crate::table::{Column, Table, render};
 use crate::traffic::Encoded;
 
-/// What was shown, and how each scheduler fared.
+/// Description of the show and the results of each scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Accounts {
-    /// The film.
+    /// Name of the film.
     pub film: String,
     /// Name of the scenario.
     pub scenario: String,
@@ -22,59 +22,59 @@ pub struct Accounts {
     pub codec: String,
     /// Width and height in pixels.
     pub size: (u32, u32),
-    /// Pictures per second.
+    /// Frame rate in pictures per second.
     pub fps: f64,
-    /// Pictures.
+    /// Number of pictures.
     pub pictures: u64,
-    /// Rate of the encode, in bits per second.
+    /// Bitrate of the encode in bits per second.
     pub bitrate_bps: u64,
-    /// How long the encoder held frames back, in microseconds.
+    /// Time for which the encoder held frames back, in microseconds.
     pub hold_us: u64,
-    /// From taking a picture to showing it, in microseconds.
+    /// Time from capturing a picture to showing it, in microseconds.
     pub latency_us: u64,
-    /// PSNR in dB of the encode against the source: no network can better it.
+    /// PSNR in dB of the encode relative to the source, which no network can exceed.
     pub encode_psnr: Option<Figures>,
-    /// SSIM of the same.
+    /// SSIM of the encode relative to the source.
     pub encode_ssim: Option<Figures>,
-    /// When the picture was taken at which they differ most, in microseconds.
+    /// Capture time of the picture with the largest difference, in microseconds.
     pub moment_us: u64,
     /// One entry per scheduler.
     pub schedulers: Vec<Account>,
 }
 
-/// How one scheduler fared.
+/// Results of one scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Account {
     /// The scheduler with its options.
     pub scheduler: String,
-    /// Frames that were there in time.
+    /// Frames that arrived in time.
     pub in_time: u64,
-    /// Pictures that were new on the screen in their turn.
+    /// Pictures that were shown at their time.
     pub shown: u64,
-    /// Of these, pictures that rest on frames that were left out.
+    /// Pictures shown that depend on missing frames.
     pub damaged: u64,
-    /// Share of the pictures in the place of which the one before stayed, 0 to 1.
+    /// Share of the pictures that were replaced by the previous one, 0 to 1.
     pub frozen_ratio: f64,
-    /// Longest time for which it did, in microseconds.
+    /// Longest freeze in microseconds.
     pub longest_freeze_us: u64,
-    /// PSNR of luma in dB, screen against source, each picture; 100 for equal ones.
+    /// PSNR of luma in dB, screen relative to source, over all pictures; 100 for equal pictures.
     pub psnr: Option<Figures>,
     /// SSIM of luma.
     pub ssim: Option<Figures>,
     /// One entry per path.
     pub paths: Vec<PathBytes>,
-    /// What paths that cost money carried, both ways, in bytes of UDP payload.
+    /// UDP payload on metered paths in both directions, in bytes.
     pub metered_bytes: u64,
 }
 
-/// What a path carried.
+/// Traffic of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathBytes {
-    /// Its name.
+    /// Name of the path.
     pub name: String,
-    /// Whether its traffic costs money.
+    /// The path is metered.
     pub metered: bool,
-    /// UDP payload of both ends, both ways, in bytes.
+    /// UDP payload of both ends in both directions, in bytes.
     pub bytes: u64,
 }
 
@@ -84,13 +84,13 @@ impl From<&PathResult> for PathBytes {
     }
 }
 
-/// Of a film with this many pictures a second.
+/// Statistics for a film with this frame rate.
 fn figures(values: &[f64], rate: FrameRate) -> Option<Figures> {
     Figures::of(values, rate.fps().round() as usize)
 }
 
 impl Accounts {
-    /// What is known without the schedulers.
+    /// Creates the part that does not depend on the schedulers.
     pub(super) fn of(show: &Show, frames: &[CodedFrame], encode: &Seen, moment: usize) -> Self {
         let rate = show.footage.rate;
         let bytes: u64 = frames.iter().map(|frame| frame.size).sum();
@@ -140,7 +140,7 @@ impl Account {
     }
 }
 
-/// As a table for a terminal.
+/// Formats the results as a table for a terminal.
 pub fn text(accounts: &Accounts) -> String {
     let (width, height) = accounts.size;
     let head = format!(
@@ -162,12 +162,12 @@ pub fn text(accounts: &Accounts) -> String {
         + &render(&paths_table(accounts))
 }
 
-/// As JSON.
+/// Formats the results as JSON.
 pub fn to_json(accounts: &Accounts) -> String {
     serde_json::to_string_pretty(accounts).expect("numbers and words can be written") + "\n"
 }
 
-/// A table with a row for each scheduler, which begins with its name.
+/// Creates a table with one row per scheduler, which begins with its name.
 fn table(
     accounts: &Accounts,
     title: &str,

@@ -1,22 +1,23 @@
-//! What a viewer saw, in numbers.
+//! Quality as seen by a viewer, in numbers.
 
 use serde::Serialize;
 
 use crate::result::{Spread, round6};
 
-/// A measure of every picture that was to be seen.
+/// Statistics of a quality measure over all pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
     /// Arithmetic mean.
     pub mean: f64,
-    /// A twentieth of the pictures are not above it.
+    /// 5th percentile.
     pub p5: f64,
-    /// The lowest mean of any second, begun with any picture; of the whole film if it is shorter.
+    /// Lowest mean of any second, beginning at any picture; of the whole film if it is shorter.
     pub worst_second: f64,
 }
 
 impl Figures {
-    /// Of these values, `second` of which are a second; `None` of none.
+    /// Computes the statistics of these values, with `second` values per second; `None` without
+    /// values.
     pub fn of(values: &[f64], second: usize) -> Option<Self> {
         let spread = Spread::of(values.iter().copied())?;
         let window = second.clamp(1, values.len());
@@ -26,37 +27,39 @@ impl Figures {
     }
 }
 
-/// What was on one screen, picture by picture.
+/// Pictures on one screen.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// PSNR of luma in dB against the source.
+    /// PSNR of luma in dB relative to the source.
     pub psnr: Vec<f64>,
-    /// SSIM of the same.
+    /// SSIM of luma.
     pub ssim: Vec<f64>,
-    /// Whether there was a new picture; else the one before stayed.
+    /// `true` if the picture was new, `false` if the previous one stayed.
     pub fresh: Vec<bool>,
 }
 
 impl Seen {
-    /// Share of the pictures in the place of which the one before stayed, 0 to 1.
+    /// Share of the pictures that were replaced by the previous one, 0 to 1.
     pub fn frozen_ratio(&self) -> f64 {
         let frozen = self.fresh.iter().filter(|fresh| !**fresh).count();
         if self.fresh.is_empty() { 0.0 } else { round6(frozen as f64 / self.fresh.len() as f64) }
     }
 
-    /// Most pictures in a row in the place of which one stayed.
+    /// Maximum number of consecutive pictures without a new one.
     pub fn longest_freeze(&self) -> u64 {
         self.fresh.split(|fresh| *fresh).map(|still| still.len() as u64).max().unwrap_or(0)
     }
 
-    /// How long the picture has stood at this place, in pictures; 0 for a new one.
+    /// Returns the number of pictures for which the screen has been frozen at this index; 0 for a
+    /// new picture.
     pub fn frozen_for(&self, place: usize) -> u64 {
         self.fresh[..=place].iter().rev().take_while(|fresh| !**fresh).count() as u64
     }
 }
 
-/// The place at which to look: where the best and the worst of several are furthest apart by SSIM. If they never are by
-/// 0.01, or there is one only, where the lowest is furthest below the encode.
+/// Returns the most informative picture: the one with the largest difference in SSIM between the
+/// best and the worst screen. If no difference reaches 0.01, or there is a single screen, the one
+/// where the lowest SSIM is furthest below the encode.
 pub fn worst_moment(encode: &Seen, seen: &[&Seen]) -> Option<usize> {
     let ssim = |place: usize| seen.iter().map(move |seen| seen.ssim[place]);
     let lowest = |place| ssim(place).fold(f64::INFINITY, f64::min);
@@ -64,7 +67,7 @@ pub fn worst_moment(encode: &Seen, seen: &[&Seen]) -> Option<usize> {
     let below = |place: usize| encode.ssim[place] - lowest(place);
     let highest = |of: &dyn Fn(usize) -> f64| {
         let places = 0..encode.ssim.len();
-        // The first of equals.
+        // The first maximum.
         places.map(|place| (place, of(place))).reduce(|best, one| if one.1 > best.1 { one } else { best })
     };
     match highest(&apart) {

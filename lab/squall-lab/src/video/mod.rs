@@ -1,9 +1,11 @@
-//! Real pictures: any film, encoded, sent through a scenario by several schedulers, decoded and compared with its source.
+//! Real pictures: a film of any kind is encoded, sent through a scenario by several schedulers,
+//! decoded and compared with its source.
 //!
-//! A [`Show`] is a run of the scenario with one flow, the frames of an [encode](Encoded). Its steps: `schedule` (when
-//! frames are sent), the run in virtual time, `playout` (the frames that the decoder gets), `screen` (the pictures that
-//! the viewer sees), `figures` and `account` (in numbers), `still` (the worst moment as a picture). ffmpeg encodes and decodes
-//! ([`squall_media::studio`]).
+//! A [`Show`] is a run of the scenario with one flow, the frames of an [encode](Encoded). Its
+//! steps: `schedule` (sending times of the frames), the run in virtual time, `playout` (the frames
+//! that the decoder gets), `screen` (the pictures that the viewer sees), `figures` and `account`
+//! (results in numbers), `still` (the most informative moment as a picture). ffmpeg encodes and
+//! decodes ([`squall_media::studio`]).
 
 mod account;
 mod figures;
@@ -37,53 +39,53 @@ pub use schedule::{hold_us, schedule};
 use screen::Screen;
 pub use still::{Panel, png};
 
-/// A film, and the scenario and schedulers that it is sent with.
+/// A film, and the scenario and schedulers to send it with.
 #[derive(Debug)]
 pub struct Show {
-    /// The source.
+    /// Source of the film.
     pub footage: Footage,
-    /// Its name.
+    /// Name of the film.
     pub name: String,
-    /// How it is encoded.
+    /// Codec and structure of the encode.
     pub coding: Coding,
-    /// Bits per second that the encoder aims at.
+    /// Target bitrate of the encoder in bits per second.
     pub bitrate_bps: u64,
-    /// From taking a picture to showing it.
+    /// Time from capturing a picture to showing it.
     pub latency: Span,
-    /// Longest film in microseconds, if not as long as the scenario lets it be.
+    /// Maximum length of the film in microseconds. Default: as long as the scenario permits.
     pub length_us: Option<u64>,
-    /// Paths, radios and events. Its flows give way to the film, which goes in the direction of most of them.
+    /// Paths, radios and events. The film replaces the flows and has the direction of most of them.
     pub scenario: Scenario,
-    /// Schedulers to compare, as [`Variant`](crate::Variant) takes them.
+    /// Schedulers to compare, as labels for [`Variant`](crate::Variant).
     pub schedulers: Vec<String>,
     /// Seed of the run.
     pub seed: u64,
-    /// The `ffmpeg` program.
+    /// Path of the `ffmpeg` program.
     pub ffmpeg: std::ffi::OsString,
 }
 
-/// Why a show failed: always one line.
+/// Errors of a show; the message is always one line.
 #[derive(Debug, thiserror::Error)]
 pub enum VideoError {
-    /// ffmpeg failed, or is missing.
+    /// ffmpeg failed or is missing.
     #[error(transparent)]
     Studio(#[from] StudioError),
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The film cannot be shown that soon.
+    /// The requested latency is too short.
     #[error("a latency of {} is too short: the encoder holds frames back, and the last leaves {} after its picture was taken",
         squall_units::format::time(*.latency_us), squall_units::format::time(*.least_us))]
     Latency {
-        /// What was asked for, in microseconds.
+        /// Requested latency in microseconds.
         latency_us: u64,
-        /// What would leave the network no time, in microseconds.
+        /// Latency that would leave no time for the network, in microseconds.
         least_us: u64,
     },
     /// The scenario ends before a picture could be shown.
     #[error("scenario {scenario}: it is over before the first picture can be shown")]
     Short {
-        /// Which scenario.
+        /// Name of the scenario.
         scenario: String,
     },
     /// A file of the work folder cannot be written or read.
@@ -94,39 +96,39 @@ pub enum VideoError {
 /// Progress of a show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Pictures that are encoded, of at most this many.
+    /// Pictures encoded, out of at most this number.
     Encoding(u64, u64),
-    /// Percent of the runs that are done.
+    /// Progress of the runs in per cent.
     Running(u64),
-    /// Pictures that are compared, of this many.
+    /// Pictures compared, out of this number.
     Watching(u64, u64),
 }
 
-/// A show that is over.
+/// A completed show.
 #[derive(Debug)]
 pub struct Shown {
-    /// In numbers.
+    /// Results in numbers.
     pub accounts: Accounts,
-    /// Of the encode, as if everything had arrived at once.
+    /// Quality of the encode, as if everything had arrived at once.
     pub encode: Seen,
-    /// Of each scheduler.
+    /// Quality of each scheduler.
     pub seen: Vec<Seen>,
-    /// The place of the [worst moment](worst_moment).
+    /// Index of the [worst moment](worst_moment).
     pub moment: usize,
-    /// The source at that moment, and what was on the screen of each scheduler.
+    /// The source at that moment, followed by the screen of each scheduler.
     pub still: Vec<Picture>,
-    /// When a path carried nothing, by its name, as the run of the first scheduler had it; the others had the same.
+    /// Outages by path name, from the run of the first scheduler; they are the same for the others.
     pub outages: Vec<(String, Interval)>,
-    /// The encode, and what each scheduler brought in time, as files in the work folder; none of a scheduler that
-    /// brought nothing.
+    /// Files in the work folder: the encode, followed by the frames in time of each scheduler, or
+    /// `None` if none were in time.
     pub files: Vec<Option<PathBuf>>,
 }
 
 impl Show {
-    /// Plays it. The files of frames are written into the folder `work`, pictures never.
+    /// Runs the show. Writes frames, but no pictures, to files in the folder `work`.
     ///
     /// # Errors
-    /// [`VideoError`] says what is wrong.
+    /// [`VideoError`] describes the problem.
     pub fn play(
         &self,
         registry: Arc<Registry>,
@@ -172,7 +174,7 @@ impl Show {
         let outages = runs.first().map(|run| &run.paths[..]).unwrap_or_default().iter();
         let outages = outages.flat_map(|path| path.outages.iter().map(|outage| (path.name.clone(), *outage)));
         let outages = outages.collect();
-        // Not the encode's own picture.
+        // Without the encode's own picture.
         let screens = &files[1..];
         let still = screen::still(&self.footage, &self.ffmpeg, screens, moment as u64)?;
         Ok(Shown { accounts, encode, seen, moment, still, outages, files })
@@ -180,7 +182,7 @@ impl Show {
 
     fn encode(&self, file: &Path, progress: &(dyn Fn(Step) + Sync)) -> Result<Vec<CodedFrame>, VideoError> {
         let rate = self.footage.rate;
-        // What the encoder holds back goes from the end, too.
+        // The time for which the encoder holds frames back is lost at the end, too.
         let hold_us = 2 * rate.time_us(1);
         let longest_us = self.scenario.duration_us.saturating_sub(self.latency.micros() + hold_us);
         let pictures = rate.pictures_within(self.length_us.unwrap_or(u64::MAX).min(longest_us));
@@ -198,13 +200,14 @@ impl Show {
         Ok(encode(&self.footage, &encoding, BufWriter::new(out), report)?)
     }
 
-    /// The scenario with the film in the place of its flows, until the last picture is shown.
+    /// Returns the scenario with the film in place of its flows, up to the display of the last
+    /// picture.
     fn staged(&self, film: &Encoded) -> Scenario {
         let last_us = film.frames.iter().map(schedule::due_us).max().unwrap_or(0);
         let duration_us = (last_us + 1).min(self.scenario.duration_us);
         let mut paths = self.scenario.paths.clone();
         for path in &mut paths {
-            // Events after the end are left out.
+            // Drop events after the end.
             path.events.retain(|event| event.at.micros() < duration_us);
             for link in [&mut path.up, &mut path.down] {
                 link.events.retain(|event| event.at.micros() < duration_us);

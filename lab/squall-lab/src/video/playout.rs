@@ -1,9 +1,10 @@
-//! What a receiver hands to its decoder.
+//! Selects the frames that a receiver passes to its decoder.
 //!
-//! The player shows each picture at its capture plus the latency. By then its frame must be there, and every frame
-//! before it in decoding order that it refers to and that is still to come: a decoder takes frames in their order. A
-//! frame that is not is left out for good, even if it comes later. Whatever is there is decoded, also what refers to
-//! frames that were left out, as players do: the picture then shows the damage, until the next key frame.
+//! The player shows each picture at its capture time plus the latency. By then its frame must have
+//! arrived, and so must every frame before it in decoding order that it depends on and that is not
+//! yet dropped: a decoder takes frames in their order. A frame that is not complete by then is
+//! dropped, even if it arrives later. Everything else is decoded, even if it depends on dropped
+//! frames, as players do: the picture is then damaged until the next key frame.
 
 use std::io::{self, Read, Write};
 
@@ -12,17 +13,18 @@ use squall_media::ivf::{IvfReader, IvfWriter};
 use super::schedule::due_us;
 use crate::traffic::CycleFrame;
 
-/// Which frames a decoder gets, in decoding order.
+/// Frames that a decoder gets, in decoding order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Playout {
-    /// Whether the frame was there in time.
+    /// `true` for each frame that was in time.
     pub in_time: Vec<bool>,
-    /// Whether everything was that its picture rests on, back to the key frame.
+    /// `true` for each frame in time whose direct and indirect dependencies were all in time.
     pub intact: Vec<bool>,
 }
 
 impl Playout {
-    /// Of these frames, when each arrived, in microseconds from the start of the film.
+    /// Selects from these frames by their arrival times, in microseconds from the start of the
+    /// film.
     pub fn of(frames: &[CycleFrame], arrivals_us: &[Option<u64>]) -> Self {
         let mut playout = Self { in_time: Vec::new(), intact: Vec::new() };
         for (index, frame) in frames.iter().enumerate() {
@@ -39,7 +41,7 @@ impl Playout {
         playout
     }
 
-    /// Frames that were there in time.
+    /// Number of frames in time.
     pub fn count(&self) -> u64 {
         self.in_time.iter().filter(|in_time| **in_time).count() as u64
     }
@@ -47,7 +49,7 @@ impl Playout {
     /// Copies the frames that the decoder gets.
     ///
     /// # Errors
-    /// Those of the files.
+    /// If reading or writing fails.
     pub fn copy(&self, encode: impl Read, to: impl Write) -> io::Result<()> {
         let reader = IvfReader::new(encode)?;
         let mut writer = IvfWriter::new(to, reader.header())?;
@@ -67,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// I0 P2 B1 P4 B3: taken every 40 ms, shown 150 ms later.
+    /// I0 P2 B1 P4 B3: captured every 40 ms, shown 150 ms later.
     fn frames() -> Vec<CycleFrame> {
         let needs = [[None; 2], [Some(0), None], [Some(1), Some(0)], [Some(1), None], [Some(3), Some(1)]];
         let frame = |(number, picture): (u64, u64)| CycleFrame {

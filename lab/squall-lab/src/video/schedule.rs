@@ -1,10 +1,11 @@
-//! When each frame of an encode is sent, and when its picture is shown.
+//! Sending times of the frames of an encode, and display times of their pictures.
 //!
-//! A camera takes picture `i` at `i / fps`. Frames leave the encoder one per picture interval in decoding order. A B
-//! frame needs a picture that is taken after it, so an encoder that makes them holds all frames back by as long as the
-//! first one that has to wait: frame `k` leaves at `k / fps` plus that constant. Encoding itself takes no time. Each
-//! picture is shown at its capture plus the latency, wherever its frame stands in decoding order: so what the encoder
-//! holds back is taken from the time that the network has.
+//! A camera captures picture `i` at `i / fps`. Frames leave the encoder one per picture interval in
+//! decoding order. A B frame depends on a picture that is captured after it, so an encoder that
+//! makes them delays all frames by the wait of the first reordered one: frame `k` leaves at `k /
+//! fps` plus that constant. Encoding itself takes no time. Each picture is shown at its capture
+//! time plus the latency, whatever the position of its frame in decoding order: so the encoder's
+//! delay reduces the time left for the network.
 
 use squall_media::FrameKind;
 use squall_media::studio::{CodedFrame, Coding, FrameRate};
@@ -14,11 +15,11 @@ use crate::offer::Class;
 use crate::traffic::references::{Anchors, Layers};
 use crate::traffic::{CycleFrame, Encoded, FrameType};
 
-/// The frames of an encode as a flow. Key frames come first, then what others need, then what none needs; all but the
-/// last are reliable. Of layers, each comes behind the one below.
+/// Creates the flow of an encode's frames. Key frames come first, then references, then disposable
+/// frames; all but the last are reliable. For layers, each comes after the one below.
 ///
 /// # Errors
-/// When a frame would leave only after its picture is to be shown: how long the latency has to be, in microseconds.
+/// If a frame would leave after its picture is due: the required latency in microseconds.
 pub fn schedule(
     frames: &[CodedFrame],
     coding: Coding,
@@ -50,12 +51,13 @@ pub fn schedule(
     Ok(Encoded { frames, classes: classes(coding), latency, picture_us: rate.time_us(1) })
 }
 
-/// When the picture of a frame is shown, in microseconds from the start of the film.
+/// Returns the display time of a frame's picture, in microseconds from the start of the film.
 pub(super) fn due_us(frame: &CycleFrame) -> u64 {
     frame.at_us + frame.deadline_us.unwrap_or(0)
 }
 
-/// How long an encoder holds frames back, in microseconds: until the first that has to wait is taken.
+/// Returns the delay of the encoder in microseconds: until the picture of the first reordered frame
+/// is captured.
 pub fn hold_us(frames: &[CodedFrame], rate: FrameRate) -> u64 {
     let waits = (0..)
         .zip(frames)
@@ -83,7 +85,7 @@ fn class(coding: Coding, frame: &CodedFrame) -> u16 {
     }
 }
 
-/// What frames need, by the rules of recorded films.
+/// Dependencies of frames, by the rules for recorded films.
 struct References {
     layered: bool,
     anchors: Anchors,

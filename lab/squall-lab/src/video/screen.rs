@@ -1,4 +1,4 @@
-//! A player's screen at each capture instant plus the latency.
+//! Screen of a player at each capture time plus the latency.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use squall_media::Picture;
 use squall_media::studio::{Decoded, Footage, StudioError};
 
-/// The picture on a screen: black, until the first picture is decoded; then the newest that is due.
+/// Picture on a screen: black until the first picture is decoded, then the latest that is due.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// None once the film is over, or if there never was anything to decode.
+    /// `None` at the end of the film, or if nothing arrived.
     decoded: Option<Decoded>,
-    /// The picture that is decoded next, and its place.
+    /// Index of the picture that is decoded ahead.
     next: Option<u64>,
     ahead: Picture,
     shown: Picture,
-    /// Its place.
+    /// Index of the picture that is shown.
     latest: Option<u64>,
     fresh: bool,
 }
 
 impl Screen {
-    /// Decodes this file; none if nothing arrived.
+    /// Opens a file for decoding, if anything arrived.
     fn open(ffmpeg: &OsStr, file: Option<&Path>, size: (u32, u32)) -> Result<Self, StudioError> {
         let black = Picture::new(size.0, size.1)?;
         let decoded = file.map(|file| Decoded::open(ffmpeg, file)).transpose()?;
@@ -31,11 +31,12 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Goes on to the instant of this picture.
+    /// Advances to the time of this picture.
     fn advance(&mut self, place: u64) -> Result<(), StudioError> {
         self.fresh = false;
         while let Some(next) = self.next.filter(|next| *next <= place) {
-            // After a lost key frame some come behind one that is shown after them: too late.
+            // After a lost key frame, some pictures follow one that is displayed after them: too
+            // late.
             if self.latest.is_none_or(|latest| latest < next) {
                 self.fresh = true;
                 self.latest = Some(next);
@@ -46,12 +47,12 @@ impl Screen {
         Ok(())
     }
 
-    /// The picture that is shown now.
+    /// The picture that is currently shown.
     pub(super) fn picture(&self) -> &Picture {
         &self.shown
     }
 
-    /// Whether it is a new one; else the one before stayed.
+    /// `true` if the picture is new, `false` if the previous one stayed.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
     }
@@ -62,14 +63,14 @@ impl Screen {
             None => None,
         };
         if self.next.is_none() {
-            // Complaints about a stream full of holes are expected, and dropped.
+            // Errors about a stream with missing frames are expected and ignored.
             self.decoded = None;
         }
         Ok(())
     }
 }
 
-/// Plays the source beside a screen for each file, for a number of pictures.
+/// Plays the source next to a screen for each file, for a number of pictures.
 pub(super) fn play(
     footage: &Footage,
     ffmpeg: &OsStr,
@@ -91,7 +92,7 @@ pub(super) fn play(
     Ok(())
 }
 
-/// The source and what is on each screen at one place.
+/// Returns the source and the picture on each screen at one index.
 pub(super) fn still(
     footage: &Footage,
     ffmpeg: &OsStr,

@@ -1,29 +1,31 @@
-//! The worst moment as one picture: the source and the screens side by side, each with its name and its numbers.
+//! A single picture of the most informative moment: the source and the screens side by side, each
+//! with its name and numbers.
 
 use squall_media::{Picture, glyphs};
 
-/// A picture with its words, one or two lines.
+/// A picture with one or two lines of text.
 #[derive(Debug, Clone)]
 pub struct Panel<'a> {
-    /// What it is.
+    /// Title of the picture.
     pub name: String,
-    /// How good it is; may be empty.
+    /// Quality of the picture; may be empty.
     pub note: String,
-    /// What was to be seen.
+    /// Picture to show.
     pub picture: &'a Picture,
 }
 
-/// Widest picture of a panel in pixels; larger ones are made smaller by a whole factor.
+/// Maximum width of a picture in pixels; larger ones are reduced by an integer factor.
 const WIDEST: u32 = 640;
-/// Most panels in a row.
+/// Maximum number of panels per row.
 const ROW: usize = 4;
-/// Around panels, in pixels.
+/// Distance between panels in pixels.
 const GAP: u32 = 8;
-/// Paper and ink, as luma.
+/// Luma of the background.
 const PAPER: u8 = 235;
+/// Luma of the text.
 const INK: u8 = 16;
 
-/// The panels under a title, as a PNG file.
+/// Draws the panels under a title as a PNG file.
 pub fn png(title: &str, panels: &[Panel<'_>]) -> Vec<u8> {
     let pictures: Vec<Picture> = panels.iter().map(|panel| smaller(panel.picture)).collect();
     let (width, height) = pictures.first().map_or((2, 2), |picture| (picture.width, picture.height));
@@ -46,7 +48,7 @@ pub fn png(title: &str, panels: &[Panel<'_>]) -> Vec<u8> {
     encode(&sheet)
 }
 
-/// The largest size of letters, in pixels a cell, at which all words fit.
+/// Returns the largest text size, in pixels per cell, at which all text fits.
 fn scale(title: &str, panels: &[Panel<'_>], width: u32, columns: u32) -> u32 {
     let length = |words: &str| words.chars().count() as u32 * glyphs::ADVANCE;
     let longest =
@@ -55,7 +57,7 @@ fn scale(title: &str, panels: &[Panel<'_>], width: u32, columns: u32) -> u32 {
     (width / longest.max(1)).min(whole / length(title).max(1)).clamp(1, 2)
 }
 
-/// Means of squares of samples.
+/// Reduces a picture by averaging squares of samples.
 fn smaller(picture: &Picture) -> Picture {
     let factor = picture.width.div_ceil(WIDEST);
     let side = |side: u32| (side / factor).max(2) & !1;
@@ -78,7 +80,7 @@ fn smaller(picture: &Picture) -> Picture {
     small
 }
 
-/// Copies a picture to an even place of the sheet.
+/// Copies a picture to a position with even coordinates.
 fn paste(picture: &Picture, sheet: &mut Picture, left: u32, top: u32) {
     let planes =
         [(&picture.y, &mut sheet.y, 1), (&picture.u, &mut sheet.u, 2), (&picture.v, &mut sheet.v, 2)];

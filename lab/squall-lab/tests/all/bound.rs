@@ -1,4 +1,4 @@
-//! No scheduler surpasses the clairvoyant bound, whatever the paths and the traffic.
+//! No scheduler exceeds the clairvoyant bound, for any paths and traffic.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -10,7 +10,7 @@ use squall_lab::{
     traffic::{References, Traffic},
 };
 
-/// Schedulers that every scenario has, beside one that is drawn.
+/// Schedulers of every scenario, in addition to a random one.
 const ALWAYS: [&str; 3] = ["squall", "minrtt", "redundant"];
 
 const DRAWN: [&str; 14] = [
@@ -30,7 +30,7 @@ const DRAWN: [&str; 14] = [
     "minrtt(cap=200kB)-R",
 ];
 
-/// How many scenarios are drawn; 2,000 with `SQUALL_GRID=all`.
+/// Number of random scenarios; 2,000 with `SQUALL_GRID=all`.
 fn cases() -> u32 {
     if std::env::var("SQUALL_GRID").is_ok_and(|grid| grid == "all") { 2_000 } else { 100 }
 }
@@ -42,7 +42,7 @@ fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(texts).prop_map(str::to_owned)
 }
 
-/// A change of a path at a time of its own. `rates` is the weight of changes of the rate.
+/// A change of a path at a time. `rates` is the weight of rate changes.
 fn an_event(rates: u32) -> impl Strategy<Value = String> {
     let rate = (0u64..30, any::<bool>())
         .prop_map(|(mbps, ramp)| format!("rate='{mbps}mbps'{}", if ramp { ", over='300ms'" } else { "" }));
@@ -73,7 +73,7 @@ fn a_rate() -> impl Strategy<Value = String> {
     ]
 }
 
-/// All of a path but rate, queue and bottleneck.
+/// All fields of a path except rate, queue and bottleneck.
 fn a_way(rates: u32) -> impl Strategy<Value = String> {
     let delay = prop_oneof![
         3 => (0u64..100).prop_map(|delay| format!("delay='{delay}ms'")),
@@ -108,7 +108,7 @@ fn a_path() -> impl Strategy<Value = String> {
         "tunnel={}",
     ]);
     (a_rate(), a_way(1), mtu, queue, stalls, radio).prop_map(|(rate, way, mtu, queue, stalls, radio)| {
-        // A radio needs a rate to take its share of.
+        // A radio needs a rate to scale.
         let radio =
             if radio.is_empty() || rate.contains("millis") { "" } else { &format!("radio={{{radio}}}") };
         format!("{rate}\n{way}\n{mtu}\n{queue}\n{stalls}\n{radio}\n")
@@ -130,12 +130,12 @@ fn some_paths() -> impl Strategy<Value = String> {
     )
 }
 
-/// Those are refused where paths share a serialiser.
+/// Removes stalls, which are not allowed when paths share a serialiser.
 fn without_stalls(path: &str) -> String {
     path.lines().filter(|line| !line.starts_with("stalls")).map(|line| format!("{line}\n")).collect()
 }
 
-/// A flow of every kind but films, whose encoder takes longer than the run.
+/// A flow of any kind except films, because their encoder takes longer than the run.
 fn a_flow() -> impl Strategy<Value = String> {
     let film = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traffic/live.csv");
     let recorded = format!("kind='frames'\nfile='{}'", film.display());
@@ -203,7 +203,8 @@ proptest! {
     }
 }
 
-/// All that a run has beyond its bounds: of each direction by priority, of each flow and of each class.
+/// Returns all values of a run that exceed its bounds: of each direction by priority, of each flow
+/// and of each class.
 fn surpassed(scenario: &Scenario, run: &RunResult) -> Vec<String> {
     let mut wrong = Vec::new();
     for bound in &run.bounds {
@@ -242,7 +243,7 @@ fn supplies(scenario: &Scenario, seed: u64) -> [Supply; 2] {
     })
 }
 
-/// The blocks of a flow that offers the same in every run; none of others.
+/// Blocks of a flow if it offers the same ones in every run; empty for other flows.
 fn demands(scenario: &Scenario, index: usize, seed: u64) -> Vec<Demand> {
     let flow = &scenario.flows[index];
     let is_fixed = match &flow.traffic {
@@ -253,14 +254,14 @@ fn demands(scenario: &Scenario, index: usize, seed: u64) -> Vec<Demand> {
     if is_fixed { needing(Generator::new(flow, index, seed)) } else { Vec::new() }
 }
 
-/// The blocks of a flow with what they need.
+/// Blocks of a flow with their dependencies.
 fn needing(generator: Generator) -> Vec<Demand> {
     let mut demands = Demands::default();
     generator.for_each(|offer| demands.add(0, &offer));
     demands.finish()
 }
 
-/// `timely`: the share of the bytes that were in time, if it was recorded.
+/// Compares a tally with its limit. `timely` is the share of the bytes in time, if recorded.
 fn compare(name: &str, tally: &Tally, timely: Option<f64>, limit: &Limit, wrong: &mut Vec<String>) {
     if (tally.offered_blocks, tally.offered_bytes) != (limit.offered_blocks, limit.offered_bytes) {
         wrong.push(format!("{name}: not the same blocks, {tally:?}, {limit:?}"));
@@ -277,15 +278,15 @@ fn compare(name: &str, tally: &Tally, timely: Option<f64>, limit: &Limit, wrong:
         ("share of decodable blocks", tally.decodable_ratio(), limit.decodable_ratio()),
     ];
     for (what, reached, most) in numbers.into_iter().chain(shares) {
-        // Where nothing can be in time, there may be no share of what is decided.
+        // If nothing can be in time, the bound may have no share.
         if reached > most.or(Some(0.0)) {
             wrong.push(format!("{name}: {what}, {reached:?} > {most:?}, {tally:?}, {limit:?}"));
         }
     }
 }
 
-/// Blocks that arrived before they could: by itself where the blocks of the flow are known, and by rank where all that can
-/// arrive did.
+/// Returns blocks that arrived too early: individually if the blocks of the flow can be determined,
+/// otherwise by rank among all blocks that can arrive.
 fn undercut(demands: &[Demand], supply: &Supply, flow: &FlowResult, limit: &Limit, wrong: &mut Vec<String>) {
     let mut least: BTreeMap<u64, u64> = BTreeMap::new();
     for demand in demands {
@@ -310,7 +311,8 @@ fn undercut(demands: &[Demand], supply: &Supply, flow: &FlowResult, limit: &Limi
     }
 }
 
-/// Shares in time and decodable that a clairvoyant has of the video of `limits/dark.toml`, the mean of its seeds.
+/// Clairvoyant shares in time and decodable for the video of `limits/dark.toml`, means over its
+/// seeds.
 fn dark(references: References, keyframe_interval: &str, deadline: &str) -> (f64, f64) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/limits");
     let scenario = Scenario::load(&folder.join("dark.toml")).unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! Budgets of metered paths, against what the emulator saw of them.
+//! Budgets of metered paths, compared with the packets that the emulator recorded.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use squall_proto::{Block, BlockOptions, CloseReason, Config, Event, Outcome, Pat
 
 use crate::stage::Stage;
 
-/// The first path is free; the second costs money, loses packets, and is out for a while.
+/// The first path is unmetered; the second is metered, lossy, and fails for a while.
 const FREE: &str = "name='wifi'\nrate='8mbps'\ndelay='15ms'\nevents=[{at='3s', outage='300ms'}]";
 const METERED: &str =
     "name='lte'\nrate='12mbps'\ndelay='25ms'\nevents=[{at='1s', loss='2%'}, {at='2s', outage='500ms'}]";
@@ -19,7 +19,7 @@ fn config(scheduler: &str) -> Config {
         .scheduler(Arc::new(move || squall_papers::registry().build(&scheduler).expect("is known")))
 }
 
-/// Both paths up, and every packet noted.
+/// Both paths up, with every packet recorded.
 fn stage(paths: &[&str], seed: u64, scheduler: &str) -> Stage {
     let mut stage = Stage::unconnected(paths, seed, config(scheduler), config(scheduler));
     for path in 0..paths.len() {
@@ -32,7 +32,7 @@ fn stage(paths: &[&str], seed: u64, scheduler: &str) -> Stage {
     stage
 }
 
-/// Bytes of UDP payload that the emulator took of one side on a path since the start.
+/// Bytes of UDP payload that the emulator accepted from one side on a path since the start.
 fn on_the_wire(stage: &mut Stage, path: usize, direction: Direction) -> u64 {
     let records = stage.world.network.drain_records(path, direction);
     let size = |record: &log::Record| match record.event {
@@ -42,7 +42,7 @@ fn on_the_wire(stage: &mut Stage, path: usize, direction: Direction) -> u64 {
     records.iter().map(size).sum()
 }
 
-/// Offers more than the free path can carry, most of it down, until `end`.
+/// Sends more than the unmetered path can carry, mostly downlink, until `end`.
 fn offer(stage: &mut Stage, end: u64) {
     for frame in 0.. {
         if stage.world.now() >= end || !stage.closings().is_empty() {
@@ -71,7 +71,7 @@ fn no_scheduler_exceeds_the_cap_and_the_other_path_goes_on() {
             stage.world.set_metered(1, true);
             stage.run_until(1_000_000);
             offer(&mut stage, 4_500_000);
-            // While there is budget left some put everything on the metered path.
+            // Some schedulers put everything on the metered path while its budget lasts.
             let metered = stage.path_stats(Side::Server).into_iter().find(|path| path.metered);
             let is_spent = metered.is_none_or(|path| path.budget.is_some_and(|left| left < 1500));
             let before = stage.path_stats(Side::Client)[0].data_received;
@@ -80,7 +80,7 @@ fn no_scheduler_exceeds_the_cap_and_the_other_path_goes_on() {
                 [Direction::Up, Direction::Down].map(|direction| on_the_wire(&mut stage, 1, direction));
             println!("  {up} up, {down} down");
             assert!(up <= cap && down <= cap, "{scheduler}: {up} up, {down} down");
-            // Others may choose to spare it.
+            // Other schedulers may choose to spare it.
             let uses_both = ["minrtt", "rr", "redundant"].contains(&entry.name) && cap <= 1_000_000;
             assert!(!uses_both || down >= cap * 7 / 10, "{scheduler}: only {down} of the budget used");
             let after = stage.path_stats(Side::Client)[0].data_received;
@@ -99,13 +99,13 @@ fn every_byte_of_a_path_counts_over_seeds_losses_and_lives() {
         stage.run_until(1_000_000);
         for round in 1..=4 {
             offer(&mut stage, 1_000_000 * round + 500_000);
-            // The interface goes and comes: what it carried before counts on.
+            // The interface disappears and returns: its usage still counts.
             stage.world.remove_interface(1);
             stage.run_for(200_000);
             stage.world.add_interface(1);
             stage.run_for(300_000);
         }
-        // An idle end: keep-alives and what noq thinks of.
+        // An idle period: keep-alives and packets that noq sends on its own.
         stage.run_for(30_000_000);
         let [up, down] =
             [Direction::Up, Direction::Down].map(|direction| on_the_wire(&mut stage, 1, direction));
@@ -128,7 +128,7 @@ fn a_budget_of_its_own_holds_without_the_scheduler_and_can_grow() {
     stage.run_until(2_000_000);
     let sent = on_the_wire(&mut stage, 1, Direction::Up);
     assert!((170_000..=200_000).contains(&sent), "{sent}");
-    // Data has stopped, the path is still there for what little the reserve is for.
+    // Data has stopped; the path persists on the small reserve.
     let budget = stage.path_stats(Side::Client)[1].budget;
     assert!(budget.is_some_and(|left| left < 1500), "{budget:?}");
     stage.world.set_budget(1, Some(400_000));
@@ -163,7 +163,7 @@ fn without_another_path_the_session_ends_within_the_budget() {
         let reasons: Vec<_> = stage.closings().into_iter().map(|(_, _, reason)| reason).collect();
         assert!(reasons.contains(&CloseReason::OverBudget), "{reasons:?}");
         let down = on_the_wire(&mut stage, 0, Direction::Down);
-        // The emulator charges packets of the handshake with 1,200 bytes, whatever their size.
+        // The emulator charges handshake packets with 1,200 bytes, whatever their size.
         assert!(down <= 300_000 + 3_000, "{down}");
     }
 }

@@ -1,4 +1,4 @@
-//! What sessions say that they can carry, in virtual time.
+//! Capacity that sessions report, in virtual time.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -29,12 +29,13 @@ fn mbps(bps: u64) -> f64 {
     bps as f64 / 1e6
 }
 
-/// Sends 30 frames a second until `end`, as large as a share of what the session says is safe.
+/// Sends 30 frames a second until `end`, sized as a share of the rate that the session reports as
+/// safe.
 fn follow(stage: &mut Stage, end: Micros, share: f64) {
     follow_from(stage, end, share, 500_000, 30);
 }
 
-/// The same with an encoder of at least `least` bits per second and `fps` frames.
+/// Like [`follow`], for an encoder with at least `least` bits per second and `fps` frames.
 fn follow_from(stage: &mut Stage, end: Micros, share: f64, least: u64, fps: u64) {
     while stage.world.now() < end {
         let rate = (capacity(stage).safe as f64 * share).clamp(least as f64, 60e6);
@@ -47,7 +48,7 @@ fn follow_from(stage: &mut Stage, end: Micros, share: f64, least: u64, fps: u64)
     }
 }
 
-/// When the client's session reported a change, and what was safe then.
+/// Times at which the client's session reported a change, with the safe rate.
 fn reports(stage: &Stage) -> Vec<(Micros, Capacity)> {
     let reports = stage.events.iter().filter_map(|(at, side, event)| match event {
         Event::Capacity(capacity) if *side == Side::Client => Some((*at, (**capacity).clone())),
@@ -63,7 +64,7 @@ fn the_rate_is_that_of_the_links_less_headers() {
         stage.saturate(Side::Client, 8_000_000, 100_000);
         let capacity = capacity(&mut stage);
         println!("{scheduler}: {capacity:?}");
-        // Of 1,280 bytes on the link and more, some 60 to 120 are headers.
+        // Packets of 1,280 bytes or more on the link contain some 60 to 120 bytes of headers.
         assert!((0.8..0.97).contains(&(mbps(capacity.now) / expected)), "{scheduler}: {capacity:?}");
         assert!(capacity.safe <= capacity.now && capacity.now < capacity.link);
         assert_eq!(capacity.paths.len(), 2);
@@ -169,7 +170,7 @@ fn what_is_deliverable_arrives() {
     let (sure, even) = (deliverable(&mut stage, 400, 0.9), deliverable(&mut stage, 400, 0.5));
     println!("{sure} and {even} bytes within 400 ms");
     assert!(sure > 500_000 && sure <= even && even < 1_400_000);
-    // Links that never changed leave no margin for the time that a window takes to fill.
+    // For links that never change, there is no margin for the time in which a window is filled.
     const LARGE: usize = 1_180_000;
     assert!((LARGE..LARGE * 7 / 6).contains(&(sure as usize)));
     stage.send(Side::Client, Block::new(vec![2; LARGE]));
@@ -216,7 +217,8 @@ fn every_control_gives_a_rate() {
     }
 }
 
-/// How long after 14.7 s, when its radio announces it, the loss of 18 of 20 Mbps at 15 s is reported.
+/// Time from 14.7 s, when its radio announces it, until the loss of 18 of 20 Mbps at 15 s is
+/// reported.
 fn falls_after(scheduler: &str) -> Micros {
     let fading = "name='wifi'\nrate='20mbps'\ndelay='15ms'\nqueue='75kB'\n\
                   radio={trace={rssi=[['0s',-55],['15s',-77]]}, lead='300ms'}\nevents=[{at='15s', rate='2mbps'}]";
@@ -238,8 +240,8 @@ fn a_radio_that_announces_a_fade_lowers_the_rate_before_the_link_does() {
     assert!(warned + 200_000 <= unwarned);
 }
 
-/// Of a run of a shipped scenario whose encoder follows the session, the share of frames in time, and of the bytes that its
-/// links, of `links_bps` in the mean, could have carried.
+/// Runs a shipped scenario whose encoder follows the session. Returns the share of frames in time,
+/// and the share that was used of the capacity of its links, `links_bps` on average.
 fn followed(name: &str, scheduler: &str, links_bps: f64) -> (f64, f64) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/limits");
     let scenario = Scenario::load(&folder.join(format!("{name}.toml"))).expect("it ships");
@@ -276,7 +278,8 @@ fn an_encoder_that_follows_comes_back_from_a_rate_of_almost_nothing() {
     }
 }
 
-/// Forecasts of a session for a link whose third is used, before and after the first second: the largest `now`, in bits per second.
+/// Forecasts of a session for a link of which a third is used, before and after the first second:
+/// the largest `now`, in bits per second.
 fn largest_forecasts(congestion: &CongestionControl, rtt_us: u64, bps: u64) -> (u64, u64) {
     const FPS: u64 = 30;
     let link = format!("name='a'\nrate='{}kbps'\ndelay='{}us'\nqueue='250kB'", bps / 1_000, rtt_us / 2);
@@ -313,7 +316,8 @@ fn a_forecast_is_plausible_before_the_path_is_measured() {
                     mbps(after)
                 );
                 println!("{line}");
-                // Before, twice the initial window of ten packets within 50 ms. Over 600 ms the windows of a few seconds are small.
+                // Before: twice the initial window of ten packets within 50 ms. Over 600 ms the
+                // windows are still small after a few seconds.
                 let has_grown = rtt_us > 200_000 || after > bps / 4;
                 if before > (4_000_000).max(5 * bps / 2) || after > 5 * bps / 2 || !has_grown {
                     implausible.push(line);
@@ -327,11 +331,12 @@ fn a_forecast_is_plausible_before_the_path_is_measured() {
 #[test]
 fn an_encoder_that_follows_is_in_time_and_uses_the_links() {
     for scheduler in ["minrtt", "storm", "dams"] {
-        // One of two links of 20 Mbps is dark for 18 s of 60; one moves between 5 and 30 Mbps, 17.5 in the mean.
+        // One of two links of 20 Mbps is dark for 18 s of 60; one varies between 5 and 30 Mbps,
+        // 17.5 on average.
         for (name, links_bps) in [("follow-dark", 34e6), ("follow-moving", 37.5e6)] {
             let (frames, bytes) = followed(name, scheduler, links_bps);
             assert!(frames >= 0.97, "{name}, {scheduler}: {frames} of the frames in time");
-            // Seen: 86 to 88 % of the first, 85 % of the second.
+            // Measured: 86 to 88 % for the first, 85 % for the second.
             assert!(bytes >= 0.84, "{name}, {scheduler}: {bytes} of the bytes");
         }
     }

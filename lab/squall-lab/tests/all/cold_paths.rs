@@ -1,47 +1,51 @@
-//! A second link that is as good as dead at first, then carries 20 Mbps: a scheduler that left it uses it again within a second.
+//! A second link that is practically dead at first, then carries 20 Mbps: a scheduler that has left
+//! it uses it again within a second.
 //!
-//! Where video needs more than the first link carries, the second one brings a tenth of its rate in each second from one
-//! second after the change on. Where the first one suffices, the second costs no frames. `SQUALL_GRID=all` runs every cell with
-//! every scheduler, and without it the suite takes every fifth.
+//! If the video exceeds the capacity of the first link, the second one carries at least a tenth of
+//! its rate in each second, from one second after the change on. If the first link suffices, the
+//! second costs no frames. `SQUALL_GRID=all` runs every cell with every scheduler; otherwise the
+//! suite runs every fifth.
 
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
 
-/// How the second link is until it is good, and for how many seconds longer packets of before stand in its way.
+/// State of the second link before it becomes good, and the number of seconds for which earlier
+/// packets then delay later ones.
 const BAD: [(&str, u64); 7] = [
     ("outage", 0),
     ("0.02", 0),
     ("0.1", 0),
     ("0.5", 0),
-    // In order: the last packet of the slow time holds up those behind it.
+    // In order: the last packet of the slow period delays those behind it.
     ("2s", 2),
-    // What is overtaken counts as lost until it has arrived.
+    // Overtaken packets count as lost until they arrive.
     ("2s, overtaken", 2),
     ("unopened", 0),
 ];
 
-/// Schedulers, and the seconds within which they use it: on links of up to 40 ms, and of 150 ms, where the answer to a probe takes 0.3 s
-/// and half of the initial window is three round trips away from a tenth of the rate. STORM divides by window over round trip: a
-/// window that its share does not fill grows slowly, and what was overtaken has halved it. DAMS gives a path that had 100 kbps
-/// little until a keep-alive has shown its round trip.
+/// Schedulers, and the seconds within which they use the link: for links of up to 40 ms, and of 150
+/// ms, where the answer to a probe takes 0.3 s and half of the initial window is three round trips
+/// away from a tenth of the rate. STORM divides by window over round trip: a window that its share
+/// does not fill grows slowly, and overtaken packets have halved it. DAMS gives little to a path
+/// that had 100 kbps until a keep-alive has measured its round trip.
 const SCHEDULERS: [(&str, f64, f64); 4] =
     [("squall", 1.0, 1.5), ("minrtt", 1.0, 2.5), ("storm", 2.5, 3.5), ("dams", 2.0, 3.5)];
 
-/// Seconds for which the use is watched.
+/// Duration of the observation in seconds.
 const WATCHED: u64 = 4;
 
-/// Samples of a series in a second.
+/// Samples per second in a series.
 const WINDOW: usize = 10;
 
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     bad: &'static str,
-    /// Seconds until the link is good.
+    /// Time in seconds at which the link becomes good.
     good_at: u64,
-    /// Of the second link, in milliseconds.
+    /// Delay of the second link in milliseconds.
     delay: u64,
-    /// Of video, in Mbps.
+    /// Bitrate of the video in Mbps.
     offered: u64,
 }
 
@@ -83,7 +87,7 @@ impl Cell {
         }
     }
 
-    /// With the second link, or without it.
+    /// Returns the scenario with or without the second link.
     fn run(&self, schedulers: &[&str], seconds: u64, has_second: bool) -> Vec<RunResult> {
         let second = format!("[[path]]\nname = \"second\"\nqueue = \"250kB\"\n{}\n", self.link());
         let text = format!(
@@ -101,7 +105,8 @@ impl Cell {
     }
 }
 
-/// When the second link last brought less than a tenth of its rate for a second, in seconds after it was good.
+/// Last time at which the second link had carried less than a tenth of its rate for a second, in
+/// seconds after it became good.
 fn unused_until(run: &RunResult, good_at: u64) -> Option<f64> {
     let series = &run.paths[1].series;
     let from = series.at_us.iter().position(|at| *at > 1_000_000 * good_at).expect("samples");
@@ -114,7 +119,7 @@ fn is_whole() -> bool {
     std::env::var("SQUALL_GRID").is_ok_and(|grid| grid == "all")
 }
 
-/// Every how many of the cells are run.
+/// Step through the list of cells.
 fn every() -> usize {
     if is_whole() { 1 } else { 5 }
 }
@@ -136,7 +141,7 @@ fn a_link_that_was_dead_is_used_within_a_second_of_being_good() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Our own scheduler, and without each of the rules that place nothing.
+/// Squall's own scheduler, also without each of the rules that do not choose block or path.
 const OURS: [&str; 5] = [
     "squall",
     "squall(without=needs)",
@@ -145,7 +150,7 @@ const OURS: [&str; 5] = [
     "squall(without=silence)",
 ];
 
-/// Those that are only recorded: published schedulers, and ours without the rules that choose block and path.
+/// Only recorded: published schedulers, and Squall's without the rules that choose block and path.
 const OTHERS: [&str; 18] = [
     "squall(without=value)",
     "squall(without=place)",
@@ -167,17 +172,19 @@ const OTHERS: [&str; 18] = [
     "augur",
 ];
 
-/// Mbps of a second link, and for how many seconds.
+/// Rates of the second link in Mbps.
 const THIN: [&str; 4] = ["0.005", "0.02", "0.1", "0.5"];
+/// Durations of that rate in seconds.
 const SECONDS: [u64; 3] = [1, 4, 15];
 
-/// Less than a tenth of what 20 Mbps have in flight in a round trip of 80 ms.
+/// Less than a tenth of the data that 20 Mbps have in flight at a round trip of 80 ms.
 const UNUSED: u64 = 20_000;
 
-/// Frames in 100 that the thin link may make late.
+/// Percentage of the frames that the thin link may delay.
 const COST: f64 = 5.0;
 
-/// When the second link last had nearly nothing in flight for a second, in seconds after it was good. Copies are use, too.
+/// Last time at which the second link had had almost no data in flight for a second, in seconds
+/// after it became good. Copies count as data.
 fn idle_until(run: &RunResult, good_at: u64) -> f64 {
     let series = &run.paths[1].series;
     let from = series.at_us.iter().position(|at| *at > 1_000_000 * good_at).expect("samples");
@@ -186,7 +193,7 @@ fn idle_until(run: &RunResult, good_at: u64) -> f64 {
     idle.map_or(0.0, |index| (index + 1) as f64 / 10.0)
 }
 
-/// Frames in 100 that were not in time.
+/// Percentage of the frames that were not in time.
 fn late(run: &RunResult) -> f64 {
     100.0 * (1.0 - run.flows[0].completion_rate.expect("frames are due"))
 }
@@ -199,7 +206,7 @@ fn a_thin_link_costs_no_frames_and_is_used_within_a_second_of_being_good() {
     }
     let others = if is_whole() { &OTHERS[..] } else { &[] };
     let schedulers: Vec<&str> = OURS.iter().chain(others).copied().collect();
-    // Cells in which the link was not used, and in which it made frames late.
+    // Cells in which the link was not used, and cells in which it made frames late.
     let mut failed = vec![(Vec::new(), Vec::new()); schedulers.len()];
     for cell in cells.into_iter().step_by(every()) {
         let seconds = cell.good_at + WATCHED;

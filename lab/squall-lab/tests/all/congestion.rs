@@ -1,7 +1,8 @@
-//! The congestion controllers for real-time media, in virtual time: Steady, SQP, Salsify, and CUBIC that tolerates
-//! loss, beside CUBIC.
+//! Congestion controllers for real-time media in virtual time: Steady, SQP, Salsify, and CUBIC that
+//! tolerates loss, compared with CUBIC.
 //!
-//! What is asserted was measured first (the figures are in `docs/congestion.md`); nothing was tuned for it.
+//! The assertions are based on earlier measurements (the figures are in `docs/congestion.md`);
+//! nothing was tuned for them.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ const MEDIA: [&str; 3] = ["steady", "sqp", "salsify"];
 /// A link of 10 Mbps and 20 ms with a deep queue.
 const DEEP: &str = "[[path]]\nname = \"link\"\nrate = \"10mbps\"\ndelay = \"20ms\"\nqueue = \"1MB\"\n";
 
-/// More than any link carries.
+/// Bulk data that exceeds the capacity of any link.
 const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"20kB\"\npriority = 5\n";
 
 /// Small blocks, like those of a call.
@@ -38,7 +39,7 @@ fn with_seeds(seeds: &str, congestion: &str, parts: &[&str]) -> Vec<RunResult> {
     Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
-/// For each seed a run with CUBIC, with Steady, with SQP and with Salsify.
+/// Runs with CUBIC, Steady, SQP and Salsify, for each seed.
 fn compared(parts: &[&str]) -> impl Iterator<Item = [RunResult; 4]> {
     [1, 2, 3].into_iter().map(|seed| {
         let of = |congestion| with_seeds(&format!("[{seed}]"), congestion, parts).swap_remove(0);
@@ -56,12 +57,12 @@ fn p95_rtt(run: &RunResult, path: usize) -> f64 {
     run.paths[path].rtt.expect("it was sampled").p95_us as f64 / 1e3
 }
 
-/// Goodput of a flow within some seconds, in Mbps.
+/// Goodput of a flow in a window of seconds, in Mbps.
 fn goodput(run: &RunResult, flow: usize, from_s: u64, to_s: u64) -> f64 {
     run.flows[flow].goodput_within((from_s * 1_000_000, to_s * 1_000_000)) / 1e6
 }
 
-/// Smoothed RTTs of the first path from some time on, in milliseconds.
+/// Smoothed RTTs of the first path from a time on, in milliseconds.
 fn rtts(run: &RunResult, from_us: u64) -> impl Iterator<Item = f64> + '_ {
     let series = &run.paths[0].series;
     let times = series.at_us.iter().zip(&series.srtt_us);
@@ -76,7 +77,8 @@ fn packets_of_a_transfer_wait_a_fraction_of_what_they_do_with_cubic() {
         println!("p95 of the RTT {waits:.1?} ms, {used:.2?} Mbps");
         let [cubic, steady, sqp, salsify] = waits;
         assert!(steady < 0.1 * cubic && sqp < 0.1 * cubic && salsify < 0.2 * cubic, "{waits:?}");
-        // SQP drains what it can, Steady keeps half of its target; Salsify fills what it may.
+        // SQP drains the queue if possible, Steady keeps half of its target, Salsify uses all
+        // that it allows.
         assert!(sqp < salsify && steady < salsify, "{waits:?}");
         assert!(used[1..].iter().all(|used| *used > 8.5), "of 10 Mbps: {used:?}");
     }
@@ -96,13 +98,13 @@ fn two_connections_carry_twice_as_much_over_random_loss() {
         println!("{congestion}: {mbps:.2} Mbps");
         mbps
     };
-    // √(3 / 2p) = 38.7 packets a round trip, of 1.35 kB of data, for each connection.
+    // √(3 / 2p) = 38.7 packets per round trip and connection, with 1.35 kB of data each.
     let [library, one, two] = ["cubic", "cubic(connections=1)", "cubic(connections=2)"].map(carried);
     assert!((3.0..6.0).contains(&one) && (0.7..1.4).contains(&(one / library)), "{one} and {library} Mbps");
     assert!((7.0..10.0).contains(&two) && two > 1.6 * one, "{two} and {one} Mbps");
 }
 
-/// When the last frame was offered that came later than `limit_us` or not at all, in microseconds.
+/// Offer time of the last frame that was later than `limit_us` or never arrived, in microseconds.
 fn last_late(run: &RunResult, limit_us: u64) -> u64 {
     let flow = &run.flows[0];
     let late = flow.latencies.iter().filter(|p| p.latency_us > limit_us).map(|p| p.at_us);
@@ -111,8 +113,8 @@ fn last_late(run: &RunResult, limit_us: u64) -> u64 {
 
 #[test]
 fn a_dip_of_the_rate_makes_no_frame_later_than_with_cubic() {
-    // For a second the link carries a quarter of the stream. What CUBIC has in flight by then will be late,
-    // and is in the way of what comes after.
+    // For a second the link carries a quarter of the stream. The data that CUBIC has in flight by
+    // then will be late and delays the data behind it.
     let dip = "{ steps = [[\"0s\", \"12mbps\"], [\"5s\", \"2mbps\"], [\"6s\", \"12mbps\"]] }";
     let dip = DEEP.replace("\"10mbps\"", dip);
     let video = VIDEO.to_owned() + "deadline = \"150ms\"\nreliable = \"none\"\n";
@@ -123,10 +125,10 @@ fn a_dip_of_the_rate_makes_no_frame_later_than_with_cubic() {
         });
         let back = runs.each_ref().map(|run| last_late(run, 150_000));
         println!("slowest {slowest:?} µs, last late at {back:?} µs");
-        // What is in the queue when the rate falls is as late with SQP as with CUBIC.
+        // Data in the queue when the rate falls is as late with SQP as with CUBIC.
         assert!(slowest[2] < slowest[0] + 1_000, "{slowest:?}");
         assert!(slowest[1] < slowest[0] && slowest[3] < slowest[0], "{slowest:?}");
-        // Steady and Salsify are there when the link is; SQP adds 320 kbps a frame at most.
+        // Steady and Salsify recover together with the link; SQP adds at most 320 kbps per frame.
         assert!([1, 3].into_iter().all(|i| back[i] < back[0] && back[i] < 6_150_000), "{back:?}");
         assert!(back[2] < 7_500_000, "{back:?}");
     }
@@ -139,7 +141,7 @@ fn salsify_bounds_the_round_trip_and_pays_for_it_on_long_ones() {
         println!("round trip {longest:.1} ms");
         assert!((90.0..105.0).contains(&longest), "d is 100 ms: {longest}");
     }
-    // 200 ms there and back, of which 100 may be in flight.
+    // Round trip of 200 ms, of which 100 ms may be in flight.
     for run in runs("salsify", &[&DEEP.replace("20ms", "100ms"), BULK]) {
         let used = goodput(&run, 0, 3, 10);
         println!("over 200 ms: {used:.2} Mbps");
@@ -173,7 +175,7 @@ fn a_stream_below_the_rate_of_the_link_is_left_alone() {
             let (first, last) = (windows[50], windows[99]);
             println!("{congestion}: slowest frame {slowest} µs, window {first} and {last} bytes");
             assert!(slowest < 30_000, "{congestion}: 20 ms and 3 ms of sending: {slowest}");
-            // 100 ms of the link, and a round trip and a frame of the stream.
+            // 100 ms of the link's capacity, plus a round trip and a frame of the stream.
             assert!(last < 650_000 && last > 60_000, "{congestion}: {last}");
         }
     }
@@ -268,7 +270,7 @@ fn on_harder_links_all_keep_going() {
     }
 }
 
-/// A transfer with Steady over a link, for a number of seconds.
+/// Runs a transfer with Steady over a link for a number of seconds.
 fn transfer(link: &str, seconds: u64) -> RunResult {
     let text = format!(
         "name = \"congestion\"\nduration = \"{seconds}s\"\nseeds = [1]\nschedulers = [\"minrtt\"]\n\
@@ -278,12 +280,14 @@ fn transfer(link: &str, seconds: u64) -> RunResult {
     Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs").swap_remove(0)
 }
 
-/// Longest p95 of the round trip that is wanted, over a link with this rate in Mbps and this round trip in milliseconds.
+/// Required upper limit of the p95 round trip, over a link with this rate in Mbps and this round
+/// trip in milliseconds.
 fn longest_rtt(mbps: f64, base: f64) -> f64 {
     base + f64::max(25.0, base / 8.0).max(4.0 * 1.5 * 8.0 / mbps)
 }
 
-/// Share of the link that a transfer uses from the fifth second on, with its headers, and p95 of the smoothed RTT then.
+/// Utilisation of the link by a transfer from the fifth second on, headers included, and p95 of the
+/// smoothed RTT in that time.
 fn used_and_waited(run: &RunResult, mbps: f64, seconds: u64) -> (f64, f64) {
     let mut waits: Vec<f64> = rtts(run, 5_000_000).collect();
     waits.sort_by(f64::total_cmp);
@@ -293,21 +297,21 @@ fn used_and_waited(run: &RunResult, mbps: f64, seconds: u64) -> (f64, f64) {
 #[test]
 fn steady_over_links_of_all_kinds() {
     for mbps in [1, 5, 20, 60, 200] {
-        // A slow link takes longer to settle, and less time to simulate.
+        // A slow link takes longer to settle, but less time to simulate.
         let seconds = if mbps < 20 { 20 } else { 12 };
         for base in [10, 40, 100, 300] {
             let link = format!("rate = \"{mbps}mbps\"\ndelay = \"{}ms\"\nqueue = \"1MB\"", base / 2);
             let (used, waited) = used_and_waited(&transfer(&link, seconds), mbps.into(), seconds);
             let wanted = longest_rtt(mbps.into(), base.into());
             println!("| {mbps} Mbps, {base} ms | {:.0} % | {waited:.0} of {wanted:.0} ms |", used * 100.0);
-            // A receiver collects reports for up to 10 ms, which is a part of the mean round trip.
+            // A receiver collects reports for up to 10 ms, which count in the mean round trip.
             assert!(
                 used > 0.9 && waited < (1.25 * wanted).max(wanted + 20.0),
                 "{used} of the link, {waited} ms"
             );
         }
     }
-    // Least share of the link; late packets pass for lost where they are overtaken.
+    // Minimum utilisation of the link; overtaken packets are mistaken for lost ones.
     for (name, more, least) in [
         ("jitter of 2 ms", "jitter = \"2ms\"", 0.9),
         ("jitter of 5 ms", "jitter = \"5ms\"", 0.9),
@@ -320,7 +324,7 @@ fn steady_over_links_of_all_kinds() {
         ("policer with 20 kB", "policer = \"20mbps:20kB\"\nrate = \"100mbps\"", 0.9),
         ("policer with 50 kB", "policer = \"20mbps:50kB\"\nrate = \"100mbps\"", 0.9),
         ("policer with 200 kB", "policer = \"20mbps:200kB\"\nrate = \"100mbps\"", 0.9),
-        // Seven packets: 60 to 76 %, by seed.
+        // Seven packets: 60 to 76 %, depending on the seed.
         ("queue of 10 kB", "queue = \"10kB\"", 0.6),
         ("queue of 20 kB", "queue = \"20kB\"", 0.9),
         ("queue of 50 kB", "queue = \"50kB\"", 0.9),
@@ -348,10 +352,11 @@ fn steady_follows_steps_by_ten_in_either_direction() {
         let found = 10 + (2_000.max(14 * base) as u64).div_ceil(1_000);
         let used = goodput(&up, 0, found, found + 2) * 1.05 / f64::from(high);
         let queues: Vec<f64> = rtts(&down, 10_000_000).map(|rtt| rtt - f64::from(base)).collect();
-        // For a second, as the queue is not seen at once.
+        // Measured over a second, because a queue is not detected at once.
         let is_short = |second: &[f64]| second.iter().all(|queue| *queue < 50.0);
         let drained = 100 * queues.windows(10).position(is_short).expect("it drains");
-        // Until a round trip after the step as much arrives as before; all of it leaves at a tenth of the rate.
+        // Until a round trip after the step, data arrives at the old rate; all of it leaves at a
+        // tenth of the rate.
         let least = 10 * (base + 15) - 50;
         println!("| {low} to {high} Mbps, {base} ms | {:.0} % | {drained} of {least} ms |", used * 100.0);
         assert!(used > 0.9, "{used} of {high} Mbps over {base} ms");

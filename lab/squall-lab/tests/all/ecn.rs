@@ -1,5 +1,5 @@
-//! Networks that treat ECN wrongly: routers that mark every packet with CE, or drop those whose sender uses ECN. And one that
-//! uses it as it is meant.
+//! Networks that treat ECN wrongly, i.e. routers that mark every packet with CE or drop packets
+//! with ECN, and one that treats it correctly.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const SECOND: Micros = 1_000_000;
 const WIFI: &str = "name='wifi'\nrate='20mbps'\ndelay='20ms'\n";
 const LTE: &str = "name='lte'\nrate='20mbps'\ndelay='30ms'\n";
 
-/// What a side receives of a transfer over the paths from 4 to 14 s, in Mbps, both paths together and apart.
+/// Goodput of a transfer from 4 to 14 s, in Mbps: both paths together, and each path.
 fn transfer(paths: &[&str], seed: u64) -> [f64; 2] {
     let mut stage = Stage::plain(paths, seed);
     stage.run_until(SECOND);
@@ -52,8 +52,8 @@ fn a_router_that_marks_everything_costs_nothing() {
     }
 }
 
-/// Delay that varies hides that no queue stands, and marks from the first packet of a transfer keep its window from growing. The other links
-/// are thin and long.
+/// A varying delay hides that there is no queue, and marks from the first packet on keep the window
+/// of a transfer from growing. The other links are thin and long.
 #[test]
 fn a_router_that_marks_everything_costs_nothing_where_the_delay_varies() {
     let links = [
@@ -106,7 +106,7 @@ fn a_scenario_has_ecn_where_its_path_passes_it() {
     assert!(lost("") > 0, "without the field it drops");
 }
 
-/// When the client is connected and has this many paths up.
+/// Returns the time at which the client is connected and has this many paths up.
 fn up_within(paths: &[&str], wanted: usize) -> Option<Micros> {
     let mut stage = Stage::unconnected(paths, 5, Config::default(), Config::default());
     for step in 1..=100 {

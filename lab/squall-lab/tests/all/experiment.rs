@@ -1,4 +1,4 @@
-//! Experiments: what is refused, what is run, what is remembered, and what is judged.
+//! Experiments: errors, runs, stored results and verdicts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -107,7 +107,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Only leaves something behind in the system's own folder for that.
+        // A failure only leaves files behind in the temporary folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -135,7 +135,7 @@ fn what_is_known_is_not_run_again() {
     let (runs, known, again) = folder.study(&experiment, false, 1);
     assert_eq!((runs, known), (0, 8));
     assert_eq!(again, first);
-    // A stop in between leaves a part of a line.
+    // An interruption leaves an incomplete line.
     let file = folder.0.join("narrow.jsonl");
     let text = fs::read_to_string(&file).expect("is there");
     fs::write(&file, &text[..text.len() - 100]).expect("is written");
@@ -204,7 +204,7 @@ fn the_experiments_of_the_papers_load() {
     assert!(count >= 8, "{count}");
 }
 
-/// The figures and tables of the four papers, as the tables of results name them.
+/// Figures and tables of the four papers, with the names in the tables of results.
 const IDS: [&str; 36] = [
     "storm-fig1",
     "storm-fig4",
@@ -244,7 +244,7 @@ const IDS: [&str; 36] = [
     "augur-fig18",
 ];
 
-/// The numbers of a text.
+/// Numbers in a text.
 fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split(|letter: char| !letter.is_ascii_digit() && letter != '.' && letter != ',');
     parts
@@ -267,7 +267,7 @@ fn no_reason_has_a_measured_figure_of_its_own() {
         }
         let rest = table.to_string();
         let stated: BTreeSet<&str> = numbers(&rest).collect();
-        // Names of evidence in braces may have digits.
+        // Names of evidence in braces may contain digits.
         let words = |finding: &str| {
             finding
                 .split('{')
@@ -568,7 +568,8 @@ share = { scheduler = "redundant", at = { delay = "150 ms", rate = "8" }, measur
     }
 }
 
-/// The claims of [`AXES`] about the same measure, one about another and one about none that is better or worse.
+/// The claims of [`AXES`] about the same measure, one about another, and one about a measure
+/// without a better direction.
 const MORE_CLAIMS: &str = r#"
 [[claim]]
 says = "redundant sends most over b"
@@ -651,7 +652,7 @@ fn a_challenger_is_compared_with_the_papers_system() {
     assert_eq!((values.system.as_str(), values.challenger.as_str()), ("minrtt+late", "redundant+late"));
     assert!(values.of_system.ends_with(" %") && values.of_system != values.of_challenger, "{values:?}");
 
-    // Cells that no comparison is about are not run.
+    // Cells without a comparison are not run.
     let mut narrow = experiment.clone();
     narrow.claims.retain(|claim| claim.at.get("rate").is_some_and(|rate| rate == "4"));
     let narrow = narrow.challenged_by("ecf", &registry).expect("fits").expect("is one");
@@ -680,7 +681,8 @@ fn challenge_error(folder: &Folder, text: &str, scheduler: &str) -> String {
     experiment.challenged_by(scheduler, &squall_papers::registry()).expect_err("is refused").to_string()
 }
 
-/// The paper's system is a scheduler of its file: in all but two, which measure only what others lack.
+/// The paper's system is a scheduler of its file, except in two that measure only the other
+/// systems.
 #[test]
 fn the_experiments_of_the_papers_can_be_challenged() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers");

@@ -1,5 +1,5 @@
-//! The fault matrix in virtual time: what networks do to packets, and what an application loses by it. `docs/reliability.md`
-//! has the table.
+//! Fault matrix in virtual time: faults of networks and the resulting losses of an application.
+//! `docs/reliability.md` has the table.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,15 +10,16 @@ use squall_trace::Micros;
 
 use crate::stage::{Stage, TWO_PATHS, plain};
 
-/// Bytes of a block, and microseconds from one to the next: 2 Mbps.
+/// Bytes of a block.
 const SIZE: usize = 5_000;
+/// Microseconds between blocks: 2 Mbps.
 const GAP: Micros = 20_000;
 
-/// What becomes of a steady stream of blocks.
+/// Outcome of a steady stream of blocks.
 #[derive(Debug, Default)]
 struct Outcome {
     sent: usize,
-    /// Delays of the blocks that arrived, the shortest first.
+    /// Delays of the blocks that arrived, ascending.
     delays: Vec<Micros>,
 }
 
@@ -32,19 +33,19 @@ impl Outcome {
     }
 }
 
-/// The bytes of a block, which differ from those of others.
+/// Contents of a block, different from those of others.
 fn content(number: usize) -> Vec<u8> {
     (0..SIZE).map(|at| (at * 31 + number * 7) as u8).collect()
 }
 
-/// Two paths, each with more in its table.
+/// Two paths, each with additional fields.
 fn paths(first: &str, second: &str) -> [String; 2] {
     [format!("{}\n{first}", TWO_PATHS[0]), format!("{}\n{second}", TWO_PATHS[1])]
 }
 
-/// Streams for ten seconds from each side; every block that arrives is whole, and arrives once.
+/// Sends for ten seconds from each side; checks that every block arrives complete and only once.
 fn stream(paths: &[String; 2], deadline: Option<Duration>, after: Micros) -> (Outcome, Stage) {
-    // Ten per cent of random loss would stop CUBIC, whatever the scheduler.
+    // Random loss of 10 % would stop CUBIC under any scheduler.
     let config = plain().congestion(CongestionControl::CUBIC_TOLERANT);
     let mut stage = Stage::with(&[&paths[0], &paths[1]], 1, config.clone(), config);
     let mut sent: BTreeMap<(bool, BlockId), (usize, Micros)> = BTreeMap::new();
@@ -70,7 +71,7 @@ fn stream(paths: &[String; 2], deadline: Option<Duration>, after: Micros) -> (Ou
     (outcome, stage)
 }
 
-/// What may be lost, and the longest delay that is allowed.
+/// Checks the number of lost blocks and the longest delay.
 fn assert_holds(name: &str, outcome: &Outcome, lost: usize, longest: Micros) {
     println!(
         "{name}: {} of {} lost, at most {} ms late",
@@ -176,7 +177,7 @@ fn a_satellite_link_beside_a_fast_one_loses_nothing() {
     assert_holds("a satellite link first, with 1 % loss", &outcome, 0, 1_500_000);
 }
 
-/// Something that happens to one of two paths.
+/// A random event on one of two paths.
 fn fault() -> impl Strategy<Value = String> {
     let direction = prop::sample::select(vec!["", ", direction='up'", ", direction='down'"]);
     let what = prop::sample::select(vec![
@@ -201,7 +202,8 @@ fn fault() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 60, ..ProptestConfig::default() })]
 
-    /// Whatever happens to two paths for eight seconds: once both are well, every block has arrived, whole and once.
+    /// After eight seconds of random events on two paths, once both have recovered, every block has
+    /// arrived, complete and only once.
     #[test]
     fn whatever_happens_to_the_paths_everything_arrives(
         first in prop::collection::vec(fault(), 0..6),
@@ -213,14 +215,15 @@ proptest! {
             let all: Vec<&str> = faults.iter().map(String::as_str).chain([WELL]).collect();
             format!("{ways}\nevents=[{}]", all.join(", "))
         };
-        // CUBIC takes every packet that others overtake for a loss, and may need 25 s for what has piled up.
+        // CUBIC takes every overtaken packet for a loss, and may need 25 s for the accumulated
+        // data.
         let (outcome, _) = stream(&paths(&table(&first), &table(&second)), None, 40_000_000);
         prop_assert_eq!(outcome.lost(), 0);
     }
 }
 
-/// A report was due, and could not leave while both paths were validated again: the session asked to be called at once, for
-/// ever.
+/// Regression: a report was due but could not be sent while both paths were being validated again,
+/// and the session requested to be called immediately, forever.
 #[test]
 fn two_rebindings_at_once_do_not_stop_the_clock() {
     let first = "corrupt='3%'\nevents=[{at='5439ms', rebind=true}, {at='5427ms', delay='150ms', direction='down'}, \
@@ -231,7 +234,8 @@ fn two_rebindings_at_once_do_not_stop_the_clock() {
     assert_holds("3 % damaged, and rebindings of both paths", &outcome, 0, 1_000_000);
 }
 
-/// A timer of noq stayed due while a path that had moved was dark: the session asked to be called at once, for ever.
+/// Regression: a timer of noq stayed due while a moved path was dark, and the session requested to
+/// be called immediately, forever.
 #[test]
 fn a_timer_that_stays_due_does_not_stop_the_clock() {
     let jitter = "jitter={uniform='30ms', reorder=true}";

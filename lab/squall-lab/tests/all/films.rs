@@ -1,4 +1,4 @@
-//! The films that ship are what their README says.
+//! The shipped films match their README.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Blocks that grow, in virtual time: opened before their bytes are there, taken whole or in parts.
+//! Growing blocks in virtual time: opened before their bytes are available, received as a whole or
+//! in parts.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use crate::stage::{Stage, TWO_PATHS};
 
 const MS: u64 = 1_000;
 
-/// What a block consists of, so that bytes in the wrong place are noticed.
+/// Contents of a block, to detect misplaced bytes.
 fn content(id: BlockId, at: u32) -> u8 {
     (id.0 * 31 + u64::from(at) % 251) as u8
 }
@@ -45,7 +46,8 @@ impl Stage {
         }
     }
 
-    /// What arrived in parts, checked: bytes of each block, when the first came, and whether the last did.
+    /// Checks the parts that arrived. Returns the bytes of each block, the arrival of the first,
+    /// and `true` if the last has arrived.
     fn parts(&self) -> BTreeMap<BlockId, (u32, u64, bool)> {
         let mut blocks = BTreeMap::new();
         for (at, side, event) in &self.events {
@@ -107,7 +109,7 @@ fn every_scheduler_delivers_blocks_that_grow_whole_and_in_time() {
         let config = Config::default().scheduler(scheduler);
         let mut stage = Stage::with(TWO_PATHS, 2, config.clone(), config);
         for frame in 0..60 {
-            // 6.6 Mbps, over 20 ms each; an unreliable one after two reliable ones.
+            // 6.6 Mbps, written over 20 ms each; an unreliable block after two reliable ones.
             let options = BlockOptions::new().deadline(Duration::from_millis(200)).reliable(frame % 3 != 2);
             let id = stage.open(&options);
             stage.write(id, 20, 1_370, MS);
@@ -138,7 +140,7 @@ fn the_end_arrives_though_packets_are_lost() {
     for frame in 0..100u16 {
         let id = stage.open(&BlockOptions::new().channel(Channel::new(frame % 2)).ordered(true));
         stage.write(id, 3, 1_000, MS);
-        // Now and then long after the last byte, so that the end travels alone.
+        // Sometimes long after the last byte, so that the end is sent alone.
         stage.run_for(u64::from(frame % 5) * 10 * MS);
         stage.finish(id).expect("is open");
     }
@@ -231,7 +233,7 @@ fn a_path_that_dies_takes_nothing_of_a_growing_block_with_it() {
     assert_eq!(stage.received(Side::Client).count(), 90);
 }
 
-/// Frames of 30 Mbps over two links of 20 Mbps, whose bytes come over 20 ms.
+/// Frames of 30 Mbps over two links of 20 Mbps, whose bytes are written over 20 ms.
 fn frames(scheduler: &str, growing: bool) -> RunResult {
     let text = format!(
         r#"
@@ -270,12 +272,12 @@ growing = {growing}
 
 #[test]
 fn frames_that_are_sent_as_they_grow_arrive_earlier() {
-    // Under Salsify minRTT is bound by the queues that it fills.
+    // Under Salsify, minRTT is limited by the queues that it fills.
     for (scheduler, gain) in [("minrtt", 0.0), ("dams", 5.0), ("storm", 5.0)] {
         let [stored, grown] = [false, true].map(|growing| {
             let flow = frames(scheduler, growing).flows.remove(0);
             let Tally { offered_blocks, in_time_blocks, .. } = flow.total;
-            // The last frame may be begun and not handed over when the run ends.
+            // The last frame may be incomplete when the run ends.
             assert!(offered_blocks >= 299 && in_time_blocks >= 290, "{scheduler}: {in_time_blocks}");
             flow.latency.expect("frames arrive")
         });

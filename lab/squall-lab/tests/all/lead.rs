@@ -1,4 +1,4 @@
-//! Lead, noise and lateness of a radio as axes of an experiment: what varies, and what the lead of a report is worth.
+//! Lead, noise and lateness of a radio as axes of an experiment, and the value of a report's lead.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use squall_lab::experiment::{Cell, Experiment};
 use squall_lab::{Batch, RunResult};
 
-/// Wi-Fi that is gone for half a second, and LTE that is always there. The flow moves with the lead, so that every lead
-/// meets the same network.
+/// Wi-Fi that fails for half a second, and permanent LTE. The flow moves with the lead, so that
+/// every lead encounters the same network.
 const SUDDEN: &str = r#"
 name = "sudden"
 duration = "3s"

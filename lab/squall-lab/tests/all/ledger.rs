@@ -1,5 +1,5 @@
-//! The session's ledger against the emulator's own log: every packet's path and outcome, with
-//! reordering, loss, duplication and a rebinding.
+//! Compares the session's ledger with the emulator's own log: path and outcome of every packet,
+//! with reordering, loss, duplication and a rebinding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,11 @@ const PATHS: [&str; 2] = [
     "name='b'\nrate='8mbps'\ndelay='40ms'\nloss='1%/4'\nduplicate='2%'\njitter={uniform='3ms', reorder=true}",
 ];
 const SIZE: u32 = 30_000;
-/// Blocks sent, one each 33 ms: ten seconds of video.
+/// Number of blocks, sent every 33 ms: ten seconds of video.
 const BLOCKS: u32 = 300;
 const REBINDING: Micros = 4_000_000;
 
-/// What the emulator records of a packet.
+/// The emulator's record of a packet.
 #[derive(Debug, Default)]
 struct Seen {
     at: Micros,
@@ -40,7 +40,7 @@ fn the_ledger_agrees_with_the_emulators_log() {
 }
 
 fn compare(seed: u64) {
-    // It slows down for the losses of the first path, so that both carry the blocks.
+    // CUBIC reacts to the losses of the first path, so that both paths carry blocks.
     let cubic = plain().congestion(CongestionControl::CUBIC);
     let mut stage = Stage::with(&PATHS, seed, cubic.clone(), cubic);
     stage.world.session(Side::Server).unwrap().keep_packets(true);
@@ -65,7 +65,7 @@ fn compare(seed: u64) {
     check_fates(&stage);
 }
 
-/// The reasons have all bytes that left and all losses.
+/// Checks that the reasons account for all bytes sent and all losses.
 fn compare_reasons(reasons: &Reasons, log: &[PacketLog], paths: &[PathStats]) {
     let taken = |kind: WorkKind| {
         let bytes = reasons.decisions.iter().map(|entry| match &entry.decision {
@@ -75,7 +75,7 @@ fn compare_reasons(reasons: &Reasons, log: &[PacketLog], paths: &[PathStats]) {
         bytes.sum::<u64>()
     };
     let sent = |bytes: fn(&PathStats) -> u64| paths.iter().map(bytes).sum::<u64>();
-    // What a path took and did not send, since the block had ended, was little.
+    // Few bytes were assigned to a path but not sent because the block had ended.
     for (taken, sent) in [
         (taken(WorkKind::Fresh), sent(|path| path.fresh_bytes)),
         (taken(WorkKind::Repair), sent(|path| path.repair_bytes)),
@@ -120,8 +120,8 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut sent: BTreeMap<u64, Option<&Seen>> = BTreeMap::new();
     for entry in log.iter().filter(|l| l.fate == PacketFate::Sent && l.bytes > 0) {
-        // The ledger has only packets that ask for an acknowledgement, the emulator has all; both have
-        // them in the order of departure.
+        // The ledger contains only ack-eliciting packets, the emulator all of them; both are in the
+        // order of departure.
         let size = usize::from(entry.bytes) + UDP_OVERHEAD;
         while pushes
             .peek()
@@ -131,14 +131,14 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
         }
         let push = pushes.next_if(|p| p.at == entry.at.micros());
         if push.is_none() {
-            // Sent to the port that the NAT had just released.
+            // Sent to a port that the NAT had just released.
             assert!(
                 (REBINDING..REBINDING + 200_000).contains(&entry.at.micros()),
                 "path {path}: {entry:?} never left"
             );
         }
         assert!(sent.insert(entry.packet, push).is_none(), "packet {} twice", entry.packet);
-        // Only what was queued for the path that moved may leave elsewhere; the ledger shows where.
+        // Only data queued for the path that moved may leave elsewhere; the ledger shows the path.
         let stray = entry.chunk.as_ref().is_some_and(|chunk| chunk.meant != PathId(path as u8));
         assert!(
             !stray || (REBINDING..REBINDING + 300_000).contains(&entry.at.micros()),
@@ -147,7 +147,7 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
     }
     let mut ended = BTreeSet::new();
     for entry in log.iter().filter(|l| l.fate != PacketFate::Sent) {
-        // A packet from before the log was kept.
+        // Sent before logging began.
         if sent.first_key_value().is_some_and(|(first, _)| entry.packet < *first) {
             continue;
         }
@@ -177,12 +177,13 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
     let none = sent.values().filter(|p| p.is_none()).count() as u64;
     assert!(count("lost") + count("unknown") >= dropped);
     assert!(count("lost") <= dropped + none);
-    // Reordering by a few milliseconds must not be taken for loss.
+    // Reordering by a few milliseconds must not be mistaken for loss.
     assert!(count("spurious") * 100 <= 3 * sent.len() as u64, "{counts:?}");
     assert_eq!(count("unknown") > 0, path == 0, "only the path that moved has unknown fates");
 }
 
-/// Every block has one outcome at its sender, backed by as many bytes as it claims, and the receiver agrees.
+/// Checks that every block has one outcome at its sender, consistent with its acknowledged bytes
+/// and with the receiver.
 fn check_fates(stage: &Stage) {
     let outcomes = stage.outcomes(Side::Server);
     assert_eq!(outcomes.len(), BLOCKS as usize);
@@ -199,8 +200,9 @@ fn check_fates(stage: &Stage) {
     }
     let received: BTreeSet<_> = stage.received(Side::Client).map(|b| b.id).collect();
     assert!(received.is_superset(&delivered));
-    // An unreliable block may be whole without its sender's knowing: a packet was taken for lost because
-    // it was late, or was on the path that moved. A reliable one is repaired until it is known.
+    // The sender may miss that an unreliable block is complete, because a packet was late and
+    // declared lost, or was on the path that moved. A reliable block is repaired until its delivery
+    // is confirmed.
     assert!(received.difference(&delivered).all(|id| id.0 % 3 == 0));
     for block in stage.received(Side::Client) {
         assert!(block.data.iter().all(|b| *b == block.id.0 as u8));

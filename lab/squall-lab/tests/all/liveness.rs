@@ -1,9 +1,9 @@
-//! The promise of `docs/liveness.md` over a grid of conditions: one path of two or three fails while messages pass at
-//! an interval; a message that is handed over later than 300 ms after the failure arrives as if the failed path did
-//! not exist, and the healthy paths are never suspected.
+//! Guarantee of `docs/liveness.md` over a grid of conditions: one path of two or three fails while
+//! messages are sent at an interval. A message submitted later than 300 ms after the failure
+//! arrives as if the failed path did not exist, and the healthy paths are never suspected.
 //!
-//! `SQUALL_GRID=all` runs every cell, and without it the suite takes a part of them, spread over all axes.
-//! A cell that fails names itself; `SQUALL_GRID=NAME` runs it alone.
+//! `SQUALL_GRID=all` runs every cell; otherwise the suite runs a part of them, spread over all
+//! axes. A failing cell prints its name; `SQUALL_GRID=NAME` runs it alone.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ const PATHS: [(&str, Micros); 3] = [
     ("name='sat'\nrate='10mbps'\ndelay='60ms'\nqueue='150kB'", 60_000),
 ];
 
-/// Milliseconds between two messages.
+/// Intervals between messages in milliseconds.
 const INTERVALS: [u64; 28] = [
     1, 2, 5, 10, 20, 33, 50, 70, 100, 130, 150, 180, 200, 220, 230, 250, 270, 299, 301, 330, 400, 500, 700,
     1000, 1500, 2000, 3000, 5000,
@@ -32,9 +32,9 @@ const INTERVALS: [u64; 28] = [
 
 const SETTLED: Micros = 1_000_000;
 const FAILURE: Micros = 3_017_000;
-/// Messages that are handed over this long after the failure are covered by the promise.
+/// Time after the failure from which messages are covered by the guarantee.
 const GRACE: Micros = 300_000;
-/// Added to the delay of the healthy path.
+/// Tolerance added to the delay of the healthy path.
 const SLACK: Micros = 50_000;
 const SIZE: usize = 100;
 
@@ -55,13 +55,13 @@ struct Cell {
     traffic: Traffic,
 }
 
-/// How a cell went.
+/// Result of a cell.
 #[derive(Debug, Default)]
 struct Report {
     covered: usize,
     lost: usize,
     late: usize,
-    /// Largest delay beyond that of the slowest healthy path, among the messages that are covered.
+    /// Largest delay in excess of the slowest healthy path, among the messages covered.
     excess: Micros,
     suspicions: usize,
 }
@@ -146,7 +146,7 @@ impl Sent {
 
 struct Run<'a> {
     cell: &'a Cell,
-    /// Whether every event is printed.
+    /// Every event is printed.
     verbose: bool,
     report: Report,
     sent: Vec<Sent>,
@@ -208,8 +208,8 @@ fn grid() -> Vec<Cell> {
     cells
 }
 
-/// Which cells to run: without a choice, one in 47 of the intervals below 20 ms, whose runs take longest, and one in seven
-/// of the rest.
+/// Selects the cells to run: by default, one in 47 of the intervals below 20 ms, whose runs take
+/// longest, and one in seven of the rest.
 fn chosen() -> Vec<Cell> {
     let all = grid();
     match std::env::var("SQUALL_GRID").as_deref() {

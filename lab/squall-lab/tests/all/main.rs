@@ -1,4 +1,4 @@
-//! The tests of whole runs, in one program: it is linked once.
+//! Tests of whole runs in a single program, which is linked only once.
 
 mod behaviour;
 mod bound;

@@ -1,4 +1,4 @@
-//! The table of messages, chunks and packets against what the run recorded.
+//! Compares the table of messages, chunks and packets with the record of the run.
 
 use std::{collections::BTreeMap, fs, sync::Arc};
 
@@ -49,7 +49,7 @@ interval = "20ms"
 direction = "up"
 "#;
 
-/// A row by the names of its columns.
+/// A row by column names.
 type Row<'a> = BTreeMap<&'a str, &'a str>;
 
 /// Splits a line; a quoted field keeps its quotes.
@@ -144,7 +144,8 @@ fn check_chunks(run: &RunResult, chunks: &[&Row<'_>], rows: &[Row<'_>]) {
     // Parity replaces bytes that never arrive.
     let wrong = whole.filter(|row| new_bytes[&(row["flow"], row["message"])] != us(row, "bytes")).count();
     assert!(wrong == 0 || run.scheduler == "squall", "{}: {wrong}", run.scheduler);
-    // A chunk can leave a moment after it was written, so a transit of the record can be the longer one.
+    // A chunk can leave shortly after it was written, so the transit time in the record may be the
+    // longer one.
     let fresh = chunks.iter().filter(|row| number(row, "new_bytes").is_some_and(|bytes| bytes > 0));
     let transit: Vec<u64> = fresh.map(|row| us(row, "arrived_us") - us(row, "sent_us")).collect();
     let recorded = run.transit.as_ref().expect("data arrived");
@@ -155,7 +156,7 @@ fn check_chunks(run: &RunResult, chunks: &[&Row<'_>], rows: &[Row<'_>]) {
 }
 
 fn check_packets(run: &RunResult, packets: &[&Row<'_>]) {
-    // Jitter takes some of the 40 ms of the second.
+    // Jitter shortens some of the 40 ms of the second path.
     let delay = 15_000;
     for row in packets {
         if let Some(arrived) = number(row, "arrived_us") {

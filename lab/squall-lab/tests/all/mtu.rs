@@ -12,7 +12,8 @@ use crate::stage::{Stage, TWO_PATHS};
 const SHRINKS: Micros = 3_000_000;
 const GROWS: Micros = 8_000_000;
 
-/// Blocks of several packets from the client, on two paths of which `small` have this MTU from 3 to 8 s.
+/// Sends blocks of several packets from the client, on two paths of which `small` have this MTU
+/// from 3 to 8 s.
 fn run(small: &[usize], mtu: u32) -> (Stage, usize) {
     let path = |i: usize| {
         let events = format!("events=[{{at='3s', mtu={mtu}}}, {{at='8s', mtu=1500}}]");
@@ -71,7 +72,7 @@ fn a_path_at_ipv6s_minimum_goes_on() {
     assert!(used[0] > 1_000_000, "{used:?}");
 }
 
-/// Two links of 20 Mbps, the first with these properties.
+/// Two links of 20 Mbps; the first has these additional fields.
 fn links(first: &str) -> [String; 2] {
     [
         format!("name='wifi'\nrate='20mbps'\ndelay='20ms'\n{first}"),
@@ -79,8 +80,8 @@ fn links(first: &str) -> [String; 2] {
     ]
 }
 
-/// Sends IP packets of 1,300 bytes as a TUN device gives them, at this rate in each direction, for 40 s. Returns the packets of
-/// the client.
+/// Sends IP packets of 1,300 bytes, as from a TUN device, at this rate in each direction for 40 s.
+/// Returns the packets of the client.
 fn tunnel(first: &str, [up, down]: [u64; 2], config: &Config) -> Vec<PacketLog> {
     let links = links(first);
     let mut stage = Stage::with(&[&links[0], &links[1]], 11, config.clone(), config.clone());
@@ -104,7 +105,7 @@ fn tunnel(first: &str, [up, down]: [u64; 2], config: &Config) -> Vec<PacketLog> 
     stage.world.session(Side::Client).expect("session").take_packets()
 }
 
-/// When packets left that carry a part of a TUN packet, as the first and the last in a row, in milliseconds.
+/// Periods in which packets with fragments of TUN packets left, in milliseconds.
 fn divided(log: &[PacketLog]) -> Vec<(Micros, Micros)> {
     let mut rows: Vec<(Micros, Micros)> = Vec::new();
     let sent = log.iter().filter(|packet| packet.fate == PacketFate::Sent);
@@ -118,7 +119,7 @@ fn divided(log: &[PacketLog]) -> Vec<(Micros, Micros)> {
     rows
 }
 
-/// Share of the packets with a whole TUN packet that were filled.
+/// Share of full packets among those with a complete TUN packet.
 fn filled(log: &[PacketLog]) -> f64 {
     let sent = log.iter().filter(|packet| packet.fate == PacketFate::Sent);
     let whole = sent.filter(|packet| packet.chunk.as_ref().is_some_and(|chunk| chunk.range.len() == 1_300));
@@ -128,7 +129,7 @@ fn filled(log: &[PacketLog]) -> f64 {
 
 #[test]
 fn random_loss_is_seldom_a_black_hole() {
-    // A burst of losses may take all large packets of a moment in which small ones follow.
+    // A burst of losses may hit all large packets of a period and spare the small ones.
     for (loss, most) in [("0.5%", 0), ("2%", 300), ("8%", 400), ("3%/5", 500)] {
         for rates in [[20, 0], [20, 20]] {
             for (scheduler, config) in [("squall", Config::default()), ("minrtt", crate::stage::plain())] {
@@ -146,7 +147,8 @@ fn random_loss_is_seldom_a_black_hole() {
     }
 }
 
-/// Largest UDP payload with data that was acknowledged on the first path, of those that left between two times.
+/// Largest UDP payload with data that was acknowledged on the first path, among packets that left
+/// between two times.
 fn largest(log: &[PacketLog], from: Micros, to: Micros) -> u16 {
     let acked = log.iter().filter(|packet| packet.fate == PacketFate::Acked && packet.path == 0);
     let within = acked.filter(|packet| (from..to).contains(&packet.at.micros()) && packet.chunk.is_some());

@@ -21,19 +21,20 @@ const LOSSY: &[&str; 2] = &[
 /// 30 Mbps at 30 blocks a second.
 const FRAME: usize = 125_000;
 const INTERVAL: u64 = 33_333;
-/// Blocks until the paths are measured, which do not count.
+/// Number of blocks that do not count, until the paths are measured.
 const WARM_UP: u32 = 60;
 
-/// Data on the path with the lower round trip, and behind each block some symbols of parity on the other.
+/// Sends data on the path with the lower round trip, and some symbols of parity after each block on
+/// the other.
 struct WithParity {
     symbols: u32,
 }
 
 impl Scheduler for WithParity {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
-        // The round trip without a queue is the lower one.
+        // Path 0 has the lower round trip without a queue.
         let Some(near) = cx.path(PathId(0)) else { return Decision::idle() };
-        // What parity can replace is not repaired.
+        // Losses that parity can replace are not repaired.
         let repair = cx.queue.with_lost().find(|block| !block.is_covered()).and_then(sched::Block::next_work);
         let work = repair.or_else(|| cx.queue.next_fresh());
         if let Some(work) = work.filter(|_| near.has_room()) {
@@ -64,12 +65,12 @@ impl Scheduler for WithParity {
     }
 }
 
-/// What became of the blocks of ten seconds.
+/// Results of the blocks of ten seconds.
 struct Measured {
-    /// From handing over to the complete block, in milliseconds, in ascending order.
+    /// Times from submission to completion in milliseconds, ascending.
     latencies: Vec<f64>,
     delivered: usize,
-    /// Blocks of which something was sent again.
+    /// Number of blocks with retransmissions.
     repaired: usize,
     rebuilt: u64,
     near: PathStats,
@@ -79,7 +80,7 @@ struct Measured {
 impl Measured {
     fn of(symbols: u32, reliable: bool) -> Self {
         let scheduler = Arc::new(move || Box::new(WithParity { symbols }) as Box<dyn Scheduler>);
-        // Does not take random loss for congestion.
+        // Does not mistake random loss for congestion.
         let congestion = CongestionControl::CUBIC_TOLERANT;
         let server = Config::default().scheduler(scheduler).congestion(congestion);
         let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
@@ -160,8 +161,8 @@ fn unreliable_blocks_arrive_with_parity_that_would_be_lost() {
     assert_eq!((none.repaired, six.repaired), (0, 0));
 }
 
-/// Four thousand unreliable blocks of a packet, 4 Mbps, that are due after 80 ms: how many arrived, and bytes of parity for
-/// each byte of data.
+/// Sends four thousand unreliable blocks of one packet, 4 Mbps, with a deadline of 80 ms. Returns
+/// the number that arrived, and bytes of parity per byte of data.
 fn small_blocks(scheduler: &'static str) -> (usize, f64) {
     let build = move || squall_papers::registry().build(scheduler).expect("exists");
     let congestion = CongestionControl::default();

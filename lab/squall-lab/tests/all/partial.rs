@@ -1,4 +1,5 @@
-//! Partial blocks over lossy networks, in virtual time: they lose what is lost, and no more.
+//! Partial blocks over lossy networks, in virtual time: they lose only the bytes that the network
+//! lost.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,7 +8,8 @@ use squall_proto::{Block, BlockOptions, sched::BlockId};
 
 use crate::stage::{Stage, TWO_PATHS};
 
-/// Unreliable blocks of 37.5 kB, a third of what a link of 30 Mbps carries, that loses packets at random, for 30 s.
+/// Unreliable blocks of 37.5 kB at a third of the link's 30 Mbps, with random packet loss, for 30
+/// s.
 fn run(scheduler: &str, loss: f64, partial: bool) -> RunResult {
     let text = format!(
         "name = \"partial\"\nduration = \"30s\"\nschedulers = [\"{scheduler}\"]\n\
@@ -20,8 +22,8 @@ fn run(scheduler: &str, loss: f64, partial: bool) -> RunResult {
     runs.remove(0)
 }
 
-/// STORM (§3.3) sends unreliable data as a stream, which loses only what is lost. Without that the first lost packet ends its
-/// block.
+/// STORM (§3.3) sends unreliable data as a stream, which loses only the lost bytes. Otherwise, the
+/// first lost packet ends its block.
 #[test]
 fn a_partial_block_loses_what_is_lost_and_a_whole_one_all() {
     let lost_bytes =
@@ -33,13 +35,15 @@ fn a_partial_block_loses_what_is_lost_and_a_whole_one_all() {
         let expected = 100.0 * (1.0 - (1.0 - loss / 100.0_f64).powf(chunks));
         println!("{loss} %: {lost:.1} % of blocks, {expected:.1} % expected; {bytes:.2} % of bytes");
         assert!((0.75..1.45).contains(&(lost / expected)), "{lost:.1} % of blocks, {expected:.1} % expected");
-        // A loss at the beginning ends the slow start, and blocks of a third of a second are late: a hundredth of all.
+        // A loss at the beginning ends slow start, and the blocks of a third of a second are late:
+        // 1 % of all.
         assert!((0.6 * loss..1.4 * loss + 1.2).contains(&bytes), "{bytes:.2} % of bytes at {loss} %");
     }
 }
 
-/// Over two paths that lose packets, of which one fails for a second in the middle: each block ends once at each side, the
-/// sender's count of the bytes that arrived is at most the receiver's, and these are right.
+/// Two lossy paths, one of which fails for a second in the middle: each block ends once at each
+/// side, the sender's count of delivered bytes is at most the receiver's, and their contents are
+/// right.
 #[test]
 fn every_partial_block_ends_once_with_the_bytes_that_arrived() {
     const LEN: usize = 20_000;

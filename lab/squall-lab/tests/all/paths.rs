@@ -1,4 +1,5 @@
-//! Roles, rate limits and quotas of paths, and hints of blocks, with every scheduler, against what the emulator saw.
+//! Roles, rate limits and quotas of paths, and hints of blocks, with every scheduler, compared with
+//! the packets that the emulator recorded.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,10 +19,10 @@ use crate::stage::{Stage, TWO_PATHS};
 /// A third path: 12 Mbps with 25 ms.
 const THIRD: &str = "name='5g'\nrate='12mbps'\ndelay='25ms'\nqueue='60kB'";
 
-/// Carries less than is offered: 4 Mbps with 15 ms.
+/// A path with less capacity than is offered: 4 Mbps with 15 ms.
 const SLOW: &str = "name='dsl'\nrate='4mbps'\ndelay='15ms'\nqueue='30kB'";
 
-/// 2 Mbps with 40 ms in each direction, of which a quota takes less than half.
+/// A path of 2 Mbps with 40 ms in each direction, of which a quota permits less than half.
 const NARROW: &str = "name='lte'\nrate='2mbps'\ndelay='40ms'\nqueue='20kB'";
 
 /// Blocks of 6 kB each 20 ms: 2.4 Mbps.
@@ -38,23 +39,23 @@ fn schedulers() -> Vec<&'static str> {
     squall_papers::registry().entries().map(|entry| entry.name).collect()
 }
 
-/// Whether a scheduler sends on one path, whatever becomes of it.
+/// `true` if a scheduler sends on one path only, under all conditions.
 fn is_pinned(scheduler: &str) -> bool {
     matches!((config(scheduler).scheduler)().profile().sharing, Sharing::Only(_))
 }
 
-/// Both sides up, with what the paths are for.
+/// Connects both sides, and sets the roles of the paths.
 fn stage(paths: &[&str], roles: &[Role], scheduler: &str, seed: u64) -> Stage {
     let mut stage = Stage::with(paths, seed, config(scheduler), config(scheduler));
     for (path, role) in roles.iter().enumerate() {
         stage.world.set_role(path, *role);
     }
-    // A round trip, for the peer to learn it.
+    // A round trip, for the peer to receive the roles.
     stage.run_for(200_000);
     stage
 }
 
-/// Offers reliable blocks with deadlines at both sides.
+/// Sends reliable blocks with deadlines from both sides.
 fn offer(stage: &mut Stage, end: Micros) {
     while stage.world.now() < end {
         for side in [Side::Client, Side::Server] {
@@ -67,7 +68,7 @@ fn offer(stage: &mut Stage, end: Micros) {
     }
 }
 
-/// The counters of a path at both sides, by the index of the path.
+/// Counters of a path at both sides, by the index of the path.
 fn stats(stage: &mut Stage, path: usize) -> [Option<PathStats>; 2] {
     [Side::Client, Side::Server].map(|side| {
         let all = stage.world.session(side).map(Session::path_stats).unwrap_or_default();
@@ -89,12 +90,12 @@ fn a_backup_carries_no_data_while_a_primary_path_lives_takes_over_and_returns() 
         let before = fresh(&mut stage, 1);
         offer(&mut stage, 2_950_000);
         assert_eq!(fresh(&mut stage, 1), before, "{scheduler}: the primary path lives");
-        // The path dies at 3 s, in both directions.
+        // The path fails at 3 s, in both directions.
         offer(&mut stage, 3_600_000);
         let after = fresh(&mut stage, 1);
         println!("{scheduler}: {before:?} then {after:?}");
         assert!(after.iter().zip(before).all(|(after, before)| *after > before), "{scheduler}: it took over");
-        // It is back at 5 s, and readmitted by half a second later.
+        // It recovers at 5 s and is readmitted within half a second.
         offer(&mut stage, 5_600_000);
         let settled = fresh(&mut stage, 1);
         let primary = fresh(&mut stage, 0);
@@ -138,7 +139,7 @@ fn a_repair_path_carries_repairs_only_and_everything_when_nothing_else_is_left()
     }
 }
 
-/// When packets left on a path, and how much UDP payload they had.
+/// Departure time and UDP payload of each packet on a path.
 fn departures(stage: &mut Stage, path: usize, direction: Direction) -> Vec<(Micros, u64)> {
     let records = stage.world.network.drain_records(path, direction);
     let sent = |record: &log::Record| match record.event {
@@ -162,7 +163,7 @@ fn a_rate_limit_is_kept_and_used_in_both_directions_with_every_scheduler() {
         let start = stage.world.now();
         while stage.world.now() < start + 10_000_000 {
             for side in [Side::Client, Side::Server] {
-                // More than both paths carry.
+                // Exceeds the capacity of both paths.
                 stage.send(
                     side,
                     Block::with(vec![1; 40_000], BlockOptions::new().deadline(Duration::from_millis(500))),
@@ -177,9 +178,10 @@ fn a_rate_limit_is_kept_and_used_in_both_directions_with_every_scheduler() {
             println!("{scheduler}, {direction:?}: {rate:.0} bit/s");
             let limit = LIMIT.bits_per_second as f64;
             assert!(rate <= limit * 1.02, "{scheduler}: {rate} bit/s");
-            // Those that spare paths or copy everything need not use it up.
+            // Schedulers that spare paths or copy everything need not use up the limit.
             assert!(rate >= limit * 0.9, "{scheduler}: {rate} bit/s is too little");
-            // The bucket, by each packet: what is not data may be ahead of it by a few acknowledgements.
+            // Token bucket, per packet: packets without data may exceed it by a few
+            // acknowledgements.
             let (mut tokens, mut last) = (LIMIT.burst as f64, start);
             for (at, size) in left {
                 tokens = (tokens + (at - last) as f64 * limit / 8e6).min(LIMIT.burst as f64) - size as f64;
@@ -190,7 +192,7 @@ fn a_rate_limit_is_kept_and_used_in_both_directions_with_every_scheduler() {
     }
 }
 
-/// Whether a block ended because of its hint.
+/// `true` if a block ended because of its hint.
 fn is_unsent(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Cancelled { reason } if reason.contains("only path"))
 }
@@ -291,7 +293,7 @@ fn blocks_may_have_any_number_of_hints_and_a_name_that_no_path_has_is_no_obstacl
     assert_eq!(stage.received(Side::Server).count(), 100);
 }
 
-/// Bytes of IP packets that passed the client's interface since the last call: those that left, and those that arrived.
+/// Bytes of IP packets that passed the client's interface since the last call, in both directions.
 fn passed(stage: &mut Stage, path: usize) -> u64 {
     let up = stage.world.network.drain_records(path, Direction::Up);
     let down = stage.world.network.drain_records(path, Direction::Down);
@@ -312,8 +314,8 @@ fn keep_records(stage: &mut Stage, path: usize) {
     }
 }
 
-/// A period of 60 s with 12 MB, which is less than the path carries and the streams would like to use; 30 sessions, one after
-/// the other.
+/// A period of 60 s with 12 MB, which is less than the path could carry and the streams could use;
+/// 30 consecutive sessions.
 #[test]
 fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_scheduler() {
     const PERIOD: Micros = 60_000_000;
@@ -361,7 +363,7 @@ fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_sch
             let (even, spare) = (BYTES * (round + 1) / 30, BYTES / 10);
             assert!(all <= BYTES, "{scheduler}: {all} in round {round}");
             assert!(all <= even + spare, "{scheduler}: {all} in round {round}, evenly {even}");
-            // Those that use one path, or spare the second, have no demand.
+            // Schedulers that use one path, or spare the second, have no demand.
             let has_demand = ["minrtt", "rr", "redundant"].contains(&scheduler);
             assert!(!has_demand || all + spare >= even, "{scheduler}: {all}, evenly {even}");
         }
@@ -369,11 +371,13 @@ fn a_quota_is_never_exceeded_and_evenly_used_over_thirty_sessions_with_every_sch
     }
 }
 
-/// The only path, which both sides fill: what the peer has under way when the quota ends arrives nevertheless.
+/// The only path, filled by both sides: data of the peer that is in flight when the quota ends
+/// still arrives.
 #[test]
 fn at_the_end_of_a_quota_no_more_arrives_than_was_under_way_with_every_scheduler() {
     const BYTES: u64 = 400_000;
-    // A round trip of 2 Mbps and 80 ms, the queue of the link, and what a peer sends on its only path when no reports come.
+    // A round trip of 2 Mbps and 80 ms, the queue of the link, and the data that a peer sends on
+    // its only path without reports.
     const UNDER_WAY: u64 = 20_000 + 20_000 + 10_000;
     for (seed, scheduler) in (1..).zip(schedulers()) {
         let mut stage = Stage::with(&[NARROW], 500 + seed, config(scheduler), config(scheduler));

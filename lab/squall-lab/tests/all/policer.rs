@@ -1,10 +1,11 @@
-//! A policer behind a bucket: an encoder that follows is not sent beyond its rate again and again.
+//! A policer with a bucket: an encoder that follows must not exceed its rate repeatedly.
 
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
 
-/// A game that follows the safe rate for a minute and a half over a link with this `policer`, beside one of 3 Mbps.
+/// Runs a game that follows the safe rate for a minute and a half over a link with this `policer`
+/// and one of 3 Mbps.
 fn follow(policer: &str) -> Vec<RunResult> {
     let text = format!(
         "name = \"policer\"\nduration = \"90s\"\nseeds = [1, 2]\nschedulers = [\"squall\", \"minrtt\"]\n\
@@ -18,7 +19,7 @@ fn follow(policer: &str) -> Vec<RunResult> {
     Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
-/// Share of the packets over the policed link that are lost.
+/// Loss ratio of the policed link.
 fn lost(run: &RunResult) -> f64 {
     let totals = &run.paths[0].totals;
     totals.lost_packets as f64 / totals.packets as f64
@@ -32,7 +33,8 @@ fn a_policer_behind_a_burst_of_20_mb_costs_no_frames_once_it_is_found() {
         println!("{}, seed {}: {lost:.4} lost, {mbps:.2} Mbps, {shown:?}", run.scheduler, run.seed);
         assert!(lost < 0.03, "{lost}");
         assert!(shown[20..].iter().all(|pictures| *pictures >= 30), "{shown:?}");
-        // 20 MB at once, and then 2 and 3 Mbps: 6.8 Mbps in the mean, of which an encoder follows nine tenths.
+        // 20 MB at once, then 2 and 3 Mbps: 6.8 Mbps on average, of which an encoder uses nine
+        // tenths.
         assert!(mbps > 5.0, "{mbps}");
     }
 }

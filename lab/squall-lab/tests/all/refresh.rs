@@ -1,10 +1,12 @@
-//! Streams with one key frame at their start, as encoders with intra refresh send: what follows a lost frame is shown again.
+//! Streams with one key frame at their start, as encoders with intra refresh send: the frames after
+//! a lost one are shown again.
 
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
 
-/// Forty seconds of video of 9 Mbps over Wi-Fi of `wifi` and LTE of `lte`, which are both dark for 400 ms after ten.
+/// Forty seconds of video of 9 Mbps over Wi-Fi of `wifi` and LTE of `lte`, which both fail for 400
+/// ms after ten seconds.
 fn video(wifi: &str, lte: &str, keyframe_interval: &str) -> Vec<RunResult> {
     let outage = "events = [{ at = \"10s\", outage = \"400ms\" }]";
     let text = format!(
@@ -18,7 +20,7 @@ fn video(wifi: &str, lte: &str, keyframe_interval: &str) -> Vec<RunResult> {
     Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
-/// Shares of the frames in time of the seed with the fewest, with `squall` and with minRTT.
+/// Share of the frames in time for the seed with the fewest, with `squall` and with minRTT.
 fn in_time(runs: &[RunResult]) -> [f64; 2] {
     ["squall", "minrtt"].map(|scheduler| {
         let of_it = runs.iter().filter(|run| run.scheduler == scheduler);
@@ -29,7 +31,7 @@ fn in_time(runs: &[RunResult]) -> [f64; 2] {
     })
 }
 
-/// The outage takes 1 % of the frames, whatever sends them.
+/// Minimum share of frames in time. The outage costs 1 % under any scheduler.
 const LEAST: f64 = 0.97;
 
 #[test]

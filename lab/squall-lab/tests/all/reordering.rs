@@ -1,11 +1,11 @@
-//! Reordering and loss, in virtual time: what was overtaken is not taken for lost, and what is lost is repaired as soon as
-//! on a path that keeps the order.
+//! Reordering and loss, in virtual time: overtaken packets are not mistaken for lost ones, and lost
+//! ones are repaired as soon as on a path without reordering.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
 use squall_lab::{Batch, RunResult, Scenario};
 
-/// Runs a flow over a link of 20 Mbps, with these seeds, for fifteen seconds.
+/// Runs a flow over a link of 20 Mbps with these seeds for fifteen seconds.
 fn runs(congestion: &str, link: &str, flow: &str, seeds: RangeInclusive<u64>) -> Vec<RunResult> {
     let text = format!(
         "name = \"reordering\"\nduration = \"15s\"\nschedulers = [\"minrtt\"]\n\
@@ -16,18 +16,19 @@ fn runs(congestion: &str, link: &str, flow: &str, seeds: RangeInclusive<u64>) ->
     Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
-/// More than the link carries.
+/// Exceeds the capacity of the link.
 const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"bulk\"\n";
 
-/// A seventh of what the link carries.
+/// A seventh of the link's capacity.
 const VIDEO: &str = "[[flow]]\nname = \"video\"\nkind = \"video\"\nfps = 60\nbitrate = \"3mbps\"\nkey_ratio = 1\n\
      deadline = \"400ms\"\n";
 
-/// Jitter that reorders: its size in the file, the most by which packets arrive apart in milliseconds, and the share of the link that a
-/// transfer must reach in the mean, and in each run but for ten points, in percent.
+/// Reordering jitter: its size in the file, the maximum difference of arrivals in milliseconds, and
+/// the utilisation in per cent that a transfer must reach on average, and in each run within ten
+/// percentage points.
 ///
-/// noq-proto drops a packet that 129 later ones have overtaken (`Dedup`), which with normal jitter of 10 ms happens to one in
-/// fifty at 20 Mbps.
+/// noq-proto drops a packet that 129 later ones have overtaken (`Dedup`), which with normal jitter
+/// of 10 ms happens to one in fifty at 20 Mbps.
 const JITTERS: [(&str, f64, f64); 6] = [
     ("uniform = \"2ms\"", 4.0, 90.0),
     ("uniform = \"5ms\"", 10.0, 90.0),
@@ -37,7 +38,7 @@ const JITTERS: [(&str, f64, f64); 6] = [
     ("normal = \"10ms\"", 50.0, 60.0),
 ];
 
-/// Losses of the medium: none, and then random ones and runs of four packets on average.
+/// Losses of the medium: none, random ones, and bursts of four packets on average.
 const LOSSES: [&str; 4] = ["\"0%\"", "\"1%\"", "\"5%\"", "{ to_bad = \"0.25%\", to_good = \"25%\" }"];
 
 fn link(delay: f64, jitter: &str, loss: &str) -> String {
@@ -46,7 +47,7 @@ fn link(delay: f64, jitter: &str, loss: &str) -> String {
     format!("delay = \"{delay}ms\"\nloss = {loss}\n{jitter}")
 }
 
-/// Bytes that arrived although they were there, in percent of those that were sent.
+/// Duplicate bytes as a percentage of the bytes sent.
 fn spurious(run: &RunResult) -> f64 {
     let totals = &run.paths[0].totals;
     100.0 * totals.duplicate_bytes as f64 / totals.wire_bytes_up.max(totals.wire_bytes_down) as f64
@@ -73,12 +74,14 @@ fn what_is_lost_is_repaired_on_paths_that_reorder() {
             for (jitter, spread, _) in [("", 0.0, 0.0)].into_iter().chain(JITTERS) {
                 let name = format!("{delay} ms, loss of {loss}, {jitter}");
                 let runs = runs("steady", &link(delay, jitter, loss), VIDEO, 1..=2);
-                // Reports are lost, too, and what is overtaken by a round trip is acknowledged once.
+                // Reports are lost, too, and packets overtaken by a round trip are acknowledged
+                // only once.
                 let tolerated = if loss == LOSSES[2] { 1.5 } else { 1.0 };
                 for run in &runs {
                     assert!(spurious(run) < tolerated, "{name}: {:.2} % spurious", spurious(run));
                 }
-                // Of two runs the better one: with some seeds Steady takes jitter for a queue, and frames wait for its window.
+                // The better of two runs: with some seeds Steady mistakes jitter for a queue, and
+                // frames wait for its window.
                 let p99 = runs.iter().map(p99).fold(f64::INFINITY, f64::min);
                 let in_time = runs.iter().map(in_time).fold(0.0, f64::max);
                 println!("{name}: p99 {p99:.0} ms, {in_time:.4} in time");

@@ -1,11 +1,11 @@
-//! What the runner makes of a scenario.
+//! Execution of scenarios by the runner.
 
 use std::sync::{Arc, Mutex};
 
 use squall_lab::{Batch, RunError, RunResult, Scenario, result, run, world::Protection};
 use squall_proto::sched::{BlockMeta, Context, Decision, Entry, Registry, SchedEvent, Scheduler};
 
-/// Everything that is random: losses, jitter, sizes.
+/// A scenario with everything that is random: losses, jitter, sizes.
 const RANDOM: &str = r#"
 name = "random"
 duration = "3s"
@@ -225,7 +225,7 @@ fn a_timed_run_differs_in_its_time_only() {
     assert_eq!(plain, timed);
 }
 
-/// Somebody who walks to the edge of a Wi-Fi network and back.
+/// A walk to the edge of a Wi-Fi network and back.
 const WALK: &str = r#"
 name = "walk"
 duration = "40s"
@@ -296,7 +296,7 @@ fn a_check_of_a_dead_link_fails() {
     }
 }
 
-/// Notes the options of each block that its session shows.
+/// Records the options of each block that its session shows.
 struct Watcher {
     inner: Box<dyn Scheduler>,
     seen: Arc<Mutex<Vec<BlockMeta>>>,
@@ -315,7 +315,8 @@ impl Scheduler for Watcher {
     }
 }
 
-/// What the session learns of the first blocks of a flow with these fields.
+/// Returns the metadata that the session receives with the first blocks of a flow with these
+/// fields.
 fn shown(fields: &str) -> Vec<BlockMeta> {
     let seen: Arc<Mutex<Vec<BlockMeta>>> = Arc::default();
     let (noted, mut registry) = (seen.clone(), squall_papers::registry());
@@ -363,7 +364,8 @@ fn a_cap_lowers_the_bound_of_the_run() {
     };
     let [free, capped] = ["'minrtt'", "'minrtt(cap=300kB)'"].map(|name| run_one(&text(name)));
     let share = |run: &RunResult| run.flows[0].bound.expect("has one").in_time_bytes_ratio().expect("is due");
-    // The free path carries 64 of 100 bytes, and a little more within the deadline of the last; the cap is ten of 100.
+    // The unmetered path carries 64 of 100 bytes, and slightly more within the deadline of the
+    // last; the cap is ten of 100.
     assert_eq!(share(&free), 1.0);
     assert!((0.68..0.76).contains(&share(&capped)), "{}", share(&capped));
     for run in [&free, &capped] {

@@ -1,4 +1,4 @@
-//! The scenarios that ship: each runs, and its checks hold.
+//! The shipped scenarios: each runs, and its checks hold.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ fn load(name: &str) -> Scenario {
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a scenario as it stands in its file. What must hold of any run is checked here.
+/// Runs a scenario as it stands in its file, and checks invariants of any run.
 fn run(name: &str) -> Vec<RunResult> {
     run_all(&load(name))
 }
@@ -136,7 +136,8 @@ fn tiles() {
     run("tiles");
 }
 
-/// The first 20 s of a scenario of `scenarios/limits` with its first seed: all of it takes minutes.
+/// The first 20 s of a scenario of `scenarios/limits` with its first seed, because the whole takes
+/// minutes.
 fn run_limit(name: &str) {
     let mut scenario = load(&format!("limits/{name}"));
     assert_eq!((scenario.name.as_str(), scenario.seeds.len()), (name, 5));

@@ -10,7 +10,7 @@ use crate::stage::{Stage, TWO_PATHS};
 /// A third path: 8 Mbps with 25 ms.
 const THIRD: &str = "name='5g'\nrate='8mbps'\ndelay='25ms'\nqueue='60kB'";
 
-/// Blocks of 30 kB that are handed over in two seconds; the outage begins after the first of them.
+/// Number of blocks of 30 kB, submitted over two seconds; the outage begins after the first.
 const BLOCKS: usize = 50;
 
 fn config(scheduler: &'static str) -> Config {
@@ -18,8 +18,8 @@ fn config(scheduler: &'static str) -> Config {
     Config::default().scheduler(Arc::new(build))
 }
 
-/// Sends reliable blocks without deadlines while one path is dead for three seconds, and returns how many
-/// arrived four seconds after it came back.
+/// Sends reliable blocks without deadlines while one path is dead for three seconds. Returns the
+/// number that arrived by four seconds after its recovery.
 fn arrivals(scheduler: &'static str, paths: &[&str], dead: usize) -> usize {
     let mut paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
     paths[dead].push_str("\nevents=[{at='2s', outage='3s'}]");

@@ -1,4 +1,4 @@
-//! Sessions in virtual time: what an application and the networks do, and what must come of it.
+//! Sessions in virtual time: reactions to applications and networks.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -59,7 +59,7 @@ fn an_outage_of_one_path_leaves_the_other_its_rate() {
         };
         let before = [mean(0, 30..50), mean(1, 30..50)];
         let during = mean(alive, 50..80);
-        // From 300 ms after the end of the outage on.
+        // From 300 ms after the end of the outage.
         let after = mean(dead, 83..85);
         println!(
             "path {dead} dead: the other keeps {:.3} of its rate, {dead} is back at {:.3}",
@@ -120,7 +120,7 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(run(), run());
 }
 
-/// An event without the absolute times it holds.
+/// Returns an event without absolute times.
 fn short(event: &Event) -> String {
     match event {
         Event::Received(block) => format!("received {} {:?}", block.id, block.over),
@@ -138,7 +138,7 @@ fn the_first_path_may_be_dead_at_the_start() {
     stage.send(Side::Server, Block::new(vec![1; 50_000]));
     stage.run_until(2_000_000);
     assert_eq!(stage.received(Side::Client).count(), 1);
-    // When it comes to life, it becomes a path of the session.
+    // Once the path recovers, it is added to the session.
     stage.run_until(12_000_000);
     assert_eq!(stage.world.session(Side::Client).unwrap().path_stats().len(), 2);
     let ups = |stage: &Stage| {
@@ -328,10 +328,10 @@ fn closing_ends_every_block_at_both_ends() {
     assert!(matches!(last.2, Event::Closed(_)), "the last event");
 }
 
-/// noq sends the close on its first path alone, and answers on that path whatever still arrives.
+/// noq sends the close only on its first path, and replies on that path to any later packet.
 #[test]
 fn a_close_reaches_the_peer_whichever_path_is_dead() {
-    // Before the end, and so shortly before it that the path is not suspected yet.
+    // Well before the end, and so shortly before it that the path is not yet suspected.
     for (dead, before) in [(0, 1_000_000), (1, 1_000_000), (0, 20_000), (1, 20_000)] {
         for side in [Side::Client, Side::Server] {
             let mut paths = TWO_PATHS.map(str::to_owned);
@@ -378,18 +378,20 @@ fn every_scheduler_delivers_everything() {
         match name {
             "sp" => assert_eq!(used, 1),
             "redundant" => assert!(copies > 500_000),
-            // The first packets after the silence are copied, as nothing proves that their path delivers.
+            // The first packets after the silence are copied, because nothing confirms that their
+            // path delivers.
             "minrtt" | "rr" | "dems" | "dams" | "dams-c" | "dams-robust" | "ras" => {
                 assert!(copies < 15_000 && used == 2, "{name}: {copies}");
             }
-            // Whether the others need the slow path, or copies, is up to their own tests.
+            // The other schedulers have tests of their own for their use of the slow path and of
+            // copies.
             _ => {}
         }
     }
 }
 
-/// When the connection changed its keys, after 10 to 1,000 packets, packets in flight on a path with higher packet
-/// numbers than the others were dropped.
+/// Key updates, after 10 to 1,000 packets, once caused drops of packets in flight on a path with
+/// higher packet numbers than the others.
 #[test]
 fn a_change_of_keys_costs_no_packet() {
     for seed in 1..=6 {
@@ -443,7 +445,7 @@ fn rr() -> Config {
 
 #[test]
 fn a_path_with_a_small_mtu_carries_data_and_counts_it() {
-    // Probes for a larger MTU are lost on it, and noq does not say so.
+    // Probes for a larger MTU are lost on it, and noq does not report that.
     let small = format!("{}\nmtu=1300", TWO_PATHS[0]);
     let mut stage = Stage::connected(&[&small, TWO_PATHS[1]], 22);
     stage.saturate(Side::Server, 4_000_000, 100_000);
@@ -486,14 +488,14 @@ fn a_block_that_the_peer_can_never_take_is_refused_by_name() {
 
 #[test]
 fn a_path_that_carries_data_one_way_only_stays_open() {
-    // Acknowledgements take the quicker path, so the sender receives nothing on the slower one.
+    // Acknowledgements take the faster path, so the sender receives nothing on the slower one.
     let short = Config::default().path_idle_timeout(Duration::from_secs(3));
     let mut stage = Stage::with(TWO_PATHS, 25, short.clone(), short);
     stage.saturate(Side::Server, 9_000_000, 100_000);
     for side in [Side::Client, Side::Server] {
         assert_eq!(stage.path_stats(side).len(), 2);
     }
-    // Idle, too.
+    // Also when idle.
     stage.run_for(20_000_000);
     assert_eq!(stage.path_stats(Side::Server).len(), 2);
 }
@@ -525,7 +527,7 @@ fn an_application_that_takes_no_events_keeps_sending() {
                 stage.send(Side::Server, Block::new(vec![1; 100]));
                 stage.run_for(16_667);
             }
-            // What the other side has received is not to fill this test's memory.
+            // Bounds the memory of this test.
             stage.events.clear();
             let stats = stage.world.session(Side::Server).unwrap().stats();
             assert!(stats.open_blocks < 60, "second {second}: {} are open", stats.open_blocks);
@@ -542,7 +544,7 @@ fn an_application_that_takes_no_events_keeps_sending() {
 fn every_path_that_died_is_opened_again_the_first_one_too() {
     for dead in [0, 1] {
         let mut paths = [TWO_PATHS[0].to_owned(), TWO_PATHS[1].to_owned()];
-        // Longer than a path may be silent.
+        // Longer than the idle timeout of a path.
         paths[dead].push_str("\nevents=[{at='3s', outage='40s'}]");
         let mut stage = Stage::connected(&[&paths[0], &paths[1]], 41);
         for _ in 0..400 {
@@ -554,7 +556,8 @@ fn every_path_that_died_is_opened_again_the_first_one_too() {
         }
         let changes = stage.path_changes(Side::Client, PathId(dead as u8));
         assert!(changes.iter().any(|(_, change)| *change == PathChange::Down), "{changes:?}");
-        // The last try may have been just before its end, and the next comes after twice as long.
+        // The last attempt may have been just before the end of the outage, and the next comes
+        // after twice the interval.
         stage.run_for(40_000_000);
         let changes = stage.path_changes(Side::Client, PathId(dead as u8));
         let last = changes.iter().rev().find(|(_, change)| !matches!(change, PathChange::EcnOff { .. }));
@@ -588,12 +591,13 @@ fn a_queue_is_seen_by_packets_that_leave_later_than_they_were_written() {
     for write_time in [0, 20, 50, 100, 200] {
         let path = "name='wifi'\nrate='20mbps'\ndelay='5ms'\nqueue='400kB'\nevents=[{at='4s', rate='4mbps'}]";
         let mut stage = Stage::connected(&[path], 1);
-        // A real clock goes on while packets are written, and a datagram that does not fit into a batch waits for the next.
+        // A real clock continues while packets are written, and a datagram that does not fit into a
+        // batch waits for the next.
         stage.world.set_write_time(write_time);
         stage.saturate(Side::Client, 4_200_000, 100_000);
         let rtt = stage.path_stats(Side::Client)[0].srtt.as_millis();
         println!("{write_time} us a batch: {rtt} ms");
-        // 61 to 70 where half of the reports go unused.
+        // 61 to 70 if half of the reports are not used.
         assert!(rtt < 50, "{rtt} ms");
     }
 }
@@ -613,7 +617,7 @@ fn a_path_comes_back_after_an_outage_of_half_an_hour() {
     assert_eq!(paths(&mut stage), 2, "the outage was over after 1,805 s");
 }
 
-/// Each time, the number of a path is used up of which the server does not learn.
+/// Each attempt uses up a path number without the server's receiving it.
 #[test]
 fn an_interface_that_came_and_went_in_the_dark_comes_back() {
     let dark = format!("{}\nevents=[{{at='5s', outage='300s'}}]", TWO_PATHS[0]);

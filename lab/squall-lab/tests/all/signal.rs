@@ -1,4 +1,4 @@
-//! What radios say, and what sessions make of it, in virtual time.
+//! Reports of radios and the reactions of sessions, in virtual time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,27 +27,27 @@ fn stage(paths: &[&str], seed: u64, scheduler: &str) -> Stage {
     Stage::with(paths, seed, config(scheduler), config(scheduler))
 }
 
-/// Makes the paths worse from now on.
+/// Replaces the paths by worse ones.
 fn enter(stage: &mut Stage, worse: &str, seed: u64) {
     let path = |path: &&str| toml::from_str(&format!("{path}\n{worse}")).expect("path");
     let paths: Vec<_> = TWO_PATHS.iter().map(path).collect();
     stage.world.enter(&paths, seed).expect("paths");
 }
 
-/// A reading of the Wi-Fi behind the first path.
+/// Passes a reading of the Wi-Fi behind the first path to the client.
 fn wifi(stage: &mut Stage, rssi: f64) {
     let reading = Reading::wifi(Time::from_micros(stage.world.now()), rssi);
     stage.world.signal(0, &reading);
 }
 
-/// A reading of the Wi-Fi at the server's end of the paths.
+/// Passes a reading of the Wi-Fi at the server's end of the paths to the server.
 fn servers_wifi(stage: &mut Stage, rssi: f64) {
     let (now, reading) = (stage.world.instant(), Reading::wifi(Time::from_micros(stage.world.now()), rssi));
     let session = stage.world.session(Side::Server).expect("is up");
     session.on_signal(now, Interface(0), &reading);
 }
 
-/// Offers a stream of 12 Mbps until `end`, 30 frames a second; every fifth is reliable.
+/// Sends a stream of 12 Mbps until `end`, 30 frames a second; every fifth is reliable.
 fn stream(stage: &mut Stage, side: Side, end: Micros) {
     for frame in 0.. {
         if stage.world.now() >= end {
@@ -68,11 +68,11 @@ fn stream(stage: &mut Stage, side: Side, end: Micros) {
 /// Just below the Good mark.
 const FAIR: f64 = -71.0;
 
-/// The index of that without loss.
+/// Quality index of a fair signal without loss.
 const FAIR_INDEX: f64 = (88.75 - 71.0) / 41.75;
 
-/// Offers a stream of small blocks, 4 Mbps, until `end`, while radios with a fair signal at both ends are read every 100
-/// ms. Returns the least index at each end, the client's first.
+/// Sends a stream of small blocks, 4 Mbps, until `end`, with readings of a fair signal at both ends
+/// every 100 ms. Returns the lowest index at each end, the client's first.
 fn least_indices(stage: &mut Stage, sender: Side, end: Micros) -> [f64; 2] {
     let mut least = [f64::INFINITY; 2];
     while stage.world.now() < end {
@@ -96,12 +96,12 @@ fn least_indices(stage: &mut Stage, sender: Side, end: Micros) -> [f64; 2] {
     least
 }
 
-/// Whether an index is that of a fair signal without loss.
+/// `true` if an index is that of a fair signal without loss.
 fn is_fair(index: f64) -> bool {
     (index - FAIR_INDEX).abs() < 1e-9
 }
 
-/// Block bytes a side has put on the first path.
+/// Block bytes sent by a side on the first path.
 fn data_on_first(stage: &mut Stage, side: Side) -> u64 {
     let stats = &stage.path_stats(side)[0];
     stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes
@@ -124,7 +124,8 @@ fn no_scheduler_puts_new_data_on_a_path_that_is_out_and_all_return_after_recover
         stream(&mut stage, Side::Server, 2_000_000);
         let used = data_on_first(&mut stage, Side::Server);
         wifi(&mut stage, GONE);
-        // The other path takes 40 ms, and has what the server sends in its way only at its own end.
+        // The other path takes 40 ms, and the server's data delays the alert only at the receiving
+        // end.
         stage.run_for(50_000);
         assert_eq!(stage.path_stats(Side::Server)[0].state, PathState::Deactivated, "{}", entry.name);
         let before = data_on_first(&mut stage, Side::Server);
@@ -133,14 +134,14 @@ fn no_scheduler_puts_new_data_on_a_path_that_is_out_and_all_return_after_recover
         assert_eq!(after, before, "{}: new data on a path that is out", entry.name);
         let other = stage.path_stats(Side::Server)[1].fresh_bytes;
         wifi(&mut stage, STRONG);
-        // The alert, a probe and its acknowledgement, which may take the slow path.
+        // Time for the alert, a probe and its acknowledgement, which may take the slow path.
         stage.run_for(150_000);
         assert_eq!(stage.path_stats(Side::Server)[0].state, PathState::Active, "{}", entry.name);
         stream(&mut stage, Side::Server, 4_500_000);
         let back = data_on_first(&mut stage, Side::Server) - after;
         println!("{}: {used} bytes before, {back} after; {other} on the other path", entry.name);
         assert!(used == 0 || back > 0, "{}", entry.name);
-        // These two keep to one path by their definition, and wait.
+        // These two schedulers use a single path by design, and wait.
         let one_path = ["sp", "augur-retransmit"].contains(&entry.name);
         assert!(other > 500_000 || one_path, "{}: the other path carries what there is", entry.name);
         assert!(stage.closings().is_empty());
@@ -150,7 +151,7 @@ fn no_scheduler_puts_new_data_on_a_path_that_is_out_and_all_return_after_recover
 #[test]
 fn an_alert_arrives_after_the_delay_of_the_best_other_path() {
     for seed in 1..=10 {
-        // The alert's own path is dead already.
+        // The path of the alert is already dead.
         let dead = format!("{}\nevents=[{{at='2500ms', outage='2s'}}]", TWO_PATHS[0]);
         let mut stage = stage(&[&dead, TWO_PATHS[1]], seed, "minrtt");
         stream(&mut stage, Side::Server, 2_510_000 + seed * 3_000);
@@ -212,7 +213,7 @@ fn an_alert_is_repeated_until_it_arrives() {
 #[test]
 fn of_two_alerts_the_later_one_holds() {
     for seed in 1..=10 {
-        // The first one may arrive after the second.
+        // The first alert may arrive after the second.
         let mut stage = stage(TWO_PATHS, seed, "minrtt");
         enter(&mut stage, "jitter={normal='20ms', reorder=true}\nloss='20%'", seed);
         wifi(&mut stage, GONE);
@@ -220,7 +221,7 @@ fn of_two_alerts_the_later_one_holds() {
         wifi(&mut stage, STRONG);
         stage.run_for(3_000_000);
         assert_eq!(stage.path_stats(Side::Server)[0].state, PathState::Active);
-        // If the recovery came first, there was nothing to recover from.
+        // If the recovery arrived first, there was nothing to recover from.
         let last = alerts(&stage, Side::Server).last().map(|(_, kind)| *kind);
         assert!(last.is_none_or(|kind| kind == AlertKind::Recovery), "{last:?}");
     }
@@ -276,7 +277,7 @@ fn loss_lowers_the_index_at_both_ends_whichever_sends() {
         enter(&mut stage, lossy, 1);
         let after = least_indices(&mut stage, sender, 5_000_000);
         println!("{sender:?} sends: {after:.3?} instead of {FAIR_INDEX:.3}");
-        // Δloss of ten percentage points at least.
+        // Δloss of at least ten percentage points.
         assert!(after.into_iter().all(|index| index < 0.905 * FAIR_INDEX), "{sender:?} sends: {after:?}");
     }
 }
@@ -336,7 +337,7 @@ fn of_paths_that_are_all_out_each_carries_data() {
         stage.path_stats(Side::Server).into_iter().map(|stats| (stats.state, stats.fresh_bytes)).collect()
     };
     assert!(carried(&mut stage).iter().all(|(state, _)| *state == PathState::Deactivated));
-    // More than either of the two carries.
+    // Exceeds the capacity of each path.
     for _ in 0..100 {
         let block = Block::with(vec![1; 30_000], BlockOptions::new().deadline(Duration::from_millis(300)));
         stage.send(Side::Server, block);
@@ -350,7 +351,7 @@ fn of_paths_that_are_all_out_each_carries_data() {
 
 #[test]
 fn an_alert_does_not_wait_for_data() {
-    // Without a block there is no packet that would carry it.
+    // Without a block there would be no packet to carry it.
     let mut stage = stage(TWO_PATHS, 1, "minrtt");
     stage.run_for(500_000);
     let said = stage.world.now();
@@ -446,8 +447,8 @@ fn a_recovered_path_is_used_as_soon_as_it_answers() {
     }
 }
 
-/// Time from the signal's fall below Outage at the device to the last new packet with data on that path at the
-/// sender, in microseconds; the radio's capture phase moves with `fall`.
+/// Time from the signal's fall below Outage at the device to the last new data packet on that path
+/// at the sender, in microseconds. The radio's capture phase moves with `fall`.
 fn reaction(scheduler: &str, fall: Micros, late: &str, seed: u64) -> Micros {
     let radio = format!(
         "[radio]\ntechnology = 'wifi'\nlead = '1s'\nlate = '{late}'\nseries = {{ rssi = [['0s', -55.0], ['{fall}us', -86.0], ['1min', -86.0]] }}"
@@ -467,7 +468,8 @@ fn reaction(scheduler: &str, fall: Micros, late: &str, seed: u64) -> Micros {
 
 #[test]
 fn the_last_new_packet_leaves_a_capture_period_and_a_one_way_delay_after_the_fall() {
-    // 100 ms between two captures, 40 ms of the best other path: the path's own 15 ms when it still delivers.
+    // 100 ms between two captures, plus the delay of the best path: 40 ms for the other one, or 15
+    // ms while the path itself still delivers.
     const CAPTURE: Micros = 100_000;
     const OTHER: Micros = 40_000;
     for (late, late_us) in [("0s", 0), ("200ms", 200_000)] {

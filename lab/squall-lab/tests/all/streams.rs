@@ -1,4 +1,4 @@
-//! Channels as streams: what order costs, and how they share.
+//! Channels as streams: cost of ordering, and sharing between channels.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ fn runs(text: &str) -> Vec<RunResult> {
     Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
-/// Messages of one packet each 5 ms over a path that loses 1 %; p95 and p99 of their latency, by seed.
+/// Messages of one packet every 5 ms over a path that loses 1 %; p95 and p99 of their latency, by
+/// seed.
 fn latencies(channels: &str) -> Vec<(u64, u64)> {
     let text = format!(
         "name = \"messages\"\nduration = \"10s\"\nseeds = [1, 2, 3, 4, 5]\nschedulers = [\"minrtt\"]\n\
@@ -23,8 +24,8 @@ fn latencies(channels: &str) -> Vec<(u64, u64)> {
     runs(&text).into_iter().map(latency).collect()
 }
 
-/// Head-of-line blocking (NineTails, §II.B): behind a lost packet a stream waits for its repair, although
-/// the messages after it are there.
+/// Head-of-line blocking (NineTails, §II.B): after a lost packet, a stream waits for its repair,
+/// although later messages have arrived.
 #[test]
 fn one_ordered_channel_blocks_where_a_channel_for_each_message_does_not() {
     let (one, own) = (latencies("channels = \"one\""), latencies("channels = \"per-message\""));
@@ -33,7 +34,7 @@ fn one_ordered_channel_blocks_where_a_channel_for_each_message_does_not() {
     for seed in 0..5 {
         let [one, own] = [one[seed], own[seed]];
         assert!(one.0 > own.0, "seed {}: p95 {} and {}", seed + 1, one.0, own.0);
-        // A seed that loses more than one of 100 has a repair at both.
+        // For a seed with more than 1 % loss, both percentiles include a repair.
         assert!(one.1 >= own.1, "seed {}: p99 {} and {}", seed + 1, one.1, own.1);
     }
     let mean = |all: &[(u64, u64)]| all.iter().map(|(p95, p99)| p95 + p99).sum::<u64>() / 5;
@@ -58,7 +59,7 @@ fn rates(streams: &str, weights: [u32; 2], scheduler: &str) -> [f64; 2] {
 
 #[test]
 fn bulk_channels_share_by_their_weights() {
-    // Those that plan whole blocks by deadline have none to prefer here.
+    // Planners of whole blocks by deadline have none to prefer here.
     for scheduler in ["minrtt", "rr", "dems", "dams", "dams-robust", "ras", "squall"] {
         for weights in [[1, 1], [3, 1], [1, 8]] {
             let [a, b] = rates("[streams]\nscheduler = \"wrr\"", weights, scheduler);
@@ -70,8 +71,8 @@ fn bulk_channels_share_by_their_weights() {
     }
 }
 
-/// Frames with a deadline beside bulk data of 16 times the weight: where the load of the frames fits, planners by deadline
-/// deliver them as with equal weights.
+/// Frames with a deadline next to bulk data with 16 times the weight: if the load of the frames
+/// fits, planners by deadline deliver them as with equal weights.
 #[test]
 fn weights_cost_no_deadline_under_planners() {
     for scheduler in ["dams", "dams-robust", "ras", "squall"] {

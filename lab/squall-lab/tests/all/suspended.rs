@@ -1,4 +1,4 @@
-//! Ends that do not run for a while: stopped processes, sleeping machines.
+//! Ends that are suspended for a while: stopped processes, sleeping machines.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,24 +12,24 @@ const SECOND: Micros = 1_000_000;
 const FRAME: Micros = 33_333;
 const DEADLINE: Micros = 300_000;
 
-/// What happens, and to which ends.
+/// A suspension and the ends that it affects.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     paths: &'static [&'static str],
     sides: &'static [Side],
     clock: Monotonic,
-    /// For how long.
+    /// Duration of the suspension.
     time: Micros,
-    /// Of both sides.
+    /// Idle timeout of both sides.
     idle_timeout: Duration,
-    /// From the last frame before.
+    /// Time from the last frame to the suspension.
     after: Micros,
 }
 
-/// A viewer at the server, of a video from the client.
+/// Viewer at the server of a video from the client.
 struct Viewer {
     stage: Stage,
-    /// When each frame was handed over.
+    /// Submission time of each frame.
     frames: BTreeMap<u64, Micros>,
 }
 
@@ -52,7 +52,7 @@ impl Viewer {
         }
     }
 
-    /// Films until `end`, and sends something small in the other direction.
+    /// Films until `end`, and sends small blocks in the other direction.
     fn film(&mut self, end: Micros) {
         while self.stage.world.now() < end {
             self.send(Side::Client, 8_000);
@@ -61,7 +61,7 @@ impl Viewer {
         }
     }
 
-    /// When each frame that was handed over from `from` on arrived.
+    /// Arrival times of the frames submitted from `from` on.
     fn arrivals(&self, from: Micros) -> Vec<(u64, Micros)> {
         let arrived = self.stage.events.iter().filter_map(|(at, side, event)| match event {
             Event::Received(block) if *side == Side::Server => Some((block.id.0, *at)),
@@ -71,7 +71,7 @@ impl Viewer {
     }
 }
 
-/// Five seconds, then the suspension, then three more.
+/// Runs for five seconds, then the suspension, then three more seconds.
 fn run(case: &Case) {
     let mut viewer = Viewer::new(case);
     viewer.film(5 * SECOND);
@@ -91,7 +91,7 @@ fn run(case: &Case) {
 
     let ends: Vec<_> = viewer.stage.closings().into_iter().map(|(at, _, why)| (at, why)).collect();
     if case.sides.len() == 1 && case.time > case.idle_timeout.as_micros() as Micros {
-        // The other side has ended the session, and says so when it is asked.
+        // The other side has ended the session, and reports that on the next packet.
         let [(_, CloseReason::TimedOut), (at, CloseReason::Transport(why))] = &ends[..] else {
             panic!("{case:?}: {ends:?}");
         };
@@ -109,16 +109,16 @@ fn run(case: &Case) {
     assert!(arrived + 1 >= later, "{case:?}: {arrived} of {later} frames");
     for (id, _, stats) in paths {
         let (rtt, delay) = (stats.srtt.as_millis(), stats.one_way_delay.as_millis());
-        // Shorter silences than a second count as round trips.
+        // Silences shorter than a second count as round trips.
         let longest = if case.time > SECOND { 120 } else { 400 };
         assert!(rtt < longest && delay < 80, "{case:?}: {id:?} has {rtt} ms, one way {delay} ms");
     }
     let late = viewer.arrivals(0).iter().filter(|(id, at)| *at > viewer.frames[id] + DEADLINE).count();
-    // What was on its way, or left as the machine woke up without having noticed.
+    // Frames in flight, or sent after waking up before the suspension was detected.
     assert!(late <= 6, "{case:?}: {late} frames are shown late");
 }
 
-/// Runs the grid of all cases of these sides.
+/// Runs all cases of these sides.
 fn grid(sides: &'static [Side]) {
     const LOSSY: &[&str] = &[
         "name='wifi'\nrate='20mbps'\ndelay='15ms'\nqueue='75kB'\nloss='2%'",

@@ -1,10 +1,10 @@
-//! Thin links, and thin ways back: framing and reports leave the rate to the stream.
+//! Thin links in either direction: framing and reports leave the rate to the stream.
 
 use std::sync::Arc;
 
 use squall_lab::{Batch, RunResult, Scenario};
 
-/// A stream with key frames of five times the size each two seconds, over two links of 15 and 25 ms.
+/// Stream with key frames of five times the size every two seconds, over two links of 15 and 25 ms.
 fn stream(schedulers: &str, link: &str, direction: &str, bitrate: &str) -> Vec<RunResult> {
     let text = format!(
         "name = \"thin\"\nduration = \"60s\"\nseeds = [1, 2]\nschedulers = [{schedulers}]\n\
@@ -16,7 +16,7 @@ fn stream(schedulers: &str, link: &str, direction: &str, bitrate: &str) -> Vec<R
     Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs")
 }
 
-/// The share of frames in time of the seed with the fewest.
+/// Share of frames in time for the seed with the fewest.
 fn in_time(runs: &[RunResult]) -> f64 {
     let ratios = runs.iter().map(|run| run.flows[0].total.in_time_ratio().expect("frames were due"));
     ratios.fold(1.0, f64::min)

@@ -1,11 +1,11 @@
-//! Flows that depend on what becomes of their blocks, end to end.
+//! End-to-end tests of flows that depend on the outcome of their blocks.
 
 use std::sync::Arc;
 
 use squall_lab::result::FlowResult;
 use squall_lab::{Batch, RunResult, Scenario};
 
-/// One path of this text, and a flow of this text, for ten seconds; a run for each scheduler.
+/// Runs one flow over one path for ten seconds, once with each scheduler.
 fn runs(schedulers: &str, congestion: &str, path: &str, flow: &str) -> Vec<RunResult> {
     let text = format!(
         "name = \"traffic\"\nduration = \"10s\"\nschedulers = {schedulers}\ncongestion = \"{congestion}\"\n\
@@ -80,7 +80,7 @@ fn a_film_plays_without_a_stop() {
     let run = runs("[\"minrtt\"]", "cubic", "rate = \"30mbps\"\ndelay = \"20ms\"", FILM).remove(0);
     let flow = &run.flows[0];
     let playback = flow.playback.as_ref().expect("there is a player");
-    // Two segments are fetched first, each in two delays and what 165 kB take.
+    // The first two segments take two one-way delays and the transmission time of 165 kB each.
     assert_eq!((playback.stalls, playback.rebuffering_us), (0, 0));
     assert!((47..=49).contains(&playback.pictures), "{playback:?}");
     let ahead = flow.total.delivered_blocks - playback.pictures;
@@ -119,7 +119,7 @@ fn a_viewer_sees_what_arrives_in_front_of_them() {
     assert_eq!(perceived(wide, "head = { speed = 0, tilt = 0 }"), 1.0);
     let [quick, slow] = ["20ms", "500ms"].map(|age| perceived(wide, &format!("feedback_delay = \"{age}\"")));
     assert!((0.9..1.0).contains(&quick) && slow < quick - 0.02, "{quick} {slow}");
-    // A fifth of the time nothing comes.
+    // Two seconds out of ten are outages.
     let gaps =
         format!("{wide}\nevents = [{{ at = \"2s\", outage = \"1s\" }}, {{ at = \"6s\", outage = \"1s\" }}]");
     let broken = perceived(&gaps, "head = { speed = 0, tilt = 0 }");
@@ -128,7 +128,7 @@ fn a_viewer_sees_what_arrives_in_front_of_them() {
 
 #[test]
 fn a_narrow_link_keeps_what_is_in_front() {
-    // All that is sent takes 16 Mbps, the viewport 10.
+    // All tiles need 16 Mbps, the viewport 10.
     let path = "rate = \"14mbps\"\ndelay = \"10ms\"\nqueue = \"60kB\"";
     let flow = runs("[\"ras\"]", "cubic", path, SPHERE).remove(0).flows.remove(0);
     let [viewport, .., outside] =
@@ -146,12 +146,12 @@ fn blocked_messages_wait_for_room_in_the_send_buffer() {
         flow(path, &messages).total.offered_blocks
     };
     assert_eq!(offered(""), 400);
-    // Each takes 90 ms there and back, the 8 ms that the link takes, and what pacing adds.
+    // Each message takes a round trip of 90 ms, 8 ms of transmission, and the delay of pacing.
     let one = offered("blocking = true\nsend_buffer = \"20kB\"");
     assert!((70..=101).contains(&one), "{one}");
     let two = offered("blocking = true\nsend_buffer = \"40kB\"");
     assert!((17 * one / 10..=25 * one / 10).contains(&two), "{two}, {one} with half the buffer");
-    // Ten fit by default, and fewer are under way but for the start.
+    // Ten messages fit by default, and fewer are in flight except at the start.
     let ten = offered("blocking = true");
     assert!((395..=400).contains(&ten), "{ten}");
 }
@@ -162,7 +162,7 @@ fn a_viewer_of_a_film_sees_what_can_be_decoded_in_time() {
         length = \"2s\"";
     let fine = flow("rate = \"5mbps\"\ndelay = \"20ms\"", film);
     let pictures = fine.pictures.expect("it has pictures");
-    // The last four are to be shown after the end.
+    // The last four are due after the end.
     assert_eq!((pictures.compared, pictures.psnr_loss, pictures.ssim_loss), (296, 0.0, 0.0));
     assert!(pictures.psnr.mean > 28.0 && pictures.ssim.mean > 0.8, "{pictures:?}");
 

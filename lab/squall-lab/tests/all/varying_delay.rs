@@ -1,7 +1,8 @@
-//! Links whose delay varies without any queue of ours: Steady carries at least what CUBIC does.
+//! Links whose delay varies independently of the session's queue: Steady carries at least as much
+//! as CUBIC.
 //!
-//! In order, nothing is lost, and at most four fifths of the rate are offered: whatever comes too late, the controller has kept
-//! back.
+//! Packets stay in order, none is lost, and at most four fifths of the rate are offered: so the
+//! controller is the cause of every late frame.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use rand_pcg::{
 };
 use squall_lab::{Batch, Scenario};
 
-/// Points that chance takes.
+/// Tolerance for random differences.
 const NOISE: f64 = 0.02;
 
-/// Share of the frames of a stream that are in time with each scheduler.
+/// Share of a stream's frames in time with each scheduler.
 fn in_time(congestion: &str, schedulers: &str, path: &str, mbps: f64, deadline_ms: u64) -> Vec<f64> {
     let text = format!(
         "name = \"delay\"\nduration = \"30s\"\nseeds = [1]\nschedulers = [{schedulers}]\ncongestion = \"{congestion}\"\n\
@@ -28,7 +29,7 @@ fn in_time(congestion: &str, schedulers: &str, path: &str, mbps: f64, deadline_m
     runs.iter().map(|run| run.flows[0].total.in_time_ratio().expect("frames were due")).collect()
 }
 
-/// Runs a cell with both controllers; returns what is wrong with it.
+/// Runs a cell with both controllers; returns a description of the failure, if any.
 fn cell(name: &str, path: &str, mbps: f64, deadline_ms: u64) -> Option<String> {
     let cubic = in_time("cubic", "\"minrtt\"", path, mbps, deadline_ms)[0];
     let ours = in_time("steady", "\"squall\", \"minrtt\"", path, mbps, deadline_ms);
@@ -95,7 +96,8 @@ fn a_satellite_that_takes_another_way_each_15_s_costs_no_more_than_with_cubic() 
 #[test]
 fn holds_cost_no_more_than_with_cubic() {
     let mut wrong = Vec::new();
-    // Longer ones, and more load, cost minRTT up to a tenth of its frames: it expires blocks by the delay of the hold.
+    // Longer holds and more load cost minRTT up to a tenth of its frames: it expires blocks by the
+    // delay of the hold.
     for (length, every, rate, load) in [(100, 1_000, 20.0, 0.6), (300, 2_000, 20.0, 0.6)] {
         // Each packet of a hold arrives at its end.
         let holds = (1..30_000 / every).map(|hold| {
@@ -109,13 +111,13 @@ fn holds_cost_no_more_than_with_cubic() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Conditions of the wide grid.
+/// Number of conditions in the wide grid.
 const WIDE: usize = 100;
 
-/// How a delay varies, in the wide grid.
+/// Variations of the delay in the wide grid.
 const KINDS: [&str; 7] = ["uniform", "normal", "two-state", "exponential", "spikes", "walk", "every 15 s"];
 
-/// Random numbers of the wide grid.
+/// Random number generator of the wide grid.
 struct Draw(Pcg64Mcg);
 
 impl Draw {
@@ -124,7 +126,7 @@ impl Draw {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Between two positive values, uniform in its logarithm.
+    /// Log-uniform between two positive values.
     fn log(&mut self, least: f64, most: f64) -> f64 {
         least * (most / least).powf(self.share())
     }
@@ -164,8 +166,9 @@ impl Draw {
     }
 }
 
-/// Random conditions: 1 to 100 Mbps, round trips of 4 to 200 ms, delays that vary by up to 200 ms, loads of a tenth to four
-/// fifths. `SQUALL_GRID=all` runs every one, and without it the suite takes every fifth.
+/// Random conditions: 1 to 100 Mbps, round trips of 4 to 200 ms, delays that vary by up to 200 ms,
+/// loads of a tenth to four fifths. `SQUALL_GRID=all` runs all of them; otherwise the suite runs
+/// every fifth.
 #[test]
 fn a_wide_grid_costs_less_than_a_point_beyond_cubic() {
     let every = if std::env::var("SQUALL_GRID").is_ok_and(|grid| grid == "all") { 1 } else { 5 };

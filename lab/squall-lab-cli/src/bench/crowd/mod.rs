@@ -1,8 +1,9 @@
-//! Many sessions in memory: processor time of each side, without sockets and with real AES-GCM, beside plain noq datagrams.
+//! Many sessions in memory: processor time of each side, without sockets but with real AES-GCM,
+//! compared with plain noq datagrams.
 //!
-//! One endpoint at each side and a link of [`DELAY`] between them, in virtual time. Every session sends 30 frames a second. An end
-//! takes in what has arrived within [`TURN`], as an endpoint under load does, then sends. Only the calls into an end are
-//! counted, in processor time of the thread.
+//! One endpoint at each side and a link of [`DELAY`] between them, in virtual time. Every session
+//! sends 30 frames a second. An endpoint processes all packets of a [`TURN`] at once, as under
+//! load, then sends. Only the calls into an endpoint are counted, in processor time of the thread.
 
 mod plain;
 mod side;
@@ -30,22 +31,24 @@ const DELAY: Duration = Duration::from_millis(10);
 
 const TURN: Duration = Duration::from_micros(100);
 
-/// Age of sessions when the count begins: handshakes, slow start and the search for the largest packet are over.
+/// Age of the sessions at the start of the measurement: handshakes, slow start and MTU discovery
+/// are complete.
 const YOUNG: Duration = Duration::from_secs(3);
 
-/// The same, with all histories as long as they ever are.
+/// Age at which, in addition, all histories have their maximum length.
 const OLD: Duration = Duration::from_secs(65);
 
 const COUNTED: Duration = Duration::from_secs(2);
 
-/// Sessions of the comparison, and its turns.
+/// Number of sessions in the comparison.
 const FEW: usize = 50;
+/// Number of turns in the comparison.
 const TURNS: usize = 3;
 
-/// Sessions that one core of an exit is to serve.
+/// Number of sessions that one core of an exit should be able to serve.
 const MANY: usize = 1000;
 
-/// Processor time of each side for a second of virtual time.
+/// Processor time of each side per second of virtual time.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     source: f64,
@@ -113,7 +116,7 @@ fn run(
     Ok(Cost { source, sink })
 }
 
-/// A side with its frames, and the time that it took.
+/// A side with its frames and its processor time.
 struct Timed<E> {
     end: E,
     frames: Frames,
@@ -163,7 +166,7 @@ impl<E: Side> End for Timed<E> {
     }
 }
 
-/// Frames of all connections, one after the other, evenly spread.
+/// Frames of all connections in turn, evenly spaced.
 struct Frames {
     connections: usize,
     sent: u64,
@@ -183,7 +186,7 @@ impl Frames {
         })
     }
 
-    /// The connection whose frame is due.
+    /// Returns the connection whose frame is due.
     fn next(&mut self, now: Instant) -> Option<usize> {
         self.due().filter(|due| *due <= now)?;
         self.sent += 1;

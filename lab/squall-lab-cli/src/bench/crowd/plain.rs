@@ -38,7 +38,7 @@ pub(super) fn pair() -> anyhow::Result<(Source, Sink)> {
     ))
 }
 
-/// An endpoint and its connections, each with the time its timer is set to.
+/// An endpoint and its connections, with the time to which each timer is set.
 struct Connections {
     local: SocketAddr,
     endpoint: Endpoint,
@@ -66,7 +66,8 @@ impl Connections {
         }
     }
 
-    /// Passes events between a connection and the endpoint, takes what has arrived, and sets its timer.
+    /// Passes events between a connection and the endpoint, reads received datagrams, and sets the
+    /// timer.
     fn settle(&mut self, handle: ConnectionHandle) {
         let Some(connection) = self.connections.get_mut(&handle) else { return };
         while let Some(event) = connection.poll_endpoint_events() {
@@ -158,14 +159,14 @@ impl Side for Source {
         Ok(())
     }
 
-    /// In datagrams of full packets.
+    /// Sends the frame in datagrams that fill their packets.
     fn send(&mut self, _: Instant, connection: usize, mut frame: Bytes) {
         let handle = self.handles[connection];
         let Some(connection) = self.side.connections.get_mut(&handle) else { return };
         let mut datagrams = connection.datagrams();
         let Some(most) = datagrams.max_size() else { return };
         while !frame.is_empty() {
-            // What has not arrived is counted at the other side.
+            // Lost datagrams show in the count of the other side.
             let _ = datagrams.send(frame.split_to(most.min(frame.len())), false);
         }
         self.side.dirty.insert(handle);

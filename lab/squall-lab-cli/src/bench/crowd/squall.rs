@@ -1,4 +1,4 @@
-//! Squall's two sides.
+//! The two sides with Squall.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -16,7 +16,7 @@ use super::side::Side;
 
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 1000);
 
-/// Packets of one size that a system sends in one go.
+/// Maximum number of packets of one size per system call.
 const MAX_PACKETS: usize = 10;
 
 fn config() -> Config {
@@ -52,7 +52,7 @@ impl Side for Source {
 
     fn send(&mut self, now: Instant, connection: usize, frame: Bytes) {
         if let Some(session) = self.endpoint.session(self.sessions[connection]) {
-            // What has not arrived is counted at the other side.
+            // Lost blocks show in the count of the other side.
             let _ = session
                 .send(now, Block::with(frame, BlockOptions::new().deadline(Duration::from_millis(150))));
         }
@@ -115,7 +115,7 @@ macro_rules! end {
 end!(Source, CLIENT);
 end!(Sink, SERVER);
 
-/// Takes all events; returns the bytes of blocks that have arrived.
+/// Takes all events. Returns the bytes of received blocks.
 fn drain(endpoint: &mut Endpoint) -> u64 {
     let mut bytes = 0;
     while let Some((_, event)) = endpoint.poll() {

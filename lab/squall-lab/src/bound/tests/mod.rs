@@ -1,4 +1,4 @@
-//! Cases that can be worked out by hand, and what must hold in all of them.
+//! Cases computed by hand, and properties that hold in all of them.
 
 mod properties;
 
@@ -8,8 +8,9 @@ use super::{Bound, Clairvoyant, Demand, Due, Limit, Supply};
 
 const END: u64 = 1_000_000;
 
-/// A packet of 1,480 bytes each millisecond, 1,416 of which can be a block's.
+/// One packet of 1,480 bytes per millisecond.
 const RATE: &str = "rate='11.84mbps'";
+/// Block bytes in a full packet.
 const FULL: u64 = 1_416;
 
 fn paths(texts: &[&str]) -> Vec<PathConfig> {
@@ -39,7 +40,7 @@ fn total(texts: &[&str], demands: &[Demand]) -> Limit {
     Bound::of(&supply(texts), demands).total
 }
 
-/// In-time blocks and packets' worth of bytes.
+/// Blocks in time, and bytes in time as a number of full packets.
 fn in_time(limit: Limit) -> (u64, f64) {
     (limit.in_time_blocks, limit.in_time_bytes as f64 / FULL as f64)
 }
@@ -61,7 +62,8 @@ fn a_block_is_split_so_that_both_paths_end_together() {
     let least = |packets| supply.least_latency_us(&block(100, packets, 100, 0));
     assert_eq!(least(5), Some(15_000), "alone on the quick one");
     assert_eq!(least(25), Some(25_000), "15 there, 10 on the other");
-    // 12 and 7 full packets, and the 20th in two halves: 708 bytes and 64 of headers each take 522 us.
+    // 12 and 7 full packets, and the 20th in two halves of 708 bytes with 64 of headers, each of
+    // which takes 522 us.
     assert_eq!(least(20), Some(22_522));
     let limit = Bound::of(&supply, &[block(0, 40, 25, 0)]).total;
     assert_eq!(in_time(limit), (0, 25.0));
@@ -96,11 +98,11 @@ fn the_more_important_comes_first() {
 
 #[test]
 fn of_two_paths_each_takes_what_only_it_can() {
-    // At 0 both blocks wait. Only the quick path can bring the urgent one in time.
+    // Both blocks are queued at 0. Only the fast path can deliver the urgent one in time.
     let (quick, slow) = (path("a", "delay='5ms'"), path("b", "delay='30ms'"));
     let demands = [block(0, 10, 15, 0), block(0, 10, 40, 0)];
     assert_eq!(in_time(total(&[&quick, &slow], &demands)), (2, 20.0));
-    // From 10 to 35 ms the quick one has time for the second as well.
+    // From 10 to 35 ms the fast path has time for the second block as well.
     assert_eq!(in_time(total(&[&quick], &demands)), (2, 20.0));
     assert_eq!(in_time(total(&[&slow], &demands)), (1, 10.0));
 }
@@ -111,17 +113,17 @@ fn small_blocks_count_before_large_ones() {
     let mut demands: Vec<Demand> = (0..10).map(|_| block(0, 1, 10, 0)).collect();
     demands.push(block(0, 10, 10, 0));
     assert_eq!(in_time(total(&[&one], &demands)), (10, 10.0));
-    // No window is large enough for any of these, though half of all bytes can be in time.
+    // No window is large enough for any of these blocks, though half of all bytes can be in time.
     let torn: Vec<Demand> = (0..9).map(|number| block(number * 10, 20, 10, 0)).collect();
     assert_eq!(in_time(total(&[&one], &torn)), (0, 90.0));
 }
 
-/// The same, which needs the one at this place.
+/// Adds a dependency to a block.
 fn needing(need: usize, block: Demand) -> Demand {
     Demand { needs: [None, Some(need)], ..block }
 }
 
-/// In-time and decodable blocks.
+/// Numbers of blocks in time and of decodable blocks.
 fn decodable(texts: &[&str], demands: &[Demand]) -> (u64, u64) {
     let limit = total(texts, demands);
     (limit.in_time_blocks, limit.decodable_blocks)
@@ -132,7 +134,7 @@ fn of_a_chain_only_those_count_that_all_before_them_leave_time_for() {
     let one = path("a", "");
     let apart: Vec<Demand> = (0..5).map(|number| block(5 * number, 10, 20, 0)).collect();
     assert_eq!(decodable(&[&one], &apart), (4, 4), "one of them is left out");
-    // One after the other they take 10, 15, 20, 25 and 30 ms.
+    // In sequence they take 10, 15, 20, 25 and 30 ms.
     let chain = |number: usize| if number == 0 { apart[0] } else { needing(number - 1, apart[number]) };
     let chain: Vec<Demand> = (0..5).map(chain).collect();
     assert_eq!(decodable(&[&one], &chain), (4, 3));
@@ -149,7 +151,7 @@ fn what_is_late_still_serves_others() {
     let one = path("a", "");
     let late = [block(0, 30, 20, 0), needing(0, block(5, 1, 30, 0)), needing(0, block(5, 1, 25, 0))];
     assert_eq!(decodable(&[&one], &late), (2, 1));
-    // What cannot be there at all, or needs itself, or something that is not there.
+    // Blocks that cannot arrive at all, depend on themselves, or depend on a missing block.
     let never = [block(0, 3_000, 20, 0), needing(0, block(5, 1, 900, 0)), needing(2, block(5, 1, 9, 0))];
     assert_eq!(decodable(&[&one], &never), (2, 1));
     assert_eq!(decodable(&[&one], &[needing(7, block(5, 1, 30, 0))]), (1, 1));
@@ -160,9 +162,9 @@ fn a_key_frame_takes_its_bytes_from_those_that_need_it() {
     let one = path("a", "");
     let mut group = vec![block(0, 9, 10, 0)];
     group.extend((0..10).map(|_| needing(0, block(0, 1, 10, 0))));
-    // Ten packets of nineteen, which eleven blocks share.
+    // Ten out of nineteen packets, shared by eleven blocks.
     assert_eq!(decodable(&[&one], &group), (10, 5));
-    // Without it none is decodable, whatever the class that is asked for.
+    // Without the key frame none is decodable, whichever class is asked for.
     let clairvoyant_of_the_others = |deadline| {
         group[0] = block(0, 9, deadline, 0);
         let supply = supply(&[&one]);
@@ -181,7 +183,7 @@ fn a_cap_bounds_what_metered_paths_carry() {
     let blocks: Vec<Demand> = (0..4).map(|number| block(20 * number, 20, 10, 0)).collect();
     let of = |cap| in_time(Bound::of(&supply(cap), &blocks).total);
     assert_eq!(of(None), (4, 80.0));
-    // A packet has 1,452 bytes of UDP payload; the free path carries ten in time.
+    // A packet has 1,452 bytes of UDP payload; the free path carries ten packets in time.
     assert_eq!(of(Some(25 * 1_452)), (3, 65.0));
     assert_eq!(of(Some(0)), (2, 40.0));
     assert_eq!(of(Some(u64::MAX)), (4, 80.0));
@@ -253,7 +255,7 @@ fn nothing_is_asked_of_an_empty_run() {
     let bound = Bound::of(&supply(&[&path("a", "")]), &[]);
     assert_eq!((bound.classes.len(), bound.total.in_time_bytes, bound.total.latency), (0, 0, None));
     assert_eq!((bound.total.in_time_ratio(), bound.total.in_time_bytes_ratio()), (None, None));
-    // A path too narrow for headers carries nothing.
+    // A path with an MTU too small for the headers carries nothing.
     assert_eq!(in_time(total(&[&path("a", "mtu=60")], &[block(0, 1, 500, 0)])), (0, 0.0));
 }
 

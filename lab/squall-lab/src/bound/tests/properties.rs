@@ -1,4 +1,4 @@
-//! What holds for any paths and blocks.
+//! Properties that hold for any paths and blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,9 @@ use super::super::{Bound, Demand, Supply, carried::Sweep, serialiser::Serialiser
 
 const END: u64 = 400_000;
 
-/// Packets as full as they can be.
+/// IP size of a full packet.
 const PACKET: u64 = 1_480;
+/// Block bytes in a full packet.
 const PAYLOAD: u64 = 1_416;
 
 fn a_path() -> impl Strategy<Value = PathConfig> {
@@ -60,7 +61,7 @@ fn some_blocks(most: usize) -> impl Strategy<Value = Vec<Demand>> {
     prop::collection::vec(block, 1..most)
 }
 
-/// Blocks that need others, most of them the one before.
+/// Blocks with dependencies, mostly on the one before.
 fn some_pictures(most: usize) -> impl Strategy<Value = Vec<Demand>> {
     (some_blocks(most), prop::collection::vec((0usize..5, 0usize..16), most)).prop_map(|(blocks, needs)| {
         let mut blocks: Vec<Demand> =
@@ -79,7 +80,7 @@ fn some_pictures(most: usize) -> impl Strategy<Value = Vec<Demand>> {
     })
 }
 
-/// A block and all that it needs.
+/// Returns a block and all its dependencies.
 fn closure(blocks: &[Demand], place: usize) -> BTreeSet<usize> {
     let mut all = BTreeSet::from([place]);
     for need in blocks[place].needs.into_iter().flatten() {
@@ -88,8 +89,8 @@ fn closure(blocks: &[Demand], place: usize) -> BTreeSet<usize> {
     all
 }
 
-/// The most blocks that can be decodable in time, of all sets of them: the bytes of each and of all that it needs must
-/// be carried by the time at which it is due.
+/// Maximum number of blocks that can be decodable in time, by trying all sets: the bytes of each
+/// block and its dependencies must be carried by the block's due time.
 fn most_decodable(supply: &Supply, blocks: &[Demand]) -> u64 {
     let decodable = |chosen: u32| {
         let mut dues: BTreeMap<usize, u64> = BTreeMap::new();
@@ -105,7 +106,8 @@ fn most_decodable(supply: &Supply, blocks: &[Demand]) -> u64 {
         let all: u128 = (0..jobs.len()).map(|job| u128::from(size(job)) * 1_000_000).sum();
         sweep.carried(&(0..jobs.len()).collect::<Vec<_>>(), size) == all
     };
-    // Headers of last packets, which parts of blocks do not have, exclude some that are late even alone.
+    // Blocks that are late even alone are excluded, because the headers of last packets do not
+    // apply to parts of blocks.
     let may_count = |block: &Demand| {
         due(block) < END
             && supply.least_latency_us(block).is_some_and(|least| Some(least) <= block.deadline_us)
@@ -125,8 +127,9 @@ fn due(block: &Demand) -> u64 {
     block.release_us + block.deadline_us.unwrap()
 }
 
-/// The bytes in time, in millionths, by the other way round: the least cut. Whatever blocks are chosen, no more can
-/// be carried than the others have and what the moments can that serve any of the chosen.
+/// Computes the bytes in time, in millionths, by the dual problem, the minimum cut: for any subset
+/// of blocks, the total is at most the size of the other blocks plus the capacity at all times that
+/// can serve the subset.
 fn least_cut(supply: &Supply, blocks: &[Demand]) -> u128 {
     let mut serialisers: Vec<(BTreeMap<u32, u128>, u128)> = Vec::new();
     for serialiser in supply.serialisers() {
@@ -155,7 +158,7 @@ fn least_cut(supply: &Supply, blocks: &[Demand]) -> u128 {
     (0..1u32 << blocks.len()).map(cut).min().unwrap_or(0)
 }
 
-/// A serialiser cut at these times: begin, end and amount of each piece.
+/// Cuts a serialiser at these times: begin, end and amount of each piece.
 fn pieces(serialiser: &Serialiser, cuts: &mut [u64]) -> Vec<(u64, u64, u64)> {
     cuts.sort_unstable();
     let mut all = Vec::new();
@@ -178,8 +181,9 @@ fn carried(supply: &Supply, blocks: &[Demand]) -> u128 {
     sweep.carried(&(0..blocks.len()).collect::<Vec<_>>(), |index| blocks[index].size)
 }
 
-/// What a plain scheduler gets through the emulator: every millisecond each path that has little queued gets a
-/// packet of the block with the earliest deadline. Arrival of the last byte, if it was whole, and bytes in time.
+/// Simulates a simple scheduler through the emulator: every millisecond, each path with a short
+/// queue gets a packet of the block with the earliest deadline. Returns the arrival time of the
+/// last byte, if the block was completed, and its bytes in time.
 fn play(paths: &[PathConfig], blocks: &[Demand]) -> Vec<(Option<u64>, u64)> {
     let mut network = Network::new(paths, 1).unwrap();
     let mut unsent: Vec<u64> = blocks.iter().map(|block| block.size).collect();
@@ -302,7 +306,7 @@ proptest! {
             }
             prop_assert!(class.alone.in_time_bytes <= class.so_far.in_time_bytes);
         }
-        // Each class has less than a byte cut off.
+        // Each class may lose up to one byte by rounding.
         let alone: u64 = bound.classes.iter().map(|class| class.alone.in_time_bytes + 1).sum();
         prop_assert!(bound.total.in_time_bytes <= alone);
     }

@@ -1,30 +1,30 @@
-//! The size of an effect, between what it may be, and what a claim asks of it.
+//! Size of an effect with its interval, and the requirements of a claim.
 
 use super::{Expectation, LEVEL, Verdict};
 use crate::measure::Unit;
 use crate::result::DistributionPoint;
 use crate::statistics::{Estimate, bootstrap};
 
-/// Share of the size of a claimed effect at which it holds.
+/// Share of the claimed size at which an effect holds.
 const SIZE: f64 = 0.75;
 
-/// How far from a claimed value a measured one may be, as a share of it.
+/// Relative tolerance of a claimed value.
 const NEAR: f64 = 0.25;
 
-/// More seeds than this are no advice.
+/// Largest number of seeds that is still a useful suggestion.
 const MOST_SEEDS: f64 = 10_000.0;
 
-/// What was found: the most likely size of an effect, and between what it may be.
+/// Most likely size of an effect, with its confidence interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effect {
     pub(super) size: f64,
-    /// None for one seed.
+    /// `None` for a single seed.
     pub(super) interval: Option<Interval>,
-    /// How many runs it rests on.
+    /// Number of runs that the effect is computed from.
     pub(super) runs: usize,
 }
 
-/// Between what an effect may be.
+/// Confidence interval of an effect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
     pub(super) low: f64,
@@ -36,7 +36,8 @@ impl Interval {
         Self { low: middle - half, high: middle + half }
     }
 
-    /// Beside a claimed difference, whose sign is the way it goes, and twice that.
+    /// Compares the interval with a claimed difference and with twice that. The sign of `claimed`
+    /// is the direction.
     pub(super) fn compared(&self, claimed: f64, twice: f64) -> Verdict {
         let ends = [self.low, self.high].map(|end| claimed.signum() * end);
         let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
@@ -50,7 +51,7 @@ impl Interval {
         }
     }
 
-    /// Beside the least and the most that a claim allows.
+    /// Compares the interval with the smallest and the largest value that a claim allows.
     pub(super) fn within(&self, least: f64, most: f64) -> Verdict {
         if least <= self.low && self.high <= most {
             Verdict::Holds
@@ -62,17 +63,17 @@ impl Interval {
     }
 }
 
-/// What a claim asks of an effect.
+/// Requirement of a claim on its effect.
 pub(super) enum Asked {
-    /// To go this way, and to be about as large as the first; the second is twice that.
+    /// The claimed size, whose sign is the direction, and twice that.
     Size(f64, f64),
-    /// To be between these.
+    /// Smallest and largest allowed value.
     Within(f64, f64),
 }
 
 impl Asked {
     pub(super) fn of(expectation: Expectation, unit: Unit) -> Option<Self> {
-        // Any effect that is clear of chance is three quarters of nothing.
+        // Any effect clear of zero reaches three quarters of this.
         let way = f64::MIN_POSITIVE;
         Some(match expectation {
             Expectation::Change(claimed) => Self::change(1.0 + claimed),
@@ -92,7 +93,7 @@ impl Asked {
         })
     }
 
-    /// To change by this factor. Made twice, it is its square.
+    /// Relative change by this factor. Applied twice, it is the square.
     fn change(factor: f64) -> Self {
         Self::Size(factor - 1.0, factor * factor - 1.0)
     }
@@ -105,13 +106,14 @@ impl Asked {
         }
     }
 
-    /// How many runs would probably decide: the ends of the interval are then nearer to its middle than the limits
-    /// that the claim sets. None where the middle is on a limit.
+    /// Returns the number of runs that would probably decide: that for which the half width of the
+    /// interval is smaller than the distance of its middle to the nearest limit of the claim.
+    /// `None` if the middle is on a limit.
     pub(super) fn seeds(&self, effect: &Effect) -> Option<u32> {
         let interval = effect.interval?;
         let off = |limit: f64| (effect.size - limit).abs();
         let room = match self {
-            // To leave out one of none and the claimed effect is enough.
+            // Excluding either zero or the claimed effect is enough.
             Self::Size(claimed, _) => off(0.0).max(off(SIZE * claimed)),
             Self::Within(least, most) => off(*least).min(off(*most)),
         };
@@ -120,7 +122,7 @@ impl Asked {
     }
 }
 
-/// How far from a claimed value a measured one may be; never nearer than the last digit that papers print.
+/// Tolerance of a claimed value, at least one unit of the last digit that papers print.
 pub(super) fn tolerance(unit: Unit, claimed: f64) -> f64 {
     let near = NEAR * claimed.abs().min(1.0 - claimed);
     match unit {
@@ -131,28 +133,28 @@ pub(super) fn tolerance(unit: Unit, claimed: f64) -> f64 {
     }
 }
 
-/// The claimed scheduler's values and those it is compared with, run by run.
+/// Values of the claimed scheduler and those to compare with, run by run.
 pub(super) type Pairs = Vec<(f64, f64)>;
 
 impl Effect {
-    /// Whether it is too small to count, either way.
+    /// `true` if the effect is too small to count in either direction.
     pub(super) fn is_next_to_none(&self) -> bool {
         self.interval.is_some_and(|interval| -LEVEL <= interval.low && interval.high <= LEVEL)
     }
 
-    /// Whether it is none in every run.
+    /// `true` if the effect is zero in every run.
     pub(super) fn is_none(&self) -> bool {
         self.interval.is_some_and(|interval| interval.low == 0.0 && interval.high == 0.0)
     }
 
-    /// The mean of these values as one of several that it is chosen from.
+    /// Mean of these values, as one of several cells among which it is selected.
     pub(super) fn of(values: &[f64], choices: usize) -> Option<Self> {
         let Estimate { mean, half } = Estimate::among(values, choices)?;
         Some(Self { size: mean, interval: half.map(|half| Interval::around(mean, half)), runs: values.len() })
     }
 }
 
-/// The effect that runs show, as one of several cells that it is chosen from.
+/// Effect in a cell, as one of several cells among which it is selected.
 pub(super) fn compare(expectation: Expectation, pairs: &[(f64, f64)], choices: usize) -> Option<Effect> {
     let of = |value: &dyn Fn(&(f64, f64)) -> f64| {
         Effect::of(&pairs.iter().map(value).collect::<Vec<_>>(), choices)
@@ -173,7 +175,7 @@ pub(super) fn compare(expectation: Expectation, pairs: &[(f64, f64)], choices: u
     }
 }
 
-/// The first run of every cell as one, the second of every cell, and so on: the means of what they have.
+/// Averages the first runs of all cells, the second runs, and so on.
 pub(super) fn mean_of_cells(cells: &[Pairs]) -> Pairs {
     let runs = cells.iter().map(Vec::len).min().unwrap_or(0);
     let mean = |run: usize, of: fn(&(f64, f64)) -> f64| {
@@ -182,7 +184,7 @@ pub(super) fn mean_of_cells(cells: &[Pairs]) -> Pairs {
     (0..runs).map(|run| (mean(run, |pair| pair.0), mean(run, |pair| pair.1))).collect()
 }
 
-/// What a claim says of one value beside another.
+/// Returns the effect of one value relative to another in the terms of the claim.
 pub(super) fn sized(expectation: Expectation, (own, other): (f64, f64)) -> Option<f64> {
     match expectation {
         _ if !expectation.compares() => Some(own),
@@ -191,30 +193,31 @@ pub(super) fn sized(expectation: Expectation, (own, other): (f64, f64)) -> Optio
     }
 }
 
-/// The effect of all runs together, with the interval of the bootstrap.
+/// Effect over all runs together, with the interval of the bootstrap.
 pub(super) fn resampled<T>(runs: &[T], effect: impl Fn(&[&T]) -> Option<f64>) -> Option<Effect> {
     let size = effect(&runs.iter().collect::<Vec<_>>())?;
     let interval = bootstrap(runs, effect).map(|(low, high)| Interval { low, high });
     Some(Effect { size, interval, runs: runs.len() })
 }
 
-/// How latencies of a run are distributed.
+/// Latency distribution of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Tail<'a> {
-    /// How many blocks arrived or were cancelled.
+    /// Number of blocks that arrived or were cancelled.
     pub(super) decided: f64,
     pub(super) points: &'a [DistributionPoint],
 }
 
 impl Tail<'_> {
-    /// The share of blocks that took longer.
+    /// Share of blocks with a higher latency.
     pub(super) fn later(&self, latency_us: u64) -> f64 {
         let after = self.points.partition_point(|point| point.latency_us <= latency_us);
         after.checked_sub(1).map_or(1.0, |at| self.points[at].later)
     }
 }
 
-/// The latency in microseconds that a share of the blocks of all runs do not exceed; none if a larger share never arrived.
+/// Returns the percentile of the latencies of all runs together, in microseconds. `None` if too
+/// many blocks never arrived.
 pub(super) fn pooled<'a>(runs: impl Iterator<Item = Tail<'a>>, share: f64) -> Option<f64> {
     let runs: Vec<Tail<'_>> = runs.collect();
     let all: f64 = runs.iter().map(|run| run.decided).sum();

@@ -31,7 +31,7 @@ fn claim(expectation: Expectation, over: Over) -> Claim {
     }
 }
 
-/// The verdict on these cells, each run twice with the same outcome.
+/// Returns the verdict on these cells, each run twice with the same outcome.
 fn found_twice(expectation: Expectation, over: Over, cells: &[(&str, u64, u64)]) -> (Verdict, String) {
     found(expectation, over, &[cells, cells].concat())
 }
@@ -172,7 +172,7 @@ fn one_seed_proves_nothing() {
     assert_eq!(found(Expectation::More, Over::Mean, &[("hall", 7, 0)]).0, Verdict::Unclear);
 }
 
-/// Runs of any number of schedulers in one place; the claim is about the first.
+/// Runs of any number of schedulers in one cell; the claim is about the first.
 fn all(schedulers: &[(&str, &[u64])]) -> Vec<Record> {
     let runs = schedulers.iter().flat_map(|(name, values)| {
         values.iter().zip(1..).map(|(value, seed)| record(name, "hall", seed, *value))
@@ -223,7 +223,8 @@ fn an_outlier_does_not_hide_what_all_seeds_show() {
 #[test]
 fn what_is_unclear_says_how_many_seeds_would_decide() {
     let less = among(Expectation::Less, &[("storm", &[5, 12, 7]), ("minrtt", &[10, 10, 10])]);
-    // The interval of the logarithm is -0.29 ± 1.09: 3 · (1.09 / 0.29)² for the plain numbers.
+    // The interval of the logarithm is -0.29 ± 1.09, which gives 3 · (1.09 / 0.29)² for the plain
+    // numbers.
     assert!(
         less.verdict == Verdict::Unclear && less.seeds.is_some_and(|n| (10..200).contains(&n)),
         "{:?}",
@@ -235,7 +236,7 @@ fn what_is_unclear_says_how_many_seeds_would_decide() {
 
 #[test]
 fn the_greatest_of_many_needs_more() {
-    // Four cells alike: each alone would be less, and to be the least of four takes more.
+    // Four equal cells: each alone would be less, but the least of four requires more.
     let runs = [("hall", 5, 10), ("street", 5, 10), ("yard", 5, 10), ("road", 5, 10)];
     let noisy = [("hall", 9, 10), ("street", 9, 10), ("yard", 9, 10), ("road", 9, 10)];
     let third = [("hall", 6, 10), ("street", 6, 10), ("yard", 6, 10), ("road", 6, 10)];
@@ -261,7 +262,7 @@ fn pooled_percentiles_are_those_of_all_blocks() {
     let good = [point(0, 1.0), point(10, 0.001), point(20, 0.0)];
     let bad = [point(0, 1.0), point(10, 0.5), point(300, 0.01), point(400, 0.0)];
     let tails = [Tail { decided: 900.0, points: &good }, Tail { decided: 100.0, points: &bad }];
-    // Of 1,000 blocks one more than 300 and fewer than 50.9 more than 10.
+    // Out of 1,000 blocks, one exceeds 300 and fewer than 50.9 exceed 10.
     assert_eq!(pooled(tails.into_iter(), 0.9), Some(10.0));
     assert_eq!(pooled(tails.into_iter(), 0.99), Some(300.0));
     assert_eq!(pooled(tails.into_iter(), 0.9999), Some(400.0));
@@ -283,7 +284,7 @@ fn values_are_of_the_runs_that_are_compared() {
         assert_eq!((values.system.as_str(), values.challenger.as_str()), ("minrtt", "storm"));
         (values.of_system, values.of_challenger)
     };
-    // The third seed of one has no counterpart.
+    // The third seed of `storm` has no counterpart.
     assert_eq!(values(Of::Mean), ("3.00".into(), "15.0".into()));
     assert_eq!(values(Of::Median), ("3.00".into(), "15.0".into()));
     assert_eq!(values(Of::Highest), ("4.00".into(), "20.0".into()));

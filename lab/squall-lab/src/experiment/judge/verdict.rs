@@ -1,4 +1,4 @@
-//! What became of a claim.
+//! Verdicts on claims.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,67 +6,68 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Assumption, AxisPoint};
 
-/// What became of a claim.
+/// Verdict on a claim, with the values that led to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The experiment of the paper, which may be another that this one covers.
+    /// Id of the paper's experiment, which may be another one that this experiment covers.
     #[serde(default)]
     pub id: String,
-    /// What is claimed.
+    /// The claim in words.
     pub says: String,
-    /// What was to be expected: `-49.0 %`.
+    /// Expected result: `-49.0 %`.
     pub expected: String,
-    /// What was found: `-53.1 % ± 4.2`.
+    /// Measured result: `-53.1 % ± 4.2`.
     pub found: String,
-    /// Whether it holds.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How many seeds would probably decide what is unclear.
+    /// Number of seeds that would probably decide an unclear claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seeds: Option<u32>,
-    /// The same where the baseline is over a stock transport, as the paper had it; none if the claim is about no such
-    /// baseline.
+    /// Result with the baseline over a stock transport, as in the paper; `None` if the claim is
+    /// about no such baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stock: Option<Stock>,
-    /// What the two of a [challenged](super::super::Experiment::challenged_by) experiment have, which is beside each other.
+    /// Values of the two schedulers of a [challenged](super::super::Experiment::challenged_by)
+    /// experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Values>,
-    /// The same where what the paper leaves open is another than the scenario's.
+    /// Results under other assumptions than the scenario's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
-    /// Why, if somebody looked into it.
+    /// Explanation of the result; empty if there is none.
     pub finding: String,
 }
 
-/// The values of a challenger and the system that it is compared with: `21.7 Mbps`.
+/// Values of a challenger and the system that it is compared with: `21.7 Mbps`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Values {
     /// The paper's system.
     pub system: String,
-    /// What it has.
+    /// Value of the system.
     pub of_system: String,
     /// The challenger.
     pub challenger: String,
-    /// What it has.
+    /// Value of the challenger.
     pub of_challenger: String,
 }
 
-/// What became of a claim under another assumption.
+/// Result of a claim under another assumption.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alternative {
-    /// Which assumption.
+    /// Name of the assumption.
     pub assumption: String,
-    /// What it is instead.
+    /// Value of the assumption.
     pub point: String,
-    /// What was found.
+    /// Measured result.
     pub found: String,
-    /// Whether it holds.
+    /// Verdict.
     pub verdict: Verdict,
 }
 
 impl Finding {
-    /// The alternatives under which the claim has another verdict, and not an unclear one.
+    /// Alternatives that change the verdict to another decided one.
     pub fn changes(&self) -> impl Iterator<Item = &Alternative> {
         let open = |verdict| matches!(verdict, Verdict::Unclear | Verdict::NotMeasured);
         self.alternatives.iter().filter(move |other| other.verdict != self.verdict && !open(other.verdict))
@@ -74,7 +75,7 @@ impl Finding {
 }
 
 impl Assumption {
-    /// The claims that have another verdict where this is another value, with that verdict.
+    /// Returns the claims whose verdict changes if the assumption has this value, with that result.
     pub fn changed<'a>(
         &self,
         value: &AxisPoint,
@@ -86,17 +87,17 @@ impl Assumption {
     }
 }
 
-/// What became of a claim over a stock transport: how many there are with such a verdict, and how many of them hold or exceed.
+/// Number of claims that were judged over a stock transport, and of those that hold or exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnStock {
-    /// Claims about a baseline that runs over a stock transport as well.
+    /// Number of claims about a baseline that runs over a stock transport as well.
     pub judged: usize,
-    /// Those that hold or exceed.
+    /// Number of these that hold or exceed.
     pub hold: usize,
 }
 
 impl OnStock {
-    /// Of these findings; none if none is about such a baseline.
+    /// Counts the verdicts of these findings; `None` if no finding is about such a baseline.
     pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Option<Self> {
         let verdicts: Vec<Verdict> =
             findings.into_iter().filter_map(|one| one.stock.as_ref()).map(|stock| stock.verdict).collect();
@@ -111,39 +112,39 @@ impl Display for OnStock {
     }
 }
 
-/// What became of a claim about a baseline over a stock transport.
+/// Result of a claim about a baseline over a stock transport.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stock {
-    /// What was found.
+    /// Measured result.
     pub found: String,
-    /// Whether it holds.
+    /// Verdict.
     pub verdict: Verdict,
 }
 
-/// Whether a claim holds.
+/// Verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It does.
+    /// The claim holds.
     Holds,
-    /// The effect goes the way that is claimed, and is more than twice as large.
+    /// The effect has the claimed sign and is more than twice as large.
     Exceeds,
-    /// The effect goes the way that is claimed, and is smaller, or not certain to be as large.
+    /// The effect has the claimed sign but is smaller, or not certain to be as large.
     DirectionOnly,
-    /// None is ahead, but not all are behind; or what is claimed to differ does not.
+    /// None is ahead, but not all are behind; or a claimed difference is absent.
     Tied,
-    /// It does, and every other scheduler has the same.
+    /// The claim holds, but every other scheduler has the same value.
     Saturated,
-    /// It does not.
+    /// The claim does not hold.
     DoesNotHold,
-    /// What was found may be chance: more seeds would decide.
+    /// The result may be chance; more seeds would decide.
     Unclear,
-    /// There was nothing to measure, or nothing to compare with.
+    /// A value to measure or to compare with is missing.
     NotMeasured,
 }
 
 impl Verdict {
-    /// Every one, the best first.
+    /// All verdicts, the best first.
     pub const ALL: [Self; 8] = [
         Self::Holds,
         Self::Exceeds,
@@ -155,7 +156,7 @@ impl Verdict {
         Self::NotMeasured,
     ];
 
-    /// In words that follow a count of claims.
+    /// Returns the verdict in words that follow a count of claims.
     pub fn of(self, count: usize) -> &'static str {
         match self {
             Self::Holds if count != 1 => "hold",
@@ -165,7 +166,7 @@ impl Verdict {
         }
     }
 
-    /// In words.
+    /// Returns the verdict in words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Holds => "holds",

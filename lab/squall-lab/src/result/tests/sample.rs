@@ -1,4 +1,4 @@
-//! A synthetic run over two fading links, for the tests of tables, reports and checks.
+//! Synthetic run over two fading links, for the tests of tables, reports and checks.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -20,7 +20,8 @@ const OUTAGES: [&[Interval]; 2] = [
     &[Interval { from_us: 12_000_000, to_us: 14_500_000 }],
 ];
 
-/// How each scheduler fares in an outage: extra latency in microseconds, share of frames dropped.
+/// Behaviour of a scheduler in an outage: extra latency in microseconds and share of dropped
+/// frames.
 fn trouble(scheduler: &str) -> (u64, f64) {
     match scheduler {
         "minrtt" => (900_000, 0.35),
@@ -32,7 +33,7 @@ fn trouble(scheduler: &str) -> (u64, f64) {
     }
 }
 
-/// One run of this scheduler; the same for the same arguments.
+/// Creates a run of this scheduler; deterministic.
 pub fn run(scheduler: &str, seed: u64) -> RunResult {
     let mut rng = Pcg64Mcg::seed_from_u64(seed + scheduler.len() as u64);
     let mut recorder = Recorder::new(unmeasured(scheduler, seed));

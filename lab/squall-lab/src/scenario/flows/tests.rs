@@ -19,7 +19,7 @@ fn traffic(kind: &str, fields: &str) -> Traffic {
     scenario.flows[0].traffic.clone()
 }
 
-/// Of its classes, in order.
+/// Priorities of the classes, in order.
 fn priorities(traffic: &Traffic) -> Vec<u8> {
     traffic.classes().into_iter().map(|class| class.priority).collect()
 }
@@ -141,7 +141,7 @@ fn wrong_groups_are_located() {
     assert!(huge.starts_with("t.toml:12:1: bitrate: its largest frame"), "{huge}");
 }
 
-/// A folder of its own for this test, with these files.
+/// Creates a temporary folder for this test, with these files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("squall-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -151,7 +151,7 @@ fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     folder
 }
 
-/// The error of a flow of this film.
+/// Returns the error of a flow with this film.
 fn film_error(name: &str, csv: &str, fields: &str) -> String {
     let scenario = text("frames", &format!("file = \"film.csv\"\n{fields}"));
     let folder = folder(name, &[("film.csv", csv), ("t.toml", &scenario)]);

@@ -1,8 +1,9 @@
-//! A film in segments: the player that asks for them, and the server that sends them, both ends of the flow.
+//! A film in segments: the player that requests them and the server that sends them, i.e. both ends
+//! of the flow.
 //!
-//! The client asks for the next segment as soon as its buffer has room and the one before it is there: one request at
-//! a time, as DASH players do over HTTP. A request is a small reliable block towards the sender of the flow; when it is
-//! there, the segment is offered.
+//! The client requests the next segment as soon as its buffer has room and the previous one has
+//! arrived: one request at a time, as DASH players do over HTTP. A request is a small reliable
+//! block towards the sender of the flow; when it arrives, the segment is offered.
 
 mod player;
 
@@ -18,17 +19,18 @@ use crate::result::Playback;
 /// Shortest segment in microseconds.
 const MIN_SEGMENT_US: u64 = 1_000;
 
-/// Segments of a film and the player that asks for them, one after the other (NineTails §V-C, with DASH over
-/// MPQUIC: 6,592 kbps, segments of 200 ms, a buffer of two).
+/// Segments of a film and the player that requests them one after the other (NineTails §V-C, with
+/// DASH over MPQUIC: 6,592 kbps, segments of 200 ms, a buffer of two).
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dash {
-    /// Rate of the film.
+    /// Bitrate of the film.
     pub bitrate: Rate,
     /// Length of a segment.
     #[serde(default = "millis::<200>")]
     pub segment: Span,
-    /// Length of the segments that the player holds beside the one it plays; two of them if not given.
+    /// Capacity of the buffer as playing time, without the segment that is playing. Default: two
+    /// segments.
     pub buffer: Option<Span>,
     /// Size of a request.
     #[serde(default = "request")]
@@ -36,7 +38,7 @@ pub struct Dash {
     /// Sizes of segments vary uniformly by up to this share in both directions.
     #[serde(default)]
     pub jitter: Ratio,
-    /// Deadline after a segment is offered, if it has one. A segment that misses it is requested again.
+    /// Deadline after a segment is offered, if any. A segment that misses it is requested again.
     pub deadline: Option<Span>,
     /// Priority of segments and requests, 0 first.
     #[serde(default)]
@@ -94,34 +96,34 @@ impl Kind for Dash {
     }
 }
 
-/// The flow from request to request.
+/// State of the flow between request and segment.
 #[derive(Debug)]
 struct Streaming {
     dash: Dash,
     classes: Vec<Class>,
     rng: Pcg64Mcg,
-    /// When the viewer leaves, in microseconds from the start of the flow.
+    /// End of the viewing, in microseconds from the start of the flow.
     length_us: u64,
     player: Player,
     stage: Stage,
-    /// Blocks offered, requests included.
+    /// Number of blocks offered, requests included.
     offers: u64,
-    /// When the segment under way was first asked for.
+    /// Time at which the current segment was first requested.
     asked_us: Option<u64>,
-    /// From each request to its segment, in microseconds.
+    /// Times from request to arrival of all segments, in microseconds.
     fetches_us: Vec<u64>,
 }
 
-/// What is under way.
+/// Current step of the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing: the client asks when there is room, but not before this time.
+    /// Idle: the client requests a segment when there is room, but not before this time.
     Ask(u64),
-    /// A request, which block it is.
+    /// The request with this block index is in flight.
     Asked(u64),
-    /// Nothing: the server has got a request at this time.
+    /// The server has received a request at this time.
     Serve(u64),
-    /// A segment, which block it is.
+    /// The segment with this block index is in flight.
     Served(u64),
 }
 
@@ -179,7 +181,8 @@ impl Source for Streaming {
         }
     }
 
-    /// A lost request or segment is requested again, a segment later: the path may work then.
+    /// Requests a lost segment again, or repeats a lost request, one segment later, when the path
+    /// may have recovered.
     fn on_missed(&mut self, index: u64, at_us: u64) {
         if [Stage::Asked(index), Stage::Served(index)].contains(&self.stage) {
             self.stage = Stage::Ask(at_us + self.dash.segment.micros());
@@ -223,7 +226,8 @@ mod tests {
         Streaming::new(dash, LENGTH, Pcg64Mcg::seed_from_u64(1))
     }
 
-    /// Fetches a segment: `up_us` to the server, `down_us` back. Returns when it was asked for.
+    /// Fetches a segment with `up_us` to the server and `down_us` back. Returns the time of the
+    /// request.
     fn fetch(streaming: &mut Streaming, up_us: u64, down_us: u64) -> u64 {
         let request = streaming.next().expect("there is room some time");
         assert!(request.is_request() && request.size == 300 && request.reliable);
@@ -239,8 +243,9 @@ mod tests {
     #[test]
     fn a_segment_is_asked_for_when_there_is_room() {
         let mut streaming = streaming(&dash());
-        // Asked at 0, there at 50 ms; at 50, there at 100: the film begins. At 100 for the third, there at 150. The
-        // fourth has to wait until the second segment begins to play at 300, the fifth until 500.
+        // Requested at 0, arrived at 50 ms; requested at 50, arrived at 100: the film begins. The
+        // third is requested at 100 and arrives at 150. The fourth has to wait until the second
+        // segment begins to play at 300, the fifth until 500.
         let asked: Vec<u64> = (0..5).map(|_| fetch(&mut streaming, 10_000, 40_000) / 1_000).collect();
         assert_eq!(asked, [0, 50, 100, 300, 500]);
         let playback = streaming.outcome(650_000).playback.expect("it is a film");
@@ -254,7 +259,7 @@ mod tests {
         for _ in 0..3 {
             fetch(&mut streaming, 10_000, 40_000);
         }
-        // Asked at 300 ms, when the second began; the third ends at 700.
+        // Requested at 300 ms, when the second segment began; the third ends at 700.
         assert_eq!(fetch(&mut streaming, 10_000, 640_000), 300_000);
         let playback = streaming.outcome(1_000_000).playback.expect("it is a film");
         assert_eq!((playback.stalls, playback.rebuffering_us, playback.pictures), (1, 250_000, 4));

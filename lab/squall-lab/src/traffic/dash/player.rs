@@ -1,38 +1,39 @@
-//! A player with a buffer: when it has room, when it plays, and how long it stalls.
+//! A player with a buffer: room, playing times and stalls.
 
 /// Plays segments of one length in order. Times are in microseconds from the start of the flow.
 ///
-/// A segment that begins to play leaves the buffer. Playing begins when the buffer is full for the first time. When a
-/// segment ends and the buffer is empty the film stalls until the next one is there: a rebuffering.
+/// A segment leaves the buffer when it begins to play. Playback begins when the buffer is full for
+/// the first time. If the buffer is empty at the end of a segment, the film stalls until the next
+/// one arrives: a rebuffering.
 #[derive(Debug, Clone)]
 pub(super) struct Player {
     segment_us: u64,
-    /// Segments that the buffer holds.
+    /// Capacity of the buffer in segments.
     capacity: u64,
     queued: u64,
     state: State,
-    /// When each segment began to play.
+    /// Start time of each segment.
     begun_us: Vec<u64>,
-    /// From when to when the film stalled.
+    /// Start and end of each stall.
     waits_us: Vec<(u64, u64)>,
 }
 
-/// What a viewer saw.
+/// Playback as seen by the viewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Film {
-    /// When each segment began to play.
+    /// Start time of each segment.
     pub(super) begun_us: Vec<u64>,
-    /// From when to when the film stalled.
+    /// Start and end of each stall.
     pub(super) waits_us: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The buffer fills for the first time.
+    /// The buffer is filling for the first time.
     Filling,
-    /// A segment plays, up to this time.
+    /// A segment plays until this time.
     Playing(u64),
-    /// The buffer is empty since this time.
+    /// The buffer has been empty since this time.
     Empty(u64),
 }
 
@@ -48,7 +49,8 @@ impl Player {
         }
     }
 
-    /// When there is room for one more segment, if none arrives before: `now_us`, or when the next one begins to play.
+    /// Returns the time at which there is room for one more segment if none arrives before:
+    /// `now_us`, or the start of the next segment.
     pub(super) fn room_at(&mut self, now_us: u64) -> u64 {
         self.advance(now_us);
         match self.state {
@@ -57,7 +59,7 @@ impl Player {
         }
     }
 
-    /// The next segment is there.
+    /// Called when the next segment arrives.
     pub(super) fn on_segment(&mut self, now_us: u64) {
         self.advance(now_us);
         self.queued += 1;
@@ -71,7 +73,7 @@ impl Player {
         }
     }
 
-    /// The viewer leaves.
+    /// Ends the playback.
     pub(super) fn finish(mut self, end_us: u64) -> Film {
         self.advance(end_us);
         if let State::Empty(since) = self.state {
@@ -80,7 +82,8 @@ impl Player {
         Film { begun_us: self.begun_us, waits_us: self.waits_us }
     }
 
-    /// Plays up to `now_us`. What arrives just when it is needed is in time, so the buffer is not empty before.
+    /// Plays up to `now_us`. A segment that arrives exactly when it is needed is in time, so the
+    /// buffer becomes empty only after that time.
     fn advance(&mut self, now_us: u64) {
         while let State::Playing(until) = self.state {
             match self.queued {
@@ -112,7 +115,7 @@ mod tests {
         Film { begun_us: begun_us.to_vec(), waits_us: waits_us.to_vec() }
     }
 
-    /// The player after these arrivals.
+    /// Player after these arrivals.
     fn fed(arrivals: &[u64]) -> Player {
         let mut player = player();
         for at in arrivals {
@@ -128,7 +131,7 @@ mod tests {
         player.on_segment(50);
         assert_eq!(player.room_at(50), 50, "one of two");
         player.on_segment(90);
-        // The first plays from 90 to 290, the second waits: there is room for one.
+        // The first plays from 90 to 290 while the second waits: there is room for one.
         assert_eq!(player.room_at(90), 90);
         player.on_segment(120);
         assert_eq!(player.room_at(120), 290, "full until the second begins");

@@ -1,9 +1,9 @@
-//! Real pictures of a sphere, and how its viewer saw them.
+//! Real pictures of a sphere, and their quality for the viewer.
 //!
-//! When a picture is to be shown, the player draws of each tile in the viewport the newest one that is there: of this
-//! picture if it came in time, else of an earlier one; grey if none ever came. A tile of an earlier picture may be late
-//! for its own and still be the newest for this one. Errors and likenesses of the tiles are weighted by how much of each
-//! is in the viewport.
+//! For each picture that is due, the player draws the newest received version of each tile in the
+//! viewport: of this picture if it arrived in time, otherwise of an earlier one; grey if none has
+//! arrived. A tile of an earlier picture may be late for its own picture and still be the newest
+//! for this one. Errors and similarities of the tiles are weighted by their area in the viewport.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use squall_units::Span;
 use super::grid::Ring;
 use crate::result::PictureQuality;
 
-/// Real pictures: a generated scene on a sphere that is unrolled to yaw and pitch, each tile coded by itself.
+/// Real pictures: a generated scene on a sphere that is unrolled to yaw and pitch, with each tile
+/// coded independently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TilePictures {
@@ -35,23 +36,23 @@ impl Default for TilePictures {
     }
 }
 
-/// What was sent of each picture, what arrived of it, and what of it was seen.
+/// Tiles of each picture: sent, arrived and seen.
 #[derive(Debug)]
 pub(super) struct Gallery {
     sphere: Arc<Sphere>,
-    /// By ring, the quality of its tiles, if they are sent.
+    /// Quality index of the tiles by ring; `None` if they are not sent.
     qualities: [Option<usize>; 3],
     pictures: Vec<Picture>,
-    /// When each block arrived.
+    /// Arrival time of each block.
     arrived_us: Vec<Option<u64>>,
 }
 
 #[derive(Debug)]
 struct Picture {
     due_us: u64,
-    /// By tile: its block, and the quality it was sent in.
+    /// Block index and quality of each tile.
     sent: Vec<Option<(u64, usize)>>,
-    /// The tiles in front of the viewer, and how much of each is.
+    /// Tiles in the viewport, with their visible area.
     seen: Vec<(usize, f64)>,
 }
 
@@ -60,15 +61,15 @@ impl Gallery {
         Self { sphere, qualities, pictures: Vec::new(), arrived_us: Vec::new() }
     }
 
-    /// Size of a tile of the next picture in this ring, if any of it is sent.
+    /// Returns the size of a tile of the next picture in this ring, if it is sent.
     pub(super) fn size(&self, tile: usize, ring: Ring) -> Option<u64> {
         let picture = self.pictures.len() as u64;
         let quality = self.qualities[ring as usize]?;
         Some(self.sphere.size(Coded { quality, picture }, tile))
     }
 
-    /// The next picture is offered: these tiles in these rings, as blocks from `first` on, and shown at `due_us` to
-    /// somebody who sees so much of these tiles then.
+    /// Called when the next picture is offered: `tiles` with their rings, as blocks from `first`
+    /// on. It is shown at `due_us`, when `seen` lists the visible tiles and areas.
     pub(super) fn on_picture(
         &mut self,
         due_us: u64,
@@ -92,15 +93,15 @@ impl Gallery {
         self.arrived_us[place].get_or_insert(at_us);
     }
 
-    /// How good what was shown before `end_us` was.
+    /// Computes the quality of all pictures due before `end_us`.
     pub(super) fn quality(&self, end_us: u64) -> Option<PictureQuality> {
         let arrived = |block: u64| self.arrived_us.get(block as usize).copied().flatten();
         PictureQuality::of(&self.shown(end_us, arrived), &self.shown(end_us, |_| Some(0)))
     }
 
-    /// The pictures as they were shown, each block having arrived at that time.
+    /// Returns the pictures as shown if each block arrived at the given time.
     fn shown(&self, end_us: u64, arrived: impl Fn(u64) -> Option<u64>) -> Vec<Likeness> {
-        // By tile, the picture that was shown of it last.
+        // Latest shown picture of each tile.
         let mut last: Vec<usize> = Vec::new();
         let mut seen = Vec::new();
         for (index, picture) in self.pictures.iter().enumerate() {
@@ -125,7 +126,7 @@ impl Gallery {
     }
 }
 
-/// A picture of these parts.
+/// Combines the parts of a picture.
 fn composed(parts: impl Iterator<Item = (Likeness, f64)>) -> Likeness {
     let (mut error, mut ssim, mut total) = (0.0, 0.0, 0.0);
     for (part, weight) in parts {
@@ -144,8 +145,8 @@ mod tests {
 
     const SENT: [(usize, Ring); 3] = [(0, Ring::Viewport), (1, Ring::Viewport), (2, Ring::Margin)];
 
-    /// Four tiles, of which the viewer sees three quarters of the first and a quarter of the second, 80 ms after each
-    /// of five pictures was offered, 40 ms apart.
+    /// Four tiles, of which the viewer sees three quarters of the first and a quarter of the
+    /// second, 80 ms after each of five pictures was offered at intervals of 40 ms.
     fn gallery() -> Gallery {
         let config = SphereConfig {
             width: 128,
@@ -187,7 +188,8 @@ mod tests {
     #[test]
     fn the_newest_tile_that_is_there_is_shown() {
         let mut gallery = gallery();
-        // Tile 0 of picture 0 in time, of picture 1 too late for itself but not for the next, of picture 3 in time.
+        // Tile 0 of picture 0 is in time; that of picture 1 is late for its own picture but not for
+        // the next; that of picture 3 is in time.
         for (block, at_us) in [(0, 50_000), (3, 130_000), (9, 200_000)] {
             gallery.on_delivered(block, at_us);
         }

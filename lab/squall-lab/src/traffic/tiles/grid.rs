@@ -1,15 +1,15 @@
-//! Which tiles a viewer sees.
+//! Geometry of tiles and viewport.
 
 use super::head::Direction;
 
-/// What a viewer sees, in degrees: a rectangle of yaw and pitch. That is the projection of the tiles, where a view
-/// that is not level covers more yaw than this says.
+/// Size of the viewport in degrees, as a rectangle of yaw and pitch. This is the projection of the
+/// tiles, in which a viewport away from the horizon really covers more yaw.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Viewport {
-    /// From left to right, above 0 and at most 360.
+    /// Width, above 0 and at most 360.
     pub width: f64,
-    /// From bottom to top, above 0 and at most 180.
+    /// Height, above 0 and at most 180.
     pub height: f64,
 }
 
@@ -19,26 +19,28 @@ impl Default for Viewport {
     }
 }
 
-/// Tiles of one size on the rectangle of yaw and pitch.
+/// Tiles of equal size on the rectangle of yaw and pitch.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
     columns: u16,
     rows: u16,
-    /// Of a tile, in degrees.
+    /// Width of a tile in degrees.
     width: f64,
+    /// Height of a tile in degrees.
     height: f64,
-    /// Half of the viewport and half of a tile: centres that are nearer than that overlap.
+    /// Half of the viewport plus half of a tile in each dimension: tiles overlap the viewport if
+    /// their centres are closer than that.
     reach: (f64, f64),
 }
 
-/// Where a tile is to the viewport.
+/// Position of a tile relative to the viewport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ring {
-    /// Part of it is seen.
+    /// The tile is at least partly visible.
     Viewport,
-    /// None is, but of a neighbour of it.
+    /// The tile is not visible, but a neighbour is.
     Margin,
-    /// The rest.
+    /// Any other tile.
     Outside,
 }
 
@@ -49,12 +51,12 @@ impl Grid {
         Self { columns, rows, width, height, reach }
     }
 
-    /// Number of tiles. They count from left to right, row by row from the bottom.
+    /// Number of tiles, which are numbered from left to right, row by row from the bottom.
     pub(super) fn len(&self) -> usize {
         usize::from(self.columns) * usize::from(self.rows)
     }
 
-    /// Where a tile is to the viewport in this direction.
+    /// Returns the position of a tile relative to a viewport in this direction.
     pub(super) fn ring(&self, tile: usize, view: Direction) -> Ring {
         let (aside, above) = self.offset(tile, view);
         let ring = |distance: f64, reach: f64, size: f64| match distance {
@@ -65,7 +67,7 @@ impl Grid {
         ring(aside, self.reach.0, self.width).max(ring(above, self.reach.1, self.height))
     }
 
-    /// All tiles, those nearest to the middle of the viewport first.
+    /// Returns all tiles, those closest to the centre of the viewport first.
     pub(super) fn by_distance(&self, view: Direction) -> Vec<usize> {
         let distance = |tile: &usize| {
             let (aside, above) = self.offset(*tile, view);
@@ -76,7 +78,7 @@ impl Grid {
         tiles
     }
 
-    /// The tiles of which a viewer sees part, and how much: the area in square degrees.
+    /// Returns the visible tiles, each with its visible area in square degrees.
     pub(super) fn seen(&self, view: Direction) -> Vec<(usize, f64)> {
         let seen = |tile: usize| {
             let (aside, above) = self.offset(tile, view);
@@ -87,7 +89,8 @@ impl Grid {
         (0..self.len()).filter(|tile| self.ring(*tile, view) == Ring::Viewport).map(seen).collect()
     }
 
-    /// From the middle of the viewport to that of the tile, in degrees of yaw and of pitch.
+    /// Returns the distance between the centres of viewport and tile, in degrees of yaw and of
+    /// pitch.
     fn offset(&self, tile: usize, view: Direction) -> (f64, f64) {
         let columns = usize::from(self.columns);
         let yaw = ((tile % columns) as f64 + 0.5) * self.width;
@@ -133,7 +136,7 @@ mod tests {
     fn the_sphere_goes_on_behind_its_seam() {
         let rings = rings(Direction { yaw: 5.0, pitch: 0.0 });
         let seen: Vec<usize> = (0..12).filter(|column| rings[3][*column] == Ring::Viewport).collect();
-        // −45° to 55°: the columns from 300° on and up to 60°.
+        // −45° to 55°: the columns from 300° and up to 60°.
         assert_eq!(seen, [0, 1, 10, 11]);
     }
 
@@ -146,7 +149,7 @@ mod tests {
         assert_eq!(seen[0], (28, 500.0), "the third row, the fifth column");
         assert_eq!(areas[..4], [500.0, 750.0, 750.0, 500.0]);
         assert_eq!((areas.len(), areas.iter().sum::<f64>()), (12, 8_000.0));
-        // A viewport that is narrower than a tile is in one.
+        // A viewport narrower than a tile lies within one.
         let narrow = Grid::new(12, 6, Viewport { width: 10.0, height: 8.0 });
         assert_eq!(narrow.seen(Direction { yaw: 193.0, pitch: 14.0 }), [(42, 80.0)]);
     }

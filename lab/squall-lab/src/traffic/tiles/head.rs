@@ -1,19 +1,21 @@
-//! Where a viewer looks.
+//! Model of the viewing direction.
 //!
-//! Yaw: an Ornstein–Uhlenbeck process of its speed. Pitch: a critically damped oscillator about the horizon, driven by
-//! white noise. The defaults of the scenario (40°/s, 15°) were set by two excerpts of a published record, the viewers
-//! of one video of Lo et al., "360° Video Viewing Dataset in Head-Mounted Virtual Reality" (MMSys 2017), in seconds 0
-//! to 2 and 20 to 22: the mean speed of their yaw over two seconds is 32 and 31°/s in the root mean square, the pitch
-//! 17°, 90 % of it below 24°. Over two seconds the model gives 30°/s. Real heads rest and jump; this one drifts. So its
-//! median speed is above theirs (16 to 28°/s) and its fastest turns are slower.
+//! Yaw: an Ornstein–Uhlenbeck process of its speed. Pitch: a critically damped oscillator about the
+//! horizon, driven by white noise. The defaults of the scenario (40°/s, 15°) are fitted to two
+//! excerpts of a published data set, the viewers of one video of Lo et al., "360° Video Viewing
+//! Dataset in Head-Mounted Virtual Reality" (MMSys 2017), in seconds 0 to 2 and 20 to 22: the root
+//! mean square of their mean yaw speed over two seconds is 32 and 31°/s, that of the pitch 17°,
+//! with 90 % below 24°. Over two seconds the model gives 30°/s. Real heads rest and jump, while
+//! this one drifts. So its median speed is above theirs (16 to 28°/s) and its fastest turns are
+//! slower.
 
 use std::collections::VecDeque;
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-/// How a head moves. The speed of the yaw is correlated for a second; the pitch returns to the horizon, critically
-/// damped, within a second too. Both are driven by white noise.
+/// Head movement. The speed of the yaw is correlated over one second; the pitch returns to the
+/// horizon, critically damped, within one second, too. Both are driven by white noise.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Head {
@@ -38,18 +40,19 @@ pub(super) struct Direction {
 
 /// Time between two positions, in microseconds.
 const STEP_US: u64 = 10_000;
-/// The same in seconds.
+/// Time between two positions in seconds.
 const STEP: f64 = 0.01;
-/// Time for which the speed of the yaw is correlated, and in which the pitch returns, in seconds.
+/// Correlation time of the yaw speed and return time of the pitch, in seconds.
 const MEMORY: f64 = 1.0;
 
-/// A head that moves, as it was from the time that is still of interest up to the latest that was asked for. It takes
-/// no square roots or angles of what it computes: every machine gives the same.
+/// A moving head, with its positions from the oldest one that is still needed to the latest that
+/// was requested. Computed without square roots and trigonometric functions, so results are the
+/// same on every machine.
 #[derive(Debug)]
 pub(super) struct Motion {
     head: Head,
     rng: Pcg64Mcg,
-    /// The positions, one each [`STEP_US`], the first of them at this step.
+    /// Step of the first position.
     first: u64,
     positions: VecDeque<Direction>,
     yaw_speed: f64,
@@ -64,7 +67,8 @@ impl Motion {
         Self { head, rng, first: 0, positions, yaw_speed, pitch_speed }
     }
 
-    /// The direction at a time in microseconds, not before the last one that was forgotten.
+    /// Returns the direction at a time in microseconds, which must not be before the last call of
+    /// [`Self::forget`].
     pub(super) fn at(&mut self, at_us: u64) -> Direction {
         let place = (at_us / STEP_US).saturating_sub(self.first) as usize;
         while self.positions.len() <= place {
@@ -84,8 +88,8 @@ impl Motion {
     }
 
     fn step(&mut self, from: Direction) -> Direction {
-        // Noise per step such that the deviations are those asked for: σ²·2/τ for a speed that decays with 1/τ, and
-        // σ²·4/τ³ for an oscillator of frequency 1/τ.
+        // Noise per step that gives the configured deviations: σ²·2/τ for a speed that decays with
+        // 1/τ, and σ²·4/τ³ for an oscillator of frequency 1/τ.
         const YAW_NOISE: f64 = 0.141_421_356_237_309_5;
         const PITCH_NOISE: f64 = 0.2;
         let turn = self.head.speed * YAW_NOISE * gauss(&mut self.rng) - self.yaw_speed / MEMORY * STEP;
@@ -93,7 +97,7 @@ impl Motion {
         let back = 2.0 * self.pitch_speed / MEMORY + from.pitch / (MEMORY * MEMORY);
         self.pitch_speed += self.head.tilt * PITCH_NOISE * gauss(&mut self.rng) - back * STEP;
         let yaw = from.yaw + self.yaw_speed * STEP;
-        // No step is a whole turn.
+        // No step is as large as a whole turn.
         let yaw = if yaw < 0.0 { yaw + 360.0 } else { yaw };
         Direction {
             yaw: if yaw >= 360.0 { yaw - 360.0 } else { yaw },
@@ -102,7 +106,8 @@ impl Motion {
     }
 }
 
-/// A number of mean 0 and deviation 1, normal to within a per cent up to three deviations: the sum of twelve even ones.
+/// Returns a random number of mean 0 and deviation 1, normal to within 1 % up to three deviations:
+/// the sum of twelve uniform ones.
 fn gauss(rng: &mut Pcg64Mcg) -> f64 {
     let sum: u64 = (0..12).map(|_| u64::from(rng.random::<u32>())).sum();
     sum as f64 / f64::from(1u32 << 31) / 2.0 - 6.0
@@ -123,7 +128,7 @@ mod tests {
         f64::sqrt(sum / count)
     }
 
-    /// The shorter way from one yaw to another.
+    /// Shortest rotation from one yaw to another.
     fn turned(from: f64, to: f64) -> f64 {
         (to - from + 540.0).rem_euclid(360.0) - 180.0
     }

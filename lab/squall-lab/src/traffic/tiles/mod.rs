@@ -1,9 +1,10 @@
-//! The tiles of a 360° video, by where its viewer looks.
+//! Tiles of a 360° video, selected by the viewing direction.
 //!
-//! For each picture the sender has a recent direction of the viewer, and cuts the sphere into three rings: tiles
-//! of the viewport in full, those at its margin smaller, those outside as a mask that keeps holes out of a picture when
-//! the head has turned, as STORM's application does (§5.5). Tiles are offered from the middle of the viewport outwards.
-//! What the viewer sees when the picture is shown is another matter.
+//! For each picture the sender uses a slightly outdated viewing direction and divides the sphere
+//! into three rings: tiles of the viewport in full, those at its margin smaller, those outside as a
+//! mask that avoids holes when the head has turned, as STORM's application does (§5.5). Tiles are
+//! offered from the centre of the viewport outwards. The viewport at the time of display is a
+//! different one.
 
 mod gallery;
 mod grid;
@@ -31,70 +32,71 @@ use super::fields::{Checked, Invalid, frames_within, largest, millis, number, pe
 use super::source::{Kind, Outcome, PictureError, Source, jittered};
 use crate::offer::{Class, Offer};
 
-/// Longest time for which the sender does not know of a head, and from sending to showing, in microseconds: the
-/// movements of the head in between are kept.
+/// Maximum feedback delay, and maximum time from sending to display, in microseconds: the head
+/// movements in between are kept.
 const MAX_AGE_US: u64 = 10_000_000;
 
-/// Most bytes of luma of real pictures, which are kept.
+/// Maximum size of all real pictures in bytes of luma, as they are kept in memory.
 const MAX_PICTURE_BYTES: u64 = 512 << 20;
 
 static SPHERES: Cache<SphereConfig, squall_media::Sphere> = Cache::new();
 
-/// Pictures of the whole sphere, cut into tiles. Those in front of the viewer are sent first and in full, those
-/// around it smaller, the rest as a mask or not at all (STORM §5.5).
+/// Pictures of the whole sphere, divided into tiles. Those in the viewport are sent first and in
+/// full, those around it smaller, the rest as a mask or not at all (STORM §5.5).
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tiles {
     /// Pictures per second.
     #[serde(default = "number::<30, _>")]
     pub fps: u32,
-    /// Rate of the whole sphere in full.
+    /// Bitrate of the whole sphere in full quality.
     pub bitrate: Rate,
-    /// Tiles around the horizon, each as wide as the others in degrees.
+    /// Number of tiles around the horizon, all of the same width in degrees.
     #[serde(default = "number::<12, _>")]
     pub columns: u16,
-    /// Tiles from bottom to top, each as high as the others in degrees.
+    /// Number of tiles from bottom to top, all of the same height in degrees.
     #[serde(default = "number::<6, _>")]
     pub rows: u16,
-    /// What the viewer sees.
+    /// Size of the viewport.
     #[serde(default)]
     pub viewport: Viewport,
-    /// How the viewer's head moves.
+    /// Movement of the viewer's head.
     #[serde(default)]
     pub head: Head,
-    /// Age of the viewer's direction when the sender uses it.
+    /// Age of the viewing direction that the sender uses.
     #[serde(default = "millis::<50>")]
     pub feedback_delay: Span,
-    /// Size of a tile at the margin of the viewport, as a share of a full one; 0 for none.
+    /// Size of a tile at the margin of the viewport, as a share of a full one; 0: not sent.
     #[serde(default = "percent::<50>")]
     pub margin: Ratio,
-    /// Size of a tile beyond the margin, as a share of a full one; 0 for none.
+    /// Size of a tile beyond the margin, as a share of a full one; 0: not sent.
     #[serde(default = "percent::<10>")]
     pub outside: Ratio,
-    /// Sizes vary uniformly by up to this share in both directions; not those of real pictures.
+    /// Sizes vary uniformly by up to this share in both directions. Not available for real
+    /// pictures.
     pub jitter: Option<Ratio>,
-    /// From offering a picture to showing it: the deadline of its tiles.
+    /// Time from offering a picture to showing it, i.e. the deadline of its tiles.
     #[serde(default = "millis::<80>")]
     pub deadline: Span,
-    /// Which tiles are reliable.
+    /// Reliability by ring.
     #[serde(default)]
     pub reliable: ReliableTiles,
-    /// The pictures themselves, if they are real; their tiles have the sizes that they are encoded to.
+    /// Real pictures, if any; their tiles have the sizes that result from encoding.
     pub pictures: Option<TilePictures>,
 }
 
-/// Up to which class tiles are repaired until they arrive.
+/// Outermost ring of tiles that are repaired until they arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReliableTiles {
-    /// None is.
+    /// No tiles are repaired.
     None,
-    /// Those of the viewport are.
+    /// Tiles of the viewport are repaired.
     Viewport,
-    /// Those of its margin are as well.
+    /// Tiles of the viewport and its margin are repaired.
     #[default]
     Margin,
-    /// All are.
+    /// All tiles are repaired.
     All,
 }
 
@@ -109,23 +111,23 @@ impl Tiles {
         self.jitter.map_or(0.0, Ratio::as_f64)
     }
 
-    /// Largest tile in bytes, but for real pictures.
+    /// Size of the largest tile in bytes, except for real pictures.
     fn largest_tile(&self) -> u64 {
         (self.tile_size() as f64 * (1.0 + self.jitter())) as u64
     }
 
-    /// By ring, the size of a tile as a share of a full one.
+    /// Size of a tile as a share of a full one, by ring.
     fn shares(&self) -> [f64; 3] {
         [1.0, self.margin.as_f64(), self.outside.as_f64()]
     }
 
-    /// By ring, the place of its quality among those of the sphere; none if nothing of it is sent.
+    /// Index of the sphere's quality by ring; `None` if its tiles are not sent.
     fn qualities(&self) -> [Option<usize>; 3] {
         let mut next = 0..;
         self.shares().map(|share| if share > 0.0 { next.next() } else { None })
     }
 
-    /// What its real pictures are encoded to.
+    /// Encoding of the real pictures.
     pub(crate) fn sphere(&self, pictures: &TilePictures) -> SphereConfig {
         let full = self.bitrate.bps() as f64 / (8.0 * f64::from(self.fps));
         let shares = self.shares().into_iter().filter(|share| *share > 0.0);
@@ -140,7 +142,7 @@ impl Tiles {
         }
     }
 
-    /// The sphere, encoded: now, if it was not before.
+    /// Returns the sphere, encoded unless cached.
     fn encoded(&self, pictures: &TilePictures) -> Result<Arc<squall_media::Sphere>, SphereError> {
         let config = self.sphere(pictures);
         SPHERES.get(&config, || squall_media::Sphere::make(&config))
@@ -210,28 +212,28 @@ impl Kind for Tiles {
     }
 }
 
-/// A sphere, and what its viewer sees of it.
+/// A sphere and the viewer's perception of it.
 #[derive(Debug)]
 struct Sphere {
     tiles: Tiles,
-    /// Those of the viewport, of its margin, and outside.
+    /// Classes of the viewport, its margin, and the rest.
     classes: Vec<Class>,
     grid: Grid,
     rng: Pcg64Mcg,
     head: Motion,
     pictures: u64,
-    /// Blocks of the latest picture that are not offered yet.
+    /// Blocks of the latest picture that are not yet offered.
     queue: VecDeque<Offer>,
-    /// Blocks of all pictures so far.
+    /// Number of blocks of all pictures so far.
     blocks: u64,
     perceived: Perceived,
-    /// Of real pictures, how they look.
+    /// Quality of real pictures.
     gallery: Option<Gallery>,
 }
 
 impl Sphere {
     fn new(tiles: &Tiles, mut rng: Pcg64Mcg) -> Self {
-        // Of its own, as the head is ahead of the sizes.
+        // A generator of its own, because head movements are computed ahead of the sizes.
         let head = Pcg64Mcg::seed_from_u64(rng.random());
         Self {
             tiles: tiles.clone(),
@@ -251,7 +253,7 @@ impl Sphere {
         }
     }
 
-    /// Cuts the next picture into blocks. None after the end of time.
+    /// Divides the next picture into blocks. `None` when time overflows.
     fn cut(&mut self) -> Option<()> {
         let at_us = self.pictures.checked_mul(1_000_000)? / u64::from(self.tiles.fps);
         let due_us = at_us.checked_add(self.tiles.deadline.micros())?;
@@ -280,7 +282,7 @@ impl Sphere {
         Some(())
     }
 
-    /// Bytes of a tile of the next picture in full.
+    /// Size of a tile of the next picture in full quality, in bytes.
     fn full_size(&mut self, tile: usize) -> u64 {
         match &self.gallery {
             Some(gallery) => gallery.size(tile, Ring::Viewport).unwrap_or(1),
@@ -288,7 +290,7 @@ impl Sphere {
         }
     }
 
-    /// Bytes of a tile in this ring that has `full` bytes in full, if anything of it is sent.
+    /// Size in bytes of a tile in this ring that has `full` bytes in full quality, if it is sent.
     fn size(&self, tile: usize, full: u64, ring: Ring) -> Option<u64> {
         if let Some(gallery) = &self.gallery {
             return gallery.size(tile, ring);
@@ -345,7 +347,7 @@ mod tests {
         Sphere::new(tiles, Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// Offers `count` pictures, and delivers each block if it is one of these, right away.
+    /// Offers `count` pictures, and delivers each block at once if `delivered` accepts it.
     fn show(sphere: &mut Sphere, count: u64, delivered: impl Fn(&Offer) -> bool) -> Vec<Offer> {
         let mut offers = Vec::new();
         loop {
@@ -363,7 +365,8 @@ mod tests {
     #[test]
     fn a_picture_is_cut_into_rings() {
         let offers = show(&mut sphere(&tiles(), 1), 1, |_| true);
-        // Looking at 180°, 0°: columns 4 to 7, rows 1 to 4. 360,000 bytes a picture, 5,000 a tile.
+        // Viewing direction 180°, 0°: columns 4 to 7, rows 1 to 4. 360,000 bytes a picture, 5,000 a
+        // tile.
         let of = |class| offers.iter().filter(move |offer| offer.class == class).map(|offer| offer.size);
         assert_eq!((of(0).count(), of(1).count(), of(2).count()), (16, 20, 36));
         assert_eq!((of(0).max(), of(1).max(), of(2).max()), (Some(5_000), Some(2_500), Some(500)));
@@ -381,7 +384,7 @@ mod tests {
             show(&mut sphere, 10, delivered);
             sphere.outcome(10_000_000).perceived_ratio
         };
-        // The picture after the ten is cut already and never delivered.
+        // The picture after the ten is already cut, but never delivered.
         assert_eq!(ratio(|_| true), Some(0.909_091));
         assert_eq!(ratio(|offer| offer.class == 0), Some(0.909_091));
         assert_eq!(ratio(|offer| offer.class != 0), Some(0.0));

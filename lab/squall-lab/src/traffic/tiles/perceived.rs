@@ -1,35 +1,38 @@
-//! What of the pictures a viewer gets to see.
+//! User perceived ratio: share of the visible tiles that the viewer got.
 
 use std::collections::VecDeque;
 
-/// Bytes of the tiles in front of the viewer when a picture is shown: those that were there in time, and those of the
-/// same tiles in full.
+/// Bytes of the tiles in the viewport at the time when a picture is shown: those that arrived in
+/// time, and those of the same tiles in full quality.
 ///
-/// STORM (§5.5.1) calls "user perceived ratio" the bitrate that the user got over that of the video. A viewer gets
-/// nothing of a tile that is not seen, so both are taken over what is in the viewport when the picture is shown.
+/// STORM (§5.5.1) defines the "user perceived ratio" as the bitrate that the user got, relative to
+/// that of the video. Tiles outside the viewport give the viewer nothing, so both are restricted to
+/// the viewport at display time.
 #[derive(Debug, Default)]
 pub(super) struct Perceived {
-    /// Pictures that are not shown yet.
+    /// Pictures that are not yet shown.
     open: VecDeque<Picture>,
-    /// Bytes seen, and in full, of those that were shown.
+    /// Bytes seen of the pictures that were shown.
     seen: u64,
+    /// Bytes of the same tiles in full quality.
     full: u64,
 }
 
 #[derive(Debug)]
 struct Picture {
     due_us: u64,
-    /// The first of its blocks.
+    /// Index of the first block.
     first: u64,
-    /// Bytes of each of its blocks that will be seen; 0 once they are counted, or if the tile is not seen.
+    /// Bytes of each block that will be seen; 0 if its tile is not seen or once it is counted.
     blocks: Vec<u64>,
     seen: u64,
     full: u64,
 }
 
 impl Perceived {
-    /// A picture is offered at `now_us` as blocks from `first` on, and shown at `due_us`. Of each block `seen` has the
-    /// bytes of its tile if it is in front of the viewer then, else 0; all such tiles in full have `full` bytes.
+    /// Called when a picture is offered at `now_us` as blocks from `first` on, to be shown at
+    /// `due_us`. `seen` has the bytes of each block whose tile is in the viewport then, else 0;
+    /// `full` is the total of all such tiles in full quality.
     pub(super) fn on_picture(&mut self, now_us: u64, due_us: u64, first: u64, seen: Vec<u64>, full: u64) {
         while self.open.front().is_some_and(|picture| picture.due_us < now_us) {
             let shown = self.open.pop_front().expect("there is one");
@@ -48,7 +51,7 @@ impl Perceived {
         }
     }
 
-    /// The share over the pictures that were to be shown before `end_us`, if there are any.
+    /// Returns the ratio over the pictures due before `end_us`, if there are any.
     pub(super) fn ratio(&self, end_us: u64) -> Option<f64> {
         let due = self.open.iter().filter(|picture| picture.due_us < end_us);
         let sum = |(seen, full), picture: &Picture| (seen + picture.seen, full + picture.full);
@@ -61,8 +64,8 @@ impl Perceived {
 mod tests {
     use super::*;
 
-    /// Pictures at 0, 30 and 60, shown 80 later; each has a tile of 100 in front, sent in full, one of which half is
-    /// sent, and one that is not seen.
+    /// Pictures at 0, 30 and 60, shown 80 later. Each has a visible tile of 100 that is sent in
+    /// full, a visible one of 100 of which half is sent, and one that is not visible.
     fn perceived() -> Perceived {
         let mut perceived = Perceived::default();
         for picture in 0..3 {
@@ -77,7 +80,7 @@ mod tests {
         for index in [0, 1, 2, 3] {
             perceived.on_delivered(index, 70);
         }
-        // 150 of 200, and 100 of 200; the third picture is not shown by 140.
+        // 150 of 200, and 100 of 200; the third picture is not yet shown at 140.
         assert_eq!(perceived.ratio(140), Some(0.625));
         assert_eq!(perceived.ratio(141), Some(0.416_667));
         assert_eq!(perceived.ratio(80), None);

@@ -1,25 +1,30 @@
-//! BLEST: a slow path is left alone when what it holds would be in the way.
+//! BLEST: a slow path stays unused when its data in flight would block the fast one.
 //!
 //! # Findings
 //!
-//! - With a buffer of a given size BLEST does over unequal paths what it is for: bursts of 300 kB over 8.6 and
-//!   0.3 Mbps take a third of the time that they take with minRTT, and the slow path carries next to nothing.
-//! - What the buffer stands for does not exist here: sessions share no receive window and each block is reported
-//!   when it is whole, so that nothing is blocked. What BLEST gains is only that fewer blocks end on the slow path.
-//! - The automatic buffer, which RFC 6182 recommends so that no path ever blocks another, is twice what the
-//!   fast path can send in the slow one's round trip. Against it the estimate, 1.2 times that, all but never says
-//!   "blocks": BLEST is minRTT then, up to round trips of 20 against 200 ms; at 600 ms it is no better either.
-//!   A comparison with BLEST should set a size.
-//! - A buffer that is smaller than what two like paths hold together leaves one of them idle, and bursts take nearly
-//!   twice as long: the estimate looks at one round trip, not at what there is to send.
-//! - As with ECF, repairs have to be put to the estimate too, or the fast path's losses fill the slow one.
+//! - With a buffer of a given size, BLEST has the intended effect over unequal paths: bursts of 300
+//!   kB over 8.6 and 0.3 Mbps take a third of the time that they take with minRTT, and the slow
+//!   path carries next to nothing.
+//! - The buffer that it models does not exist here: sessions share no receive window, and each
+//!   block is delivered when it is complete, so nothing is blocked. BLEST gains only because fewer
+//!   blocks end on the slow path.
+//! - The automatic buffer, which RFC 6182 recommends so that no path ever blocks another, is twice
+//!   the data that the fast path can send in the slow one's round trip. Against it the estimate,
+//!   1.2 times that, almost never signals blocking: BLEST then behaves like minRTT, up to round
+//!   trips of 20 against 200 ms; at 600 ms it is no better either. A comparison with BLEST should
+//!   set a size.
+//! - A buffer smaller than the data in flight on two similar paths leaves one of them idle, and
+//!   bursts take nearly twice as long: the estimate considers one round trip, not the amount of
+//!   data to send.
+//! - As with ECF, the estimate must also apply to repairs, or the fast path's losses fill the slow
+//!   one.
 
 use crate::behaviour::{
     runs::Runs,
     scene::{blocks, path},
 };
 
-/// Bursts over 8.6 Mbps and a path of another rate and delay.
+/// Bursts over 8.6 Mbps and a path with this rate and delay.
 fn bursts(rate: &str, delays: [&str; 2], interval: &str, schedulers: &[&str]) -> Runs {
     let paths = path("fast", "8.6mbps", delays[0], "") + &path("slow", rate, delays[1], "");
     let body = paths + &blocks("burst", "300kB", interval);

@@ -1,27 +1,29 @@
-//! DAMS and its variants: more blocks in time when not all can be.
+//! DAMS and its variants: more blocks in time when not all of them can be.
 //!
-//! Queues hold 12 kB (50 ms at 2 Mbps). That matters: CUBIC keeps them full, and with 50 kB (200 ms) the queue
-//! alone uses up the deadline of 200 ms, so that no order of blocks helps.
+//! Queues hold 12 kB (50 ms at 2 Mbps). That matters: CUBIC keeps them full, and with 50 kB (200
+//! ms) the queue alone uses up the deadline of 200 ms, so that no order of blocks helps.
 //!
 //! # Findings
 //!
-//! - Short of bandwidth the ordering of the paper shows: DAMS far ahead of DEMS, minRTT and RR (§V-C1,
-//!   Fig. 8), DAMS-Robust ahead of DAMS. At 3.5 Mbps for 4.3 the kept blocks fill their time to the last
-//!   packet, and what DAMS lacks is the margin that Robust adds.
-//! - With queues of 160 and 120 ms a third of the blocks is in time: what cannot make it is sent all the same, and fills them. Held
-//!   back while a queue stands, with the delay taken from the bytes in flight, it is three quarters.
-//! - SRPT-ECF brings more *blocks* in time than DAMS at 3.5 Mbps for 4.3 (79 against 57 %), unlike in the paper. It
-//!   always sends the shortest, so the large key frames starve and the many small delta frames fit; the
-//!   share of blocks in time does not see what is missing.
-//! - DAMS is not ahead of DAMS-C when all blocks have the same deadline, as those of the paper's streams have:
-//!   then the block that comes later is also due later and never preempts, and what an equal sending end saves
-//!   does not arise. With deadlines that differ, blocks that are preempted are complete a seventh sooner.
-//! - With the bandwidths swinging between 0.5 and 2 Mbps every second (Fig. 11) Robust is level with DAMS. The
-//!   deviation of the RTT says little of the next second's bandwidth.
+//! - Short of bandwidth, the ordering is that of the paper: DAMS far ahead of DEMS, minRTT and RR
+//!   (§V-C1, Fig. 8), DAMS-Robust ahead of DAMS. At 3.5 Mbps for 4.3, the kept blocks fill their
+//!   time to the last packet; DAMS lacks the margin that Robust adds.
+//! - With queues of 160 and 120 ms, a third of the blocks is in time: blocks that cannot be in time
+//!   are sent nevertheless and fill the queues. If data is held back while a queue stands, with the
+//!   delay derived from the bytes in flight, it is three quarters.
+//! - SRPT-ECF brings more *blocks* in time than DAMS at 3.5 Mbps for 4.3 (79 against 57 %), unlike
+//!   in the paper. It always sends the shortest, so the large key frames starve and the many small
+//!   delta frames fit; the share of blocks in time does not show the missing data.
+//! - DAMS is not ahead of DAMS-C when all blocks have the same deadline, as those of the paper's
+//!   streams have: a later block is then also due later and never preempts, and there is no gain
+//!   from an equal sending end. With different deadlines, preempted blocks complete a seventh
+//!   sooner.
+//! - With bandwidths that swing between 0.5 and 2 Mbps every second (Fig. 11), Robust is level with
+//!   DAMS. The deviation of the RTT is a poor predictor of the next second's bandwidth.
 
 use crate::behaviour::runs::Runs;
 
-/// Two paths with a little loss.
+/// Two paths with low loss.
 fn paths(rates: [&str; 2], delays: [&str; 2], events: [&str; 2]) -> String {
     let path = |i: usize| {
         let (name, rate, delay, events) = (["one", "two"][i], rates[i], delays[i], events[i]);

@@ -1,26 +1,28 @@
-//! ECF: bursts are complete sooner over unequal paths, because their ends wait for the fast one.
+//! ECF: bursts complete sooner over unequal paths, because their ends wait for the fast one.
 //!
 //! # Findings
 //!
-//! - The effect of the paper (CoNEXT 2017, §5: 8.6 Mbps and a path of 0.3 to 8.6 Mbps) is there and large: at
-//!   0.3 Mbps bursts of 300 kB take a third of the time that they take with minRTT. From 2.2 Mbps on little is
-//!   left of it.
-//! - It needs repairs to be put to the test as well. Put on any path with room, the losses of the fast path
-//!   alone filled the queue of the slow one, and half of the effect was gone. A TCP subflow repeats its losses
-//!   itself, so that the paper has no rule for them.
-//! - With 0.3 Mbps no scheduler is better than leaving the slow path alone. The median of ECF comes within a tenth of
-//!   that by itself. Some bursts are slower: an idle path is probed each 5 s, the round trip of its empty queue
-//!   replaces what earlier bursts made of it, and ECF, which has no rate but window over round trip, tries it again.
-//! - With a path of the same rate and five times the delay ECF is a tenth to a third slower than minRTT. It compares round
-//!   trips, whose smoothed values hold the queue that CUBIC builds on the fast path, and counts whole
-//!   windows, so that it waits a little too often when the two are nearly as good.
+//! - The effect of the paper (CoNEXT 2017, §5: 8.6 Mbps and a path of 0.3 to 8.6 Mbps) is confirmed
+//!   and large: at 0.3 Mbps, bursts of 300 kB take a third of the time that they take with minRTT.
+//!   From 2.2 Mbps on, little of it is left.
+//! - The decision must also apply to repairs. When these used any path with room, the losses of the
+//!   fast path alone filled the queue of the slow one, and half of the effect was lost. A TCP
+//!   subflow retransmits its losses itself, so the paper has no rule for them.
+//! - With 0.3 Mbps no scheduler is better than leaving the slow path unused. The median of ECF
+//!   comes within a tenth of that. Some bursts are slower: an idle path is probed every 5 s, the
+//!   round trip of its empty queue replaces the one measured under load, and ECF, which derives the
+//!   rate only from window and round trip, tries the path again.
+//! - With a path of the same rate and five times the delay, ECF is a tenth to a third slower than
+//!   minRTT. It compares smoothed round trips, which include the queue that CUBIC builds on the
+//!   fast path, and counts whole windows, so it waits a little too often when the two are nearly
+//!   equal.
 
 use crate::behaviour::{
     runs::Runs,
     scene::{blocks, path},
 };
 
-/// Bursts over 8.6 Mbps and a path of another rate and delay.
+/// Bursts over 8.6 Mbps and a path with this rate and delay.
 fn bursts(rate: &str, delays: [&str; 2], interval: &str) -> Runs {
     let paths = path("fast", "8.6mbps", delays[0], "") + &path("slow", rate, delays[1], "");
     let body = paths + &blocks("burst", "300kB", interval);

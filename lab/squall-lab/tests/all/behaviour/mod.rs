@@ -1,7 +1,7 @@
-//! What the papers' schedulers are for, shown in virtual time: at least two effects each, as an ordering or a
-//! ratio over a range of seeds.
+//! Effects of the papers' schedulers in virtual time: at least two each, as an ordering or a ratio
+//! over a range of seeds.
 //!
-//! `cargo test -p squall-lab --test all -- behaviour:: --nocapture` prints what was measured.
+//! `cargo test -p squall-lab --test all -- behaviour:: --nocapture` prints the measurements.
 
 mod augur;
 mod blest;

@@ -1,25 +1,29 @@
-//! NineTails: the tail of a message is not waited for.
+//! NineTails: no waiting for the tail of a message.
 //!
 //! # Findings
 //!
-//! - Where tails come from losses near the end of a message, over two like paths that lose 1 %, the effect is
-//!   there: p99 of 20 kB messages is four tenths below that of minRTT and below that of `redundant`. With 80 kB
-//!   a quarter to a seventh is gained, with 200 kB, of which the tail is a small part, 3 to 18 %; and the larger
-//!   the messages the fewer bytes are sent twice. The median is a tenth to a fifth higher with small messages:
-//!   windows are shared with copies.
-//! - Tails need many seeds. In sets of five the 80 kB messages gave anything from a third less to a tenth more than
-//!   minRTT; the figures above are of 16 to 24 seeds, and of sets that the tests do not use.
-//! - On the paths of the paper (50 Mbps/50 ms, 2 Mbps/2 ms, 0.1 %; uncoupled CUBIC) NineTails is far ahead of
-//!   `redundant` with 20 kB (p99 half as long), level with it with 200 kB, and its median is minRTT's or a little ahead, but in the tail
-//!   a difference to minRTT does not exceed that between seeds (p99 from a tenth less to a quarter more).
-//!   The paper has up to 150 ms between them.
-//!   Two circumstances differ. Sessions here repair a loss after about 1.25 round trips, also at the end of a
-//!   message, where the paper's QUIC waited for a timeout of at least 200 ms; so there is less to gain. And what
-//!   sets the tail here is CUBIC that loses window on the mobile path, and the queue of the Wi-Fi
-//!   path (at least 30 kB, 120 ms), which copies fill as data does.
-//! - `remaining=queue` against `remaining=block`: no difference while there is time between messages. At eight
-//!   tenths of the capacity `block` goes on repeating while messages queue, and they take three times as long, as the
-//!   paper argues (§V-B). But with `queue` too copies take what minRTT would have used: it is the faster one there.
+//! - If tails are caused by losses near the end of a message, over two similar paths that lose 1 %,
+//!   the effect is confirmed: p99 of 20 kB messages is four tenths below that of minRTT and below
+//!   that of `redundant`. With 80 kB the gain is a quarter to a seventh, with 200 kB, of which the
+//!   tail is a small part, 3 to 18 %; and the larger the messages, the fewer bytes are sent twice.
+//!   The median is a tenth to a fifth higher with small messages, because the windows are shared
+//!   with copies.
+//! - Tails need many seeds. In sets of five, the 80 kB messages gave anything from a third less to
+//!   a tenth more than minRTT; the figures above are from 16 to 24 seeds, and from sets that the
+//!   tests do not use.
+//! - On the paths of the paper (50 Mbps/50 ms, 2 Mbps/2 ms, 0.1 %; uncoupled CUBIC), NineTails is
+//!   far ahead of `redundant` with 20 kB (p99 half as long) and level with it with 200 kB. Its
+//!   median is that of minRTT or slightly better, but in the tail the difference to minRTT does not
+//!   exceed that between seeds (p99 from a tenth less to a quarter more). The paper has up to 150
+//!   ms between them. Two circumstances differ. Sessions here repair a loss after about 1.25 round
+//!   trips, also at the end of a message, while the paper's QUIC waited for a timeout of at least
+//!   200 ms; so there is less to gain. And the tail here is determined by CUBIC, which loses window
+//!   on the mobile path, and by the queue of the Wi-Fi path (at least 30 kB, 120 ms), which copies
+//!   fill as data does.
+//! - `remaining=queue` against `remaining=block`: no difference while there is time between
+//!   messages. At eight tenths of the capacity `block` continues to repeat while messages queue,
+//!   and they take three times as long, as the paper argues (§V-B). But with `queue`, too, copies
+//!   use capacity that minRTT would have used: minRTT is faster in that case.
 
 use std::ops::RangeInclusive;
 
@@ -31,7 +35,8 @@ use crate::behaviour::{
 const ALL: [&str; 3] = ["ninetails", "minrtt", "redundant"];
 const BY_BLOCK: &str = "ninetails(remaining=block)";
 
-/// Messages over 8 and 6 Mbps. Tails of large messages need many seeds: five of them differ by a third.
+/// Messages over 8 and 6 Mbps. Tails of large messages need many seeds: sets of five differ by a
+/// third.
 fn like_paths(
     loss: &str,
     (size, interval): (&str, &str),

@@ -1,15 +1,16 @@
-//! RAS: reliable data in time, unreliable data out of its way.
+//! RAS: reliable data in time, and unreliable data out of its way.
 //!
 //! # Findings
 //!
-//! - The completion of critical data is the paper's (Fig. 10): nearly all of it at 15 + 10 Mbps and 86 % at
-//!   10 + 5 for 30 Mbps offered, where minRTT is near 0.
-//! - Over *all* blocks DAMS completes more than RAS when bandwidth is severely short, unlike in the paper: it
-//!   cancels the one large block for several small ones. Measured in bytes, or by what the picture needs, it is
-//!   the other way round.
-//! - With the two delays far apart RAS is ahead of minRTT by a tenth, and level with DAMS in blocks (97 %) at
-//!   RTTs of 30 and 180 ms, where the paper has DAMS fall behind; our DAMS moves what would be late to the path
-//!   with the shorter delay, by measured one-way delays.
+//! - The completion of critical data matches the paper (Fig. 10): nearly all of it at 15 + 10 Mbps
+//!   and 86 % at 10 + 5 for 30 Mbps offered, with minRTT near 0.
+//! - Over *all* blocks DAMS completes more than RAS when bandwidth is severely short, unlike in the
+//!   paper: it cancels the one large block in favour of several small ones. Measured in bytes, or
+//!   by decodable pictures, RAS is ahead.
+//! - With very different delays RAS is ahead of minRTT by a tenth, and level with DAMS in blocks
+//!   (97 %) at RTTs of 30 and 180 ms, where DAMS falls behind in the paper; this implementation of
+//!   DAMS moves data that would be late to the path with the shorter delay, by measured one-way
+//!   delays.
 
 use crate::behaviour::runs::Runs;
 

@@ -2,18 +2,19 @@
 //!
 //! # Findings
 //!
-//! - Over two like paths that stall in turn messages take as long as with `redundant`, at the same bytes: the
-//!   two round trips are never far enough apart for a prediction to be certain. minRTT learns of each stall by
-//!   the messages that it delayed.
-//! - Where one path is clearly faster only what it takes to keep the other's measurement young is sent twice
-//!   (some 4 % of what `redundant` does), and latency is that of minRTT.
-//! - A stall of a path that was the fastest for certain is not foreseen. What was sent before it came is not
-//!   repeated, as the paper has it, so that the tail is no better than that of minRTT, while
-//!   `redundant` has none. After it the window of 64 measurements keeps RAVEN replicating for a second or two, and
-//!   it stays on the fast path, which minRTT leaves for as long as the smoothed RTT remembers. Some of
-//!   the next stalls pass minRTT by for that reason.
-//! - A measurement is a change of the latest round trip. On an emulated path without any jitter it never
-//!   changes, so that one stall is remembered for ever; hence the jitter of 2 to 4 ms in these tests.
+//! - Over two similar paths that stall alternately, messages take as long as with `redundant`, at
+//!   the same bytes: the two round trips are never far enough apart for a certain prediction.
+//!   minRTT detects each stall only by the messages that it delayed.
+//! - If one path is clearly faster, data is sent twice only to keep the other's measurement recent
+//!   (some 4 % of the copies of `redundant`), and the latency is that of minRTT.
+//! - A stall of the path that was certainly the fastest is not predicted. As in the paper, data
+//!   sent before it is not repeated, so the tail is no better than that of minRTT, while
+//!   `redundant` has none. After the stall, the window of 64 measurements makes RAVEN replicate for
+//!   a second or two, and it stays on the fast path, which minRTT leaves for as long as the
+//!   smoothed RTT is high. For that reason some of the next stalls do not affect minRTT.
+//! - A measurement is a change of the latest round trip. On an emulated path without any jitter it
+//!   never changes, so that a single stall is never outdated; hence the jitter of 2 to 4 ms in
+//!   these tests.
 
 use crate::behaviour::{
     runs::Runs,

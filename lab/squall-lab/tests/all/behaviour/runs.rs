@@ -7,15 +7,15 @@ use squall_lab::{
     result::{FlowResult, Tally},
 };
 
-/// The runs of a scenario, by scheduler.
+/// Runs of a scenario, by scheduler.
 pub(crate) struct Runs {
     runs: Vec<RunResult>,
     seeds: usize,
 }
 
 impl Runs {
-    /// Runs `body` (paths and flows of a scenario, for `seconds`) with each scheduler and seed, and prints
-    /// what each flow and path saw. Paths have CUBIC, as the published systems had.
+    /// Runs `body` (paths and flows of a scenario, for `seconds`) with each scheduler and seed, and
+    /// prints the results of each flow and path. Paths use CUBIC, as in the published systems.
     pub(crate) fn run(
         name: &str,
         seconds: u64,
@@ -59,7 +59,7 @@ impl Runs {
         runs
     }
 
-    /// What became of the blocks of all flows whose name begins so, over all seeds.
+    /// Outcomes of the blocks of all flows whose name has this prefix, over all seeds.
     pub(crate) fn tally(&self, scheduler: &str, flow: &str) -> Tally {
         let flows = self.of(scheduler).into_iter().flat_map(|run| &run.flows);
         let named = flows.filter(|f| f.name.starts_with(flow));

@@ -1,6 +1,6 @@
-//! Paths and flows as a scenario file has them.
+//! Paths and flows in the format of scenario files.
 
-/// A path; `more` holds further fields, one a line.
+/// Returns a path; `more` contains further fields, one per line.
 pub(crate) fn path(name: &str, rate: &str, delay: &str, more: &str) -> String {
     format!("[[path]]\nname = {name:?}\nrate = {rate:?}\ndelay = {delay:?}\n{more}\n")
 }
@@ -12,7 +12,7 @@ pub(crate) fn blocks(name: &str, size: &str, interval: &str) -> String {
     )
 }
 
-/// An `events` line of one change at each of these times, in milliseconds.
+/// Returns an `events` line with a change at each of these times, in milliseconds.
 pub(crate) fn events(at_ms: &[u64], change: &str) -> String {
     let events: Vec<_> = at_ms.iter().map(|ms| format!("{{ at = \"{ms}ms\", {change} }}")).collect();
     format!("events = [{}]", events.join(", "))

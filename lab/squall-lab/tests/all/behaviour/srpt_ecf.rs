@@ -1,13 +1,15 @@
-//! SRPT-ECF: the mean completion time of small and large blocks together, and who pays for it.
+//! SRPT-ECF: the mean completion time of small and large blocks together, and its cost for the
+//! large ones.
 //!
 //! # Findings
 //!
-//! - Small blocks overtake large ones, and the mean over all blocks falls to less than half of that of minRTT
-//!   and of ECF, which send in the order of handing over. Large blocks wait some per cent longer.
-//! - When more is offered than fits, the same order keeps the small blocks as fast as if they were alone,
-//!   while the large ones grow old without end: nothing speaks for a block that has waited, as with
-//!   shortest remaining first anywhere.
-//! - With blocks of one size it does what ECF does, repairs included.
+//! - Small blocks overtake large ones, and the mean over all blocks falls to less than half of that
+//!   of minRTT and of ECF, which send in the order of submission. Large blocks wait a few per cent
+//!   longer.
+//! - When more is offered than fits, the same order keeps the small blocks as fast as if they were
+//!   alone, while the age of the large ones grows without bound: waiting time does not count, as in
+//!   any scheduler with shortest remaining time first.
+//! - With blocks of one size it behaves like ECF, repairs included.
 
 use crate::behaviour::{
     runs::Runs,

@@ -1,19 +1,21 @@
-//! STORM: what knowing of a fading radio in time is worth, against STORM-U (`ras`) and minRTT ("MPQUIC").
+//! STORM: value of early information about a fading radio, compared with STORM-U (`ras`) and minRTT
+//! ("MPQUIC").
 //!
 //! # Findings
 //!
-//! - An outage that the radio announces before it happens costs no data, one or two probes and copies of the alert
-//!   apart; without the signal one costs as much as is on its way until the path is missed. When the radio reports only
-//!   what already is, STORM loses what was sent until the alert came: a capture period and the delay of the
-//!   other path.
-//! - "Reactivated immediately" (§3.3) is too soon when the radio is ahead of the link on the way up as well: with a
-//!   lead of 300 ms each of three recoveries cost minRTT with watermarks a window of packets (45 lost, 4 when the path
-//!   first has to answer a probe). So a path comes back a round trip after its radio.
-//! - On walks the *largest* packet delays and the losses are what falls most, as in the paper's Fig. 18. Its
-//!   −98.2 % at the 99th percentile is against an MPQUIC whose tail was at 759 ms; where blocks expire, or another path
-//!   can take everything, minRTT has no such tail.
-//! - Retransmission ratios are far below the paper's 4.1 and 1.5 %, for STORM-U as well: a path that falls silent is
-//!   suspected within 200 ms whatever the scheduler, which bounds what can be lost.
+//! - An outage that the radio announces in advance costs no data except one or two probes and
+//!   copies of the alert. Without the signal, an outage costs all data in flight until it is
+//!   detected. If the radio reports only the present, STORM loses the data sent until the alert
+//!   arrives: a capture period plus the delay of the other path.
+//! - "Reactivated immediately" (§3.3) is too soon if the radio is also ahead of the link at a
+//!   recovery: with a lead of 300 ms, each of three recoveries cost minRTT with watermarks a window
+//!   of packets (45 lost; 4 if the path first has to answer a probe). So a path returns a round
+//!   trip after its radio.
+//! - On walks, the *largest* packet delays and the losses fall most, as in the paper's Fig. 18. Its
+//!   −98.2 % at the 99th percentile is relative to an MPQUIC with a tail at 759 ms. If blocks
+//!   expire, or another path can carry everything, minRTT has no such tail.
+//! - Retransmission ratios are far below the paper's 4.1 and 1.5 %, for STORM-U as well: a silent
+//!   path is suspected within 200 ms under every scheduler, which bounds the losses.
 //! - The watermarks over minRTT (ablation, Fig. 13) bring most of the gain, RAS the rest.
 
 use std::ops::RangeInclusive;
@@ -22,7 +24,7 @@ use squall_lab::RunResult;
 
 use crate::behaviour::runs::Runs;
 
-/// How much an outage catches varies threefold from seed to seed.
+/// The data caught by an outage varies threefold from seed to seed.
 const SEEDS: RangeInclusive<u64> = 1..=6;
 
 /// The groups of pictures of the paper's microbenchmark (§5.2) at 20 Mbps.
@@ -46,7 +48,8 @@ fn paths(wifi: &str, lte: &str) -> String {
     )
 }
 
-/// Three times in eighteen seconds the Wi-Fi is lost within a moment, for two seconds; its radio announces it by `lead`.
+/// The Wi-Fi fails abruptly three times in eighteen seconds, for two seconds each; its radio
+/// announces that by `lead`.
 fn outages(lead: &str) -> String {
     let steps: Vec<String> = (0..3)
         .flat_map(|i| {
@@ -65,7 +68,7 @@ const WALK: &str = "lead = \"300ms\"\nnoise = 1.5\nnoise_correlation = \"1s\"\nw
 const STREET: &str = "lead = \"300ms\"\nnoise = 1.5\nnoise_correlation = \"1s\"\ncanyon = { speed = 1.4 }";
 const EDGE: &str = "lead = \"300ms\"\nnoise = 1.5\nnoise_correlation = \"1s\"\nwifi_edge = {}";
 
-/// The worst of all flows.
+/// Maximum over all flows.
 fn worst(run: &RunResult, pick: fn(&squall_lab::result::Percentiles) -> u64) -> f64 {
     run.flows
         .iter()
@@ -87,7 +90,7 @@ fn lost(run: &RunResult) -> f64 {
     run.paths.iter().filter(|path| path.name == "Wi-Fi").map(|path| path.totals.lost_packets as f64).sum()
 }
 
-/// Prints what the paper's Fig. 18 and 19 have, as means over the seeds.
+/// Prints the values of the paper's Fig. 18 and 19, as means over the seeds.
 fn print(runs: &Runs, schedulers: &[&str]) {
     for scheduler in schedulers {
         println!(
@@ -104,7 +107,8 @@ fn print(runs: &Runs, schedulers: &[&str]) {
 #[test]
 fn an_outage_that_is_announced_costs_no_packet() {
     const ALL: [&str; 4] = ["minrtt", "minrtt+swm", "ras", "storm"];
-    // Of each outage: with a lead, probes; without, what it takes to see that nothing comes back.
+    // Packets lost per outage: with a lead, probes; without, the data sent until the outage is
+    // detected.
     for (lead, most) in [("300ms", 2.0), ("0s", 8.0)] {
         let body = outages(lead) + &groups(DEADLINE);
         let runs = Runs::run(&format!("three outages, lead {lead}"), 18, &body, &ALL, SEEDS);
@@ -112,8 +116,9 @@ fn an_outage_that_is_announced_costs_no_packet() {
         let lost = |scheduler| runs.mean(scheduler, lost);
         assert!(lost("ras") >= 60.0, "each of three outages catches what is on its way");
         assert!(lost("storm") <= 3.0 * most, "{}", lost("storm"));
-        // minRTT fills the path at once when it is back, so without a lead its window is lost all the same. With one, slow
-        // start fills the queue then in one of four runs, and loses 30 to 75 packets.
+        // minRTT fills the recovered path at once, so without a lead it still loses its window.
+        // With one, slow start then fills the queue in one of four runs, and loses 30 to 75
+        // packets.
         let saved = if lead == "0s" { 2.2 } else { 0.6 };
         assert!(lost("minrtt+swm") <= saved * lost("minrtt"), "{}", lost("minrtt+swm"));
         assert!(runs.in_time("minrtt+swm", "") > runs.in_time("minrtt", ""));
@@ -136,7 +141,7 @@ fn walks_lose_their_tail() {
     }
 }
 
-/// The paper's MPQUIC has no deadlines: what is late goes on to be sent, and delays what follows.
+/// The paper's MPQUIC has no deadlines: late data is still sent and delays the data behind it.
 #[test]
 fn against_a_transport_that_sends_what_is_late() {
     let body = paths(EDGE, STREET);

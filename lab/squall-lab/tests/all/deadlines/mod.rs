@@ -1,4 +1,4 @@
-//! Blocks with deadlines: how they arrive, when they end, and who decides that.
+//! Blocks with deadlines: delivery, expiry, and the component that decides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::stage::{Stage, TWO_PATHS};
 #[test]
 fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
     let mut stage = Stage::plain(&["name='a'\nrate='1mbps'\ndelay='20ms'\nqueue='20kB'"], 8);
-    // 0.8 s of sending for a deadline of 0.3 s.
+    // 0.8 s of transmission with a deadline of 0.3 s.
     let id = stage.send(
         Side::Server,
         Block::with(vec![1; 100_000], BlockOptions::new().deadline(Duration::from_millis(300))),
@@ -27,7 +27,7 @@ fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
     assert!(matches!(outcomes[1], (i, Outcome::Delivered { .. }) if i == next));
     assert_eq!(stage.missed(Side::Client), [(id, Missed::Expired)]);
     let at = stage.events.iter().find(|(_, s, e)| *s == Side::Server && matches!(e, Event::Ended { .. }));
-    // With 20 ms and a queue ahead, what leaves after this would be late.
+    // With 20 ms of delay and a queue ahead, data sent later than this would be late.
     assert!((1_200_000..1_280_000).contains(&at.unwrap().0), "{at:?}");
 }
 
@@ -48,7 +48,8 @@ fn a_block_arrives_with_its_deadline() {
     assert_eq!(deadlines[1], None);
 }
 
-/// What has arrived of two blocks that take 0.8 s each, 2.5 s after the hand-over, and how many ended otherwise.
+/// Returns the data received of two blocks that take 0.8 s each, 2.5 s after their submission, and
+/// the number that ended otherwise.
 fn late_blocks(expire: bool, congestion: &CongestionControl) -> (Vec<u8>, usize) {
     let narrow = "name='a'\nrate='1mbps'\ndelay='10ms'\nqueue='100kB'";
     let config =
@@ -76,7 +77,7 @@ fn late_blocks_arrive_where_deadlines_are_for_the_scheduler_alone() {
     }
 }
 
-/// MinRTT, which judges deadlines or leaves that to the session.
+/// MinRTT that judges deadlines itself or leaves that to the session.
 struct Judge(bool);
 
 impl Scheduler for Judge {
@@ -92,7 +93,7 @@ impl Scheduler for Judge {
 #[test]
 fn what_cannot_be_in_time_stays_where_the_scheduler_judges_deadlines() {
     let narrow = "name='a'\nrate='1mbps'\ndelay='10ms'\nqueue='100kB'";
-    // When blocks ended of which only a third can arrive before the deadline.
+    // End times of blocks of which only a third can arrive before the deadline.
     let ends = |judges: bool| {
         let scheduler = Arc::new(move || Box::new(Judge(judges)) as Box<dyn Scheduler>);
         let config =

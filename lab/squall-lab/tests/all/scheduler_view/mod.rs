@@ -1,4 +1,4 @@
-//! What the scheduler of a server learns of the other side.
+//! Information about the other side that a server's scheduler receives.
 
 use std::{
     collections::BTreeSet,
@@ -13,13 +13,13 @@ use squall_proto::{
 
 use crate::stage::Stage;
 
-/// A server whose minRTT is inside of another scheduler, which notes something.
+/// Configuration of a server with minRTT inside another scheduler that records its inputs.
 fn server(wrap: impl Fn(Box<dyn Scheduler>) -> Box<dyn Scheduler> + Send + Sync + 'static) -> Config {
     let build = move || wrap(squall_papers::registry().build("minrtt").unwrap());
     Config::default().scheduler(Arc::new(build))
 }
 
-/// Notes which of the paths it is shown are metered.
+/// Records which of its paths are metered.
 struct Watcher {
     inner: Box<dyn Scheduler>,
     seen: Arc<Mutex<Vec<Vec<bool>>>>,
@@ -36,7 +36,7 @@ impl Scheduler for Watcher {
     }
 }
 
-/// Notes which blocks the peer reports as stalled.
+/// Records the blocks that the peer reports as stalled.
 struct Listener {
     inner: Box<dyn Scheduler>,
     stalled: Arc<Mutex<Vec<BlockId>>>,
@@ -64,7 +64,7 @@ fn a_servers_scheduler_learns_of_stalls_and_not_of_its_own_pauses() {
         let stalled = Arc::new(Mutex::new(Vec::new()));
         let noted = stalled.clone();
         let server = server(move |inner| Box::new(Listener { inner, stalled: noted.clone() }));
-        // Reports get lost and are repeated.
+        // Reports are lost and repeated.
         let path = format!(
             "name='a'\nrate='8mbps'\ndelay='20ms'\noutage='hold'\nup={{loss='{loss}%'}}\n\
              events=[{{at='3s', outage='500ms'}}]"
@@ -100,7 +100,7 @@ fn a_servers_scheduler_sees_which_paths_are_metered_at_the_client() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let watched = seen.clone();
         let server = server(move |inner| Box::new(Watcher { inner, seen: watched.clone() }));
-        // The news must get through losses, and through an outage of the path that carries it first.
+        // The change must survive losses, and an outage of the path that carries it first.
         let lossy =
             "name='a'\nrate='8mbps'\ndelay='20ms'\nevents=[{at='1s', loss='20%'}, {at='4s', outage='400ms'}]";
         let other = "name='b'\nrate='8mbps'\ndelay='40ms'\nevents=[{at='1s', loss='5%'}]";
@@ -114,24 +114,24 @@ fn a_servers_scheduler_sees_which_paths_are_metered_at_the_client() {
         assert_eq!(now_seen(&mut stage, 2_990_000), [false, false], "seed {seed}");
         stage.world.set_metered(1, true);
         assert_eq!(now_seen(&mut stage, 2_000_000), is_second(&mut stage), "seed {seed}");
-        // It changes back and forth.
+        // Repeated changes.
         for metered in [false, true, false, true, false] {
             stage.world.set_metered(1, metered);
         }
         assert_eq!(now_seen(&mut stage, 2_000_000), [false, false], "seed {seed}");
-        // A path that is opened later, on an interface that was declared before.
+        // A path that is opened later, on an interface that was declared metered before.
         stage.world.remove_interface(1);
         stage.run_for(1_000_000);
         stage.world.set_metered(1, true);
         stage.world.add_interface(1);
-        // With one seed in a hundred the challenge is lost twice, and the path takes more than 2 s.
+        // With one seed in a hundred, the challenge is lost twice and the path takes more than 2 s.
         assert_eq!(now_seen(&mut stage, 5_000_000), is_second(&mut stage), "seed {seed}");
         let metered: Vec<bool> = stage.path_stats(Side::Server).iter().map(|s| s.metered).collect();
         assert_eq!(metered, is_second(&mut stage));
     }
 }
 
-/// For each path of the server, whether it is the second of the network; the race decides on the ids.
+/// `true` for the server's path that is the second of the network; path ids depend on the race.
 fn is_second(stage: &mut Stage) -> [bool; 2] {
     let stats = stage.world.session(Side::Server).unwrap().path_stats();
     let all: Vec<bool> =

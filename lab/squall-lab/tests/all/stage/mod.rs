@@ -18,24 +18,24 @@ pub(crate) const TWO_PATHS: &[&str; 2] = &[
     "name='lte'\nrate='10mbps'\ndelay='40ms'\nqueue='100kB'",
 ];
 
-/// A scheduler without a judgement of its own, for what the session does by itself.
+/// A simple scheduler, for the behaviour of the session itself.
 pub(crate) fn plain() -> Config {
     Config::default().scheduler(Arc::new(|| Box::new(MinRtt)))
 }
 
-/// A world, and everything that happened in it.
+/// A world and all its events.
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) events: Vec<(Micros, Side, Event)>,
 }
 
 impl Stage {
-    /// Both sides up, both paths too.
+    /// Connects both sides over both paths.
     pub(crate) fn connected(paths: &[&str], seed: u64) -> Self {
         Self::with(paths, seed, Config::default(), Config::default())
     }
 
-    /// The same, with [`plain`] schedulers.
+    /// Like [`Self::connected`], with [`plain`] schedulers.
     pub(crate) fn plain(paths: &[&str], seed: u64) -> Self {
         Self::with(paths, seed, plain(), plain())
     }
@@ -116,9 +116,9 @@ impl Stage {
         all.into_iter().map(|(_, _, stats)| stats).collect()
     }
 
-    /// Keeps a side's queue full until `end` with reliable blocks of 32 kB; returns the rate at which
-    /// the other side received data on each of two paths, in bits per second, in windows of the given
-    /// length from time 0 on.
+    /// Keeps a side's queue full until `end` with reliable blocks of 32 kB. Returns the rate at
+    /// which the other side received data on each of two paths, in bits per second, in windows of
+    /// the given length from time 0 on.
     pub(crate) fn saturate(&mut self, side: Side, end: Micros, window: Micros) -> Vec<[f64; 2]> {
         let other = if side == Side::Server { Side::Client } else { Side::Server };
         let mut rates = vec![[0.0; 2]; (self.world.now() / window) as usize];
