@@ -65,7 +65,7 @@ impl Aligner {
             _ if is_whole(datagram) => Some((LENGTH, before)),
             _ => find(bytes),
         };
-        // Of the bytes from earlier datagrams, only the beginning of a continuing packet was read.
+        // Only the beginning of a continuing packet was read from the bytes of earlier datagrams.
         let mut known = if continues { before } else { 0 };
         let (Some((mut stride, mut at)), true) = (run, !datagram.is_empty()) else {
             return self.search_later(bytes, run);

@@ -110,7 +110,7 @@ mod tests {
             // One element, a frame: of type key, of type inter.
             (&[0x10, 0x30, 0x10], Some(Class::Key)),
             (&[0x10, 0x30, 0x30], Some(Class::Reference)),
-            // Of type intra only; of type switch; a repeated key frame.
+            // Types intra only and switch; a repeated key frame.
             (&[0x10, 0x30, 0x50], Some(Class::Key)),
             (&[0x10, 0x30, 0x70], Some(Class::Reference)),
             (&[0x10, 0x18, 0x80], Some(Class::Reference)),

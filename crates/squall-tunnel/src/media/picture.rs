@@ -46,7 +46,8 @@ impl Pictures {
                 self.has_parameters = true;
                 return (self.misleading == 0).then_some(Class::Key);
             }
-            // Of consecutive recovery points that take pictures to recover, only the first counts.
+            // If recovery takes several pictures, only the first of consecutive recovery points
+            // counts.
             Unit::Recovery { at_once } => {
                 self.recovers[0] = true;
                 (at_once || !self.recovers[1]).then_some(Class::Key)

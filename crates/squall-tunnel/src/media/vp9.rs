@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(stream.of_payload(&key), Some(Class::Key));
         assert_eq!(stream.of_payload(&inter(1)), Some(Class::Disposable));
         assert_eq!(stream.of_payload(&inter(0)), Some(Class::Reference));
-        // The same structure, but each picture refers to the previous one, whatever its layer.
+        // Same layers, but each picture refers to the previous one.
         let chain = [&[0xae, 5, 0, 0], &[0x08, 2, 0x04, 1, 0x24, 1][..], &[0]].concat();
         stream.of_payload(&chain);
         assert_eq!(stream.of_payload(&inter(1)), Some(Class::Reference));
