@@ -69,8 +69,8 @@ enum Claim {
 }
 
 impl Places {
-    /// Chooses at most `most` paths: for each interface the candidate that is answered, and one
-    /// candidate on trial while none is. `is_usable` is `true` for a path that is no longer a
+    /// Chooses at most `most` paths: for each interface the candidate that is answered, and another
+    /// candidate to try while none is. `is_usable` is `true` for a path that is no longer a
     /// candidate but can still carry data.
     pub(crate) fn choose(
         &mut self,
