@@ -1,4 +1,4 @@
-//! See `harness/runs.rs`. An item may take a fifth of a millisecond in the mean.
+//! See `harness/runs.rs`. The mean time per item is limited to a fifth of a millisecond.
 
 #![no_main]
 
@@ -13,12 +13,12 @@ use rustix::time::{ClockId, clock_gettime};
 #[path = "../harness/runs.rs"]
 mod harness;
 
-/// Counts the bytes in use.
+/// Counts the allocated bytes.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call is passed to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Relaxed);
@@ -39,13 +39,13 @@ static ALLOCATOR: Counting = Counting;
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let begin = used();
     let items = harness::check(input, || LIVE.load(Relaxed));
-    // The tables of the code are made at its first use.
+    // The tables of the code are built at its first use.
     let most = Duration::from_millis(100) + Duration::from_micros(200) * items as u32;
     let took = used() - begin;
     assert!(took < most, "{items} items took {took:?}");
 });
 
-/// Processor time of this thread: a machine that does other things makes nothing slow.
+/// Returns the CPU time of this thread, which other load on the machine does not lengthen.
 fn used() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)

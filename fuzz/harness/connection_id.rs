@@ -1,9 +1,10 @@
-//! Packets at a load balancer.
+//! Routing of packets at a load balancer.
 
 use squall_proto::{destination_id, quic_lb::QuicLb, worker_of};
 
-/// Routes a packet: the first bytes of the input choose the format of the ids, the rest is the packet.
-/// Panics if the server id is not one of the format, or there is one where there is no connection id.
+/// Routes a packet: the first bytes of the input select the format of the ids, the rest is the
+/// packet. Panics if the server id does not fit the format, or if there is one without a connection
+/// id.
 pub(crate) fn check(input: &[u8]) {
     let Some(([config, server_id, nonce, keyed, workers], packet)) = input.split_first_chunk() else {
         return;

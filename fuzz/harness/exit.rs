@@ -1,7 +1,8 @@
-//! An exit on loopback, and a client that lies to it once it has the token: messages, blocks and parts of blocks in any order.
+//! An exit on loopback, and a hostile client with the token: messages, blocks and parts of blocks
+//! in any order.
 //!
-//! The exit answers the next message or closes the session with a reason, no task of it fails, and of a session that is over
-//! nothing is left.
+//! The exit must answer the next message or close the session with a reason, no task of it may
+//! fail, and a closed session must leave no state.
 
 use std::{net::UdpSocket, sync::LazyLock, time::Duration};
 
@@ -22,20 +23,21 @@ use crate::{
     wire::frame::Frame,
 };
 
-/// Tokens of the exit and of a tenant.
+/// Token of the exit.
 const TOKEN: &str = "a token for fuzzing";
+/// Token of the tenant.
 const TENANT: &str = "another for fuzzing";
 
-/// The last message of an input, to which an answer comes.
+/// Generation in the last message of an input, which is answered.
 const LAST: u32 = 0xfeed;
 
-/// Bounds whatever hangs.
+/// Limit of anything that hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Names of flows that end at the exit, one that enters there, and others.
+/// Names of flows that end at the exit, of one that enters there, and others.
 const NAMES: [&str; 6] = ["soon", "steady", "back", "loose", "no such flow", "\u{202e}x"];
 
-/// One exit for all inputs.
+/// The exit, shared by all inputs.
 static WORLD: LazyLock<World> = LazyLock::new(World::new);
 
 struct World {
@@ -43,12 +45,12 @@ struct World {
     exit: Tunnel,
     client: Endpoint,
     request: Connect,
-    /// Where the datagrams of the flows go, and where those of the one that enters at the exit come from.
+    /// Socket that receives the datagrams of the flows, and sends those that enter at the exit.
     outside: UdpSocket,
     enters: std::net::SocketAddr,
 }
 
-/// Panics if the exit does not keep what it promises.
+/// Panics if the exit violates a property.
 pub fn exit(input: &[u8]) {
     WORLD.runtime.block_on(WORLD.lie_to_it(Input(input)));
 }
@@ -116,7 +118,7 @@ flow = [{{ name = "soon", out = "udp://{to}" }}, {{ name = "loose", out = "udp:/
         self.nothing_is_left().await;
     }
 
-    /// Datagrams of the flow that enters at the exit.
+    /// Sends datagrams of the flow that enters at the exit.
     fn traffic(&self, input: &mut Input<'_>) {
         for _ in 0..=input.byte() % 8 {
             let length = 1 + usize::from(input.byte()) * 5;
@@ -143,7 +145,7 @@ flow = [{{ name = "soon", out = "udp://{to}" }}, {{ name = "loose", out = "udp:/
     }
 }
 
-/// The client.
+/// The hostile client.
 struct Liar {
     session: Session,
     /// Blocks that it has begun.
@@ -155,7 +157,7 @@ impl Liar {
         self.send(CHANNEL, message.encode(), true);
     }
 
-    /// A block; none if the session is over, has no room, or takes no block like it.
+    /// Sends a block, unless the session is over, has no room, or rejects the block.
     fn send(&self, channel: u16, block: impl Into<Bytes>, ordered: bool) {
         let block = Block::with(block, BlockOptions::new().channel(Channel::new(channel)).ordered(ordered));
         let _ = self.session.try_send(block);
@@ -188,7 +190,7 @@ impl Liar {
         }
     }
 
-    /// Begins a block, or goes on with one: a frame, cut anywhere.
+    /// Begins or continues a block: a frame, cut anywhere.
     fn write(&mut self, input: &mut Input<'_>) {
         let flags = input.byte();
         if flags & 3 == 0 || self.writers.is_empty() {
@@ -214,7 +216,7 @@ impl Liar {
         }
     }
 
-    /// Waits for the answer to the last message, or the end.
+    /// Waits for the answer to the last message, or the end of the session.
     async fn answered(&self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -232,7 +234,7 @@ impl Liar {
         }
         match self.session.close_reason() {
             Some(CloseReason::ByPeer { code, reason }) => {
-                // A burst that is there before the token has been read is one of a stranger.
+                // A burst that arrives before the token counts as one of an unauthenticated peer.
                 let is_flood = code == 1 && reason.starts_with("flood");
                 assert!(
                     is_flood || (16..=21).contains(&code) && !reason.is_empty(),
@@ -246,7 +248,7 @@ impl Liar {
 
 fn channel(input: &mut Input<'_>) -> u16 {
     let number = u16::from(input.byte());
-    // Mostly those of the first offers of either side.
+    // Mostly channels of the first offers of either side.
     if number & 0x80 == 0 { 1 + number % 8 } else { (number & 0x7f) << 3 }
 }
 
@@ -272,7 +274,7 @@ fn answer(input: &mut Input<'_>) -> Message {
     Message::Answer { generation: count.into(), verdicts: (0..count).map(|_| verdict(input)).collect() }
 }
 
-/// A frame whose header is the input's, with datagrams.
+/// Builds a frame whose header comes from the input, with datagrams.
 fn frame(input: &mut Input<'_>) -> Bytes {
     let (number, time) = (input.byte(), input.byte());
     let scale = |byte: u8| u64::from(byte & 0x0f) << (u32::from(byte >> 4) * 3);

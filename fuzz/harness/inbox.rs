@@ -1,5 +1,5 @@
-//! Any sequence of chunks, cancellations, polls and time: memory stays bounded, every block that the
-//! inbox took notice of has exactly one fate, arrives unharmed and in its turn.
+//! Any sequence of chunks, cancellations, polls and times: memory stays bounded, and every block
+//! that the inbox registered has exactly one outcome, and arrives intact and in order.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,12 +16,12 @@ use squall_proto::{
 
 const OPEN_BLOCKS: usize = 6;
 
-/// Small, so that short inputs reach them.
+/// Returns limits that short inputs reach.
 fn limits() -> Limits {
     Config::default().max_block(500).reassembly(1200).open_blocks(OPEN_BLOCKS).limits
 }
 
-/// Panics if the inbox does not keep what it promises.
+/// Panics if the inbox violates a property.
 pub(crate) fn check(input: &[u8]) {
     let mut run = Run::new();
     let mut input = Input(input);
@@ -60,9 +60,9 @@ enum Fate {
 struct Run {
     inbox: Inbox,
     now: Time,
-    /// The block before each block that was taken notice of, if it is ordered.
+    /// Predecessor of each registered block, if it is ordered.
     before: HashMap<u64, Option<u64>>,
-    /// How many blocks say that they follow this one.
+    /// Blocks that claim to follow this one.
     claims: HashMap<u64, HashSet<u64>>,
     fates: HashMap<u64, Fate>,
     /// Bytes of blocks that were handed over in parts.
@@ -122,7 +122,7 @@ impl Run {
         let total = 2 * input.next() + 2;
         let offset = 2 * input.next() % total;
         let len = (1 + 2 * input.next()).min(total - offset);
-        // With its length, without, the end alone, or parity.
+        // With its length, without it, the end alone, or parity.
         let (offset, len) = if op >> 5 & 3 == 2 { (total, 0) } else { (offset, len) };
         let header = Data {
             block,
@@ -145,7 +145,7 @@ impl Run {
         Ok(())
     }
 
-    /// A symbol of the parity of a block.
+    /// Processes a symbol of the parity of a block.
     fn parity(&mut self, header: &Data, total: u64, index: u64, path: PathId) -> Result<(), InboxError> {
         let block = header.block;
         let size = total.div_ceil(1 + block % 8).next_multiple_of(2);
@@ -221,8 +221,8 @@ impl Run {
         assert!(self.fates.insert(id, fate).is_none(), "block {id} ended twice");
     }
 
-    /// Whether everything before an ordered block arrived, or never will. Nothing is promised where two
-    /// blocks claim the same place.
+    /// `true` if all predecessors of an ordered block have arrived, or never will. There is no
+    /// guarantee if two blocks claim the same place.
     fn may_be_told(&self, mut id: u64) -> bool {
         while let Some(before) = self.before.get(&id).copied().flatten() {
             let contested = self.claims.get(&before).is_some_and(|claims| claims.len() > 1);
@@ -259,7 +259,7 @@ impl Run {
     }
 }
 
-/// Id of a block, mostly small, and how far back the one before it is.
+/// Returns the id of a block, mostly small, and the distance to its predecessor.
 fn place(op: u8, input: &mut Input<'_>) -> (u64, Option<u64>) {
     let near = input.next();
     let block = if op & 0x80 == 0 { near } else { near << 13 };
@@ -271,7 +271,8 @@ fn place(op: u8, input: &mut Input<'_>) -> (u64, Option<u64>) {
     (block, previous)
 }
 
-/// What is there from an offset on is what was sent, what is missing is apart and nothing.
+/// Checks that the data from an offset on equals the sent data, and that missing ranges are
+/// disjoint and zero.
 fn assert_unharmed(id: u64, start: u32, data: &[u8], missing: &[Range<u32>]) {
     let end = start + data.len() as u32;
     assert!(missing.windows(2).all(|two| two[0].end < two[1].start), "ranges of block {id}: {missing:?}");
@@ -283,7 +284,7 @@ fn assert_unharmed(id: u64, start: u32, data: &[u8], missing: &[Range<u32>]) {
     }
 }
 
-/// What a block consists of.
+/// Returns the byte of a block at an offset.
 fn content(block: u64, at: u64) -> u8 {
     (block.wrapping_mul(31).wrapping_add(at) % 251) as u8
 }

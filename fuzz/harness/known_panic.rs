@@ -1,9 +1,9 @@
-//! The panic of noq that a session contains, which does not end a fuzzer.
+//! A known panic of noq, which a session catches and which must not end a fuzzer.
 
 use std::panic;
 
-/// Has that panic unwind as it does outside a fuzzer, whose hook ends the process. Another release of noq has it, if at all, on
-/// another line, and the fuzzer finds it again.
+/// Lets this panic unwind as outside of a fuzzer, whose hook ends the process. If another release
+/// of noq has the panic on another line, the fuzzer finds it again.
 pub fn let_it_unwind() {
     let end = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

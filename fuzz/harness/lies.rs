@@ -1,4 +1,4 @@
-//! Items that are well formed, of which nothing else need be right.
+//! Well-formed items with otherwise arbitrary content.
 
 use squall_proto::{
     RateLimit, Role,
@@ -10,10 +10,10 @@ use squall_proto::{
 };
 use squall_testkit::Input;
 
-/// A payload for all: what symbols hold is no matter.
+/// Payload of all items; the content of symbols does not matter.
 static PAYLOAD: [u8; 1_024] = [7; 1_024];
 
-/// An item with the numbers of the input.
+/// Builds an item with numbers from the input.
 pub(super) fn item(input: &mut Input<'_>) -> Item<'static> {
     let kind = input.or_zero();
     let path = u32::from(input.or_zero() % 6);
@@ -77,7 +77,7 @@ fn feedback(sequence: u64, input: &mut Input<'_>) -> Item<'static> {
 
 fn repair(block: u64, kind: u8, input: &mut Input<'_>) -> Item<'static> {
     let total = 1 + input.number() % 20_000;
-    // What is valid: even, not more than 1,024 symbols, none beyond the parity that there is.
+    // Valid values: even, at most 1,024 symbols, none beyond the existing parity.
     let symbol_size = (2 + input.number() % 1_022) & !1;
     let data = Data {
         block,

@@ -1,9 +1,9 @@
-//! Two sessions, the applications at both ends, and a network that does what it likes.
+//! Two sessions, the applications at both ends, and an arbitrary network.
 //!
-//! The applications call everything there is to call in any order. The network loses, duplicates, delays, reorders,
-//! truncates and damages packets, repeats those of long ago, forges some, moves a client to another address, and fails.
-//! What arrives is what was sent, every block has one end at each side, memory is bounded, time passes, and when the
-//! network is well again everything arrives.
+//! The applications call every function in any order. The network loses, duplicates, delays,
+//! reorders, truncates and damages packets, repeats old ones, forges some, moves a client to
+//! another address, and fails. Data arrives as it was sent, every block ends once at each side,
+//! memory is bounded, time passes, and once the network has recovered, everything arrives.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -31,7 +31,7 @@ const QUEUED_BYTES: u64 = 150_000;
 const OPEN_BLOCKS: usize = 16;
 const CLIENT: usize = 0;
 
-/// No input needs more time.
+/// Maximum virtual time of an input.
 const MOST_TIME: Duration = Duration::from_secs(150);
 
 static SCHEDULERS: LazyLock<Registry> = LazyLock::new(Registry::standard);
@@ -49,7 +49,7 @@ pub(crate) fn check(input: &[u8]) {
     pair.part();
 }
 
-/// What two of the input's bytes choose.
+/// Builds a configuration from two bytes of the input.
 fn config(input: &mut Input<'_>) -> Config {
     let (which, flags) = (usize::from(input.or_zero()), input.or_zero());
     let name = SCHEDULERS.entries().nth(which % SCHEDULERS.entries().count()).expect("there are some").name;
@@ -82,16 +82,16 @@ fn config(input: &mut Input<'_>) -> Config {
         .max_sessions(4)
 }
 
-/// The application of an end.
+/// Application of an end.
 struct Side {
     /// Number of the next block.
     next: u64,
     outcomes: Outcomes,
-    /// Blocks that grow, with what was written.
+    /// Growing blocks, with the number of bytes written.
     growing: BTreeMap<BlockId, u32>,
-    /// Lengths of the blocks that will get no longer, to compare.
+    /// Final lengths of blocks that no longer grow, to compare.
     lengths: BTreeMap<BlockId, u32>,
-    /// How its scheduler divides data among paths.
+    /// Division of data among paths by its scheduler.
     sharing: Sharing,
 }
 
@@ -100,20 +100,20 @@ struct Side {
 struct Link {
     delay: Duration,
     down: bool,
-    /// Bit n: of eight packets the n-th is lost.
+    /// Bit n: the n-th of eight packets is lost.
     loss: u8,
-    /// Larger packets are lost.
+    /// Largest packet in bytes; larger ones are lost.
     mtu: usize,
-    /// Of the client's address, as the server sees it.
+    /// Port of the client's address as the server sees it.
     port: u16,
 }
 
-/// What QUIC needs (RFC 9000 §14).
+/// Smallest MTU that QUIC permits (RFC 9000 §14).
 const SMALLEST_MTU: usize = 1_200;
 
 const GOOD: Link = Link { delay: Duration::from_millis(10), down: false, loss: 0, mtu: 1_500, port: 1_000 };
 
-/// What happens to a packet.
+/// Effect of the network on a packet.
 #[derive(Clone, Copy)]
 enum Fate {
     Lost,
@@ -121,7 +121,7 @@ enum Fate {
     Late(Duration),
     Damaged(usize, u8),
     Short(usize),
-    /// It comes from somewhere else.
+    /// Comes from another address.
     Moved(u8),
 }
 
@@ -132,26 +132,26 @@ struct Pair {
     network: Network,
 }
 
-/// The links, and who is on them.
+/// Links, and the state of the network.
 struct Network {
     links: [Link; LINKS],
-    /// Packets that left, and that were repeated or forged.
+    /// Number of packets sent, repeated or forged.
     sent: u64,
-    /// What happens to the next packets.
+    /// Fates of the next packets.
     fates: VecDeque<Fate>,
-    /// Packets that somebody recorded.
+    /// Recorded packets, to be repeated.
     recorded: VecDeque<Packet>,
 }
 
 /// The only interface of the server.
 const AT_SERVER: Interface = Interface(LINKS as u32);
 
-/// The interface of a link, at the side of either.
+/// Returns the interface of a link at a side.
 fn interface(side: usize, link: usize) -> Interface {
     if side == CLIENT { Interface(link as u32) } else { AT_SERVER }
 }
 
-/// Address of the client on a link.
+/// Returns the address of the client on a link.
 fn address(link: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, link as u8, 1))
 }
@@ -160,12 +160,12 @@ fn client_path(link: usize) -> NetPath {
     NetPath { local: interface(CLIENT, link), remote: SERVER }
 }
 
-/// The byte of a block at a place.
+/// Returns the byte of a block at an offset.
 fn byte(side: usize, id: BlockId, at: u32) -> u8 {
     (id.0 as u8).wrapping_mul(37) ^ (at as u8).wrapping_mul(11) ^ (at >> 8) as u8 ^ (side as u8) << 7
 }
 
-/// A hint for the paths of a link or a name, or none.
+/// Returns a hint for the paths of a link or a name, or none.
 fn hint(number: u32) -> Option<PathHint> {
     let path = ["10.0.1.1", "10.0.2.1", "#1", "a"][number as usize >> 2 & 3];
     match number & 3 {
@@ -193,7 +193,7 @@ impl Pair {
         });
         let addresses: Vec<_> = (0..LINKS).map(|link| SocketAddr::new(address(link), GOOD.port)).collect();
         let client = Peer { batch: 4, ..Peer::client(client, 1, now, &addresses) };
-        // As the client has the interfaces before.
+        // In the order in which the client has the interfaces.
         let own = (0..LINKS as u16).map(|port| SocketAddr::new(SERVER.ip(), port)).chain([SERVER]).collect();
         let server = Peer { batch: 4, addresses: own, ..Peer::server(server, 2, now) };
         let world = World::new(now, server, vec![client]);
@@ -209,7 +209,8 @@ impl Pair {
         self.peer(side).find()
     }
 
-    /// Whether a side sends on one path alone, which is gone: its blocks wait for that for good.
+    /// `true` if a side sends on a single path that is gone, so that its blocks wait for it without
+    /// end.
     fn is_without_its_path(&mut self, side: usize) -> bool {
         let Sharing::Only(path) = self.sides[side].sharing else { return false };
         self.session(side).is_none_or(|session| session.path_stats().iter().all(|(id, ..)| *id != path))
@@ -279,7 +280,7 @@ impl Pair {
         }
     }
 
-    /// Opens a block that grows, writes to one, or finishes it.
+    /// Opens a growing block, writes to one, or finishes it.
     fn write(&mut self, side: usize, input: &mut Input<'_>) {
         let (now, flags, len) = (self.world.now, input.or_zero(), input.number() % 20_000);
         let chosen = self.sides[side].growing.iter().nth(usize::from(flags >> 3 & 1));
@@ -318,7 +319,7 @@ impl Pair {
     fn cancel(&mut self, side: usize, input: &mut Input<'_>) {
         let (now, which) = (self.world.now, input.or_zero());
         let open = &self.sides[side].outcomes.open;
-        // One that is open, as a rule.
+        // Usually an open block.
         let id = open.iter().nth(usize::from(which & 7)).copied().unwrap_or(BlockId(u64::from(which)));
         if let Some(session) = self.session(side) {
             session.cancel(now, id);
@@ -353,12 +354,12 @@ impl Pair {
             4 => link.mtu = 300 + number as usize % 1_300,
             5 => link.port = 1_000 + number as u16 % 4,
             6 => *link = GOOD,
-            // All at once.
+            // All links at once.
             _ => self.network.links.iter_mut().for_each(|link| link.down = number & 1 == 0),
         }
     }
 
-    /// A packet of long ago comes again.
+    /// Repeats an old packet.
     fn repeat(&mut self, input: &mut Input<'_>) {
         let which = usize::from(input.or_zero());
         let recorded = &self.network.recorded;
@@ -368,14 +369,14 @@ impl Pair {
         }
     }
 
-    /// A packet that no end sent.
+    /// Sends a forged packet.
     fn forge(&mut self, input: &mut Input<'_>) {
         let (flags, length) = (input.or_zero(), usize::from(input.or_zero()) * 6);
         let mut data = input.bytes(length);
         data.resize(length, flags);
         let link = usize::from(flags & 3) % LINKS;
         let to_server = flags & 4 == 0;
-        // The first bytes of a packet that was sent have the connection id.
+        // The first bytes of a sent packet contain the connection id.
         if let Some(other) = self.network.recorded.get(usize::from(flags >> 3)) {
             let head = other.data.len().min(length).min(24);
             data[..head].copy_from_slice(&other.data[..head]);
@@ -462,7 +463,7 @@ impl Pair {
         }
     }
 
-    /// Everything that happens in this time.
+    /// Runs the world for this time.
     fn run(&mut self, time: Duration) {
         if self.world.now + time > self.start + MOST_TIME {
             return;
@@ -497,7 +498,7 @@ impl Pair {
 
     fn check(&mut self) {
         for side in 0..self.sides.len() {
-            // Blocks that ended grow no more.
+            // Blocks that have ended no longer grow.
             let Side { growing, outcomes, .. } = &self.sides[side];
             let over: Vec<BlockId> =
                 growing.keys().filter(|id| !outcomes.open.contains(id)).copied().collect();
@@ -510,8 +511,8 @@ impl Pair {
         }
     }
 
-    /// The network is well again, but for packets longer than QUIC needs, and the applications want nothing special: what can
-    /// arrive arrives.
+    /// Restores the network, except for packets larger than QUIC needs, and resets the
+    /// applications: all data that can arrive must arrive.
     fn recover(&mut self) {
         self.network
             .links
@@ -530,7 +531,8 @@ impl Pair {
                 session.set_role(now, at, Role::Primary);
                 session.set_rate_limit(now, at, None);
                 session.on_signal(now, at, &Reading::wifi(time, -40.0));
-                // One over the server's interface would lead nowhere, and the close would wait for its timeouts.
+                // A path over the server's interface would lead nowhere, and the close would wait
+                // for its timeouts.
                 if side == CLIENT && at != AT_SERVER {
                     session.add_path(now, NetPath { local: at, remote: SERVER });
                 }
@@ -557,7 +559,7 @@ impl Pair {
         }
     }
 
-    /// Both close; nothing is left.
+    /// Closes both sessions; no state may be left.
     fn part(&mut self) {
         let now = self.world.now;
         for side in 0..self.sides.len() {
@@ -574,7 +576,7 @@ impl Pair {
     }
 }
 
-/// Source and destination of a packet, as its receiver sees them.
+/// Returns source and destination of a packet as its receiver sees them.
 fn addresses(to_server: bool, link: usize, port: u16) -> (SocketAddr, SocketAddr) {
     if to_server {
         (SocketAddr::new(address(link), port), SERVER)
@@ -584,13 +586,13 @@ fn addresses(to_server: bool, link: usize, port: u16) -> (SocketAddr, SocketAddr
 }
 
 impl Network {
-    /// A packet leaves an end.
+    /// Carries a packet from an end.
     fn carry(&mut self, now: Instant, mut packet: Packet, wire: &mut Wire) {
         let to_server = packet.to == SERVER;
         let client = if to_server { packet.from } else { packet.to };
         let Some(link) = (0..LINKS).find(|link| address(*link) == client.ip()) else { return };
         let Link { delay, down, loss, mtu, port } = self.links[link];
-        // To an address that the client does not have any more.
+        // Sent to a former address of the client.
         let stale = !to_server && client.port() != port;
         let lost = loss >> (self.sent % 8) & 1 == 1;
         (packet.from, packet.to) = addresses(to_server, link, port);

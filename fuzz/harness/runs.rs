@@ -1,5 +1,5 @@
-//! Small blocks and the parity of runs of them, in any number, order and size: memory stays within the bound, and no block arrives
-//! twice.
+//! Small blocks and the parity of runs, in any number, order and size: memory stays within the
+//! bound, and no block arrives twice.
 
 use std::collections::HashSet;
 
@@ -11,17 +11,19 @@ use squall_proto::{
     wire::{Data, Item, Items, Member, RunParity, Stamp},
 };
 
-/// Small, so that short inputs reach them.
+/// Returns limits that short inputs reach.
 fn limits() -> Limits {
     Config::default().reassembly(64 << 10).open_blocks(64).limits
 }
 
-/// Bytes that an inbox with these limits may take, as `docs/wire.md` has it: blocks and growing ones, runs, records, ended ids.
+/// Memory bound of an inbox with these limits in bytes, according to `docs/wire.md`: blocks and
+/// growing ones, runs, records, ended ids.
 const BOUND: usize = (64 << 10) / 16 * 21 + 2 * (8 << 10) + (64 << 10) + (512 << 10);
 
-/// Panics if the inbox does not keep what it promises; `live` is the bytes that the process has allocated. Returns the items.
+/// Panics if the inbox violates a property. `live` returns the allocated bytes of the process.
+/// Returns the number of items.
 pub(crate) fn check(input: &[u8], live: impl Fn() -> usize) -> u64 {
-    // The tables of the code stay for good.
+    // Build the tables of the code, which stay allocated.
     assert!(parity::rebuild(&mut [0; 4], 2, |index| index == 0, [(0, [7, 7].as_slice())]));
     let before = live();
     let mut inbox = Inbox::new(limits());

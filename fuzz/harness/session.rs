@@ -1,6 +1,7 @@
-//! A session with a peer that lies: its QUIC is valid, and whatever it says over it is the fuzzer's.
+//! A session with a hostile peer: its QUIC is valid, and its content comes from the fuzzer.
 //!
-//! No panic, no memory beyond the limits, no block that is more than was agreed, and nothing left when the peer is gone.
+//! No panic, no memory beyond the limits, no block larger than agreed, and no state left when the
+//! peer is gone.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -26,14 +27,16 @@ mod lies;
 const REASSEMBLY: u64 = 40_000;
 const OPEN_BLOCKS: usize = 8;
 
-/// Packets that one packet of the liar, or one instant, may have the honest side send, beside what its own blocks need.
+/// Packets that the honest side may send per packet of the hostile peer, or per instant, in
+/// addition to those for its own blocks.
 const MOST_ANSWERS: u64 = 8;
+/// Packets that the honest side may send at the start.
 const MOST_AT_FIRST: u64 = 500;
 
-/// Instants in a second of silence at which the honest side has something to do.
+/// Instants per second of silence at which the honest side may act.
 const MOST_INSTANTS: u64 = 20_000;
 
-/// minRTT, with reports of stalls.
+/// minRTT with stall reports.
 struct WithStalls;
 
 impl sched::Scheduler for WithStalls {
@@ -46,11 +49,11 @@ impl sched::Scheduler for WithStalls {
     }
 }
 
-/// Panics if a session breaks a guarantee, whatever its peer says.
+/// Panics if a session violates a guarantee, for any content from its peer.
 pub(crate) fn check(input: &[u8]) {
     let mut config = Config::default();
     if input.len() % 2 == 1 {
-        // Takes reports of stalls.
+        // Requests stall reports.
         config = config.scheduler(Arc::new(|| Box::new(WithStalls)));
     }
     let mut meeting = Meeting::new(config);
@@ -61,7 +64,7 @@ pub(crate) fn check(input: &[u8]) {
         meeting.settle(Duration::ZERO);
         meeting.check();
     }
-    // The liar falls silent: the session ends by itself, and nothing is left of it.
+    // The hostile peer falls silent: the session ends by itself, and leaves no state.
     meeting.world.strangers.clear();
     meeting.settle(Duration::from_secs(120));
     meeting.settle(Duration::ZERO);
@@ -69,14 +72,15 @@ pub(crate) fn check(input: &[u8]) {
     assert!(meeting.outcomes.open.is_empty(), "blocks outlive their session: {:?}", meeting.outcomes.open);
 }
 
-/// An honest server and a client that lies.
+/// An honest server and a hostile client.
 struct Meeting {
     world: World,
-    /// A block of the honest side that grows.
+    /// Growing block of the honest side.
     open: Option<BlockId>,
     outcomes: Outcomes,
-    /// Packets of the honest side, and what it had reason to send some for: packets and times.
+    /// Number of packets from the honest side.
     answers: u64,
+    /// Number of packets and times that justify such packets.
     causes: u64,
 }
 
@@ -97,7 +101,7 @@ impl Meeting {
         &mut self.world.strangers[0]
     }
 
-    /// What the liar, or the honest application, does next.
+    /// Runs the next step of the hostile client, or of the honest application.
     fn step(&mut self, op: u8, input: &mut Input<'_>) {
         match op % 12 {
             2 if op >= 64 => {
@@ -119,7 +123,7 @@ impl Meeting {
             8 => {
                 let local = IpAddr::V4(Ipv4Addr::new(10, 0, input.number() as u8 % 4, 1));
                 let path = FourTuple::new(SERVER, Some(local));
-                // Too many, or the same again: the connection refuses.
+                // Too many, or a duplicate: the connection refuses.
                 let now = self.world.now;
                 let _ = self.liar().connection.open_path(path, PathStatus::Available, now);
             }
@@ -138,12 +142,12 @@ impl Meeting {
         }
     }
 
-    /// What happens less often.
+    /// Runs a less frequent step.
     fn otherwise(&mut self, what: u8, input: &mut Input<'_>) {
         let now = self.world.now;
         match what {
             0 => self.settle(Duration::from_millis(1)),
-            // What the honest side said, said back.
+            // Items of the honest side, sent back to it.
             1 | 2 => {
                 let which = usize::from(input.or_zero());
                 let received = &self.liar().received;
@@ -177,7 +181,7 @@ impl Meeting {
         }
     }
 
-    /// A datagram with a well-formed chunk of a block, of which nothing else need be right.
+    /// Sends a datagram with a well-formed chunk of a block and otherwise arbitrary content.
     fn say_data(&mut self, input: &mut Input<'_>) {
         let flags = input.number();
         let total = 1 + input.number() * 2;
@@ -204,7 +208,7 @@ impl Meeting {
         self.liar().say(datagram);
     }
 
-    /// The hello's stream, and unexpected ones.
+    /// Sends on the stream of the hello, and on unexpected ones.
     fn on_stream(&mut self, op: u8, input: &mut Input<'_>) {
         let dir = if op & 0x80 == 0 { Dir::Uni } else { Dir::Bi };
         let Some(id) = self.liar().connection.streams().open(dir) else { return };
@@ -219,7 +223,7 @@ impl Meeting {
         }
     }
 
-    /// The honest application sends a block, so that there is something to lie about.
+    /// Sends a block from the honest application, so that the client has something to report on.
     fn send(&mut self, input: &mut Input<'_>) {
         let (now, size) = (self.world.now, input.number() as usize % 15_000);
         let deadline = u64::from(input.number());
@@ -232,7 +236,7 @@ impl Meeting {
         }
     }
 
-    /// The honest application opens a block that grows, writes to it, or ends it.
+    /// Opens a growing block of the honest application, writes to it, or ends it.
     fn write(&mut self, input: &mut Input<'_>) {
         let (now, what, size) = (self.world.now, input.byte().unwrap_or(0), input.number() as usize % 9_000);
         let Some(session) = self.world.server.find() else { return };
@@ -242,7 +246,7 @@ impl Meeting {
             self.outcomes.open.extend(self.open);
             return;
         };
-        // Too large, full, or ended: by its deadline or by a refusal that is a lie.
+        // Too large, full, or ended by its deadline or a false refusal.
         let _ = session.append(open, vec![7; size].into());
         match what % 4 {
             0 => drop(session.finish(now, open)),

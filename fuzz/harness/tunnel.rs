@@ -1,4 +1,5 @@
-//! Checks of the private parsers of `squall-tunnel`, in which this is a module: each function panics when a property does not hold.
+//! Checks of the private parsers of `squall-tunnel`, of which this is a module. Each function
+//! panics if a property does not hold.
 
 mod exit;
 
@@ -18,7 +19,7 @@ use crate::{
     wire::nulls,
 };
 
-/// Any bytes as a message of channel 0: what is read is written the same again.
+/// Decodes arbitrary bytes as a message of channel 0: a decoded message encodes to the same bytes.
 pub fn control(input: &[u8]) {
     if let Ok(message) = Message::decode(input) {
         let again = message.encode();
@@ -27,7 +28,8 @@ pub fn control(input: &[u8]) {
     }
 }
 
-/// Any bytes as a request of the control socket: the answer, if there is one, is one line of JSON with the id of the request.
+/// Parses arbitrary bytes as a request of the control socket: the answer, if there is one, is one
+/// line of JSON with the id of the request.
 #[cfg(unix)]
 pub fn rpc(input: &[u8]) {
     use crate::rpc::request::{answer, parse};
@@ -47,7 +49,8 @@ pub fn rpc(input: &[u8]) {
     assert!(error.is_none_or(|message| (1..=1200).contains(&message.len())), "{error:?}");
 }
 
-/// Any bytes as a list of tenants: a mistake is one line, and what is read can be listed.
+/// Parses arbitrary bytes as a list of tenants: a mistake is one line, and parsed tenants can be
+/// listed.
 pub fn tenants(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match crate::config::read_list("list", text) {
@@ -58,8 +61,8 @@ pub fn tenants(input: &[u8]) {
     }
 }
 
-/// Any bytes as a block of a flow, read at once and in parts, each as long as a byte of the block says: the same
-/// datagrams come out, and they fill the block; or both fail.
+/// Reads arbitrary bytes as a block of a flow, at once and in parts whose lengths are bytes of the
+/// block: both yield the same datagrams, which fill the block, or both fail.
 pub fn frame(input: &[u8]) {
     let block = Bytes::copy_from_slice(input);
     let whole = FrameReader::default().read(block.clone(), true);
@@ -86,7 +89,8 @@ pub fn frame(input: &[u8]) {
     assert!(at > 0 && at == whole.len());
 }
 
-/// Any bytes as a datagram without its null packets: what is restored is bounded. And as a datagram: it is restored as it was.
+/// Restores arbitrary bytes as a datagram without its null packets: the result is bounded. Deletes
+/// and restores the null packets of the same bytes as a datagram: the result equals the original.
 pub fn nulls(input: &[u8]) {
     let (mut bytes, mut datagram) = (Vec::new(), Vec::new());
     let is_restored = nulls::restore(input, &mut datagram).is_some();
@@ -112,7 +116,7 @@ pub fn nulls(input: &[u8]) {
     }
 }
 
-/// A flow of each kind, to clone.
+/// A flow of each media format, to clone.
 static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
     let flow = |(name, _): &(&str, Media)| {
         FlowConfig::parse(&format!("x=udp://127.0.0.1:1,max_frame=65536B,media={name}"), true)
@@ -120,8 +124,9 @@ static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
     Media::ALL.iter().map(|media| flow(media).expect("is a flow")).collect()
 });
 
-/// The first byte chooses what the flow carries; then datagrams, each after its length and the time before it, which also
-/// says whether what is there is handed over. All leave in frames, in their order and unchanged.
+/// Carries datagrams in a flow. The first byte selects the media format; each datagram follows its
+/// length and a byte with the time before it, which also decides whether the gathered datagrams are
+/// flushed. All leave in frames, in order and unchanged.
 pub fn media(input: &[u8]) {
     let Some((choice, mut rest)) = input.split_first() else { return };
     let mut datagrams = Vec::new();
@@ -134,7 +139,8 @@ pub fn media(input: &[u8]) {
     carry(usize::from(*choice) % FLOWS.len(), &datagrams);
 }
 
-/// Carries datagrams in a flow of a kind, each after a time that also says whether what is there is handed over.
+/// Carries datagrams in a flow. Each has a byte with the time before it, which also decides whether
+/// the gathered datagrams are flushed.
 fn carry(flow: usize, datagrams: &[(u8, Vec<u8>)]) {
     let mut gatherer = Gatherer::new(&FLOWS[flow]);
     let (mut now, mut came): (Time, Vec<Vec<u8>>) = (Time::EPOCH, Vec::new());
@@ -165,9 +171,11 @@ fn carry(flow: usize, datagrams: &[(u8, Vec<u8>)]) {
     assert!(sent.eq(&came), "datagrams are lost, changed or out of order");
 }
 
-/// A transport stream with right tables that datagrams cut anywhere: each packet is read once, and what leaves is what entered.
+/// Cuts a transport stream with valid tables into datagrams anywhere: each packet is read once, and
+/// the output equals the input.
 ///
-/// The first byte chooses what stands between packets, a byte for each datagram how long it is, and the rest is in the packets.
+/// The first byte selects the bytes between packets, one byte per datagram its length, and the rest
+/// is the content of the packets.
 pub fn ts_cut(input: &[u8]) {
     let mut input = Input(input);
     let behind = vec![0; [0, 4, 16][usize::from(input.byte() % 3)]];
@@ -179,7 +187,7 @@ pub fn ts_cut(input: &[u8]) {
         let head = input.byte();
         let length = usize::from(input.byte()).min(184);
         let mut body = input.take(length);
-        // No byte that looks like the first of a packet.
+        // No byte that looks like a sync byte.
         body.iter_mut().filter(|byte| **byte == 0x47).for_each(|byte| *byte = 0);
         packets.push(samples::packet([VIDEO, 0x102][usize::from(head & 1)], head & 2 != 0, &body));
     }
@@ -204,9 +212,11 @@ pub fn ts_cut(input: &[u8]) {
     carry(flow, &datagrams);
 }
 
-/// Sections of tables back to back, behind the end of an earlier one, and with tables of others between: each is read once.
+/// Reads consecutive sections of tables, after the end of an earlier one and with sections of other
+/// tables between them: each is read once.
 ///
-/// The first byte says how much of an earlier section there is; two bytes for each section how long it is and of which table.
+/// The first byte is the length of the earlier section's rest; two bytes per section select its
+/// length and its table.
 pub fn sections(input: &[u8]) {
     let mut input = Input(input);
     let before = vec![1; usize::from(input.byte() % 183)];
@@ -229,14 +239,15 @@ pub fn sections(input: &[u8]) {
     assert!(found == expected, "{} sections of {} are read", found.len(), expected.len());
 }
 
-/// PID of the program map, and of video.
+/// PID of the program map.
 const MAP: u16 = 0x100;
+/// PID of the video.
 const VIDEO: u16 = 0x101;
 
-/// A transport stream with right tables that are split anywhere, then packets of whatever is left of the input.
+/// Reads a transport stream with valid tables that are split anywhere, then arbitrary packets.
 ///
-/// A byte says how many streams the map has, one how long their descriptors are, then one for each packet of a table how
-/// much of the table is in it. Of right tables the video is always found.
+/// One byte is the number of streams of the map, one the length of their descriptors, then one per
+/// packet of a table the amount of the table in it. With valid tables the video is always found.
 pub fn ts(input: &[u8]) {
     let mut input = Input(input);
     let mut cutter = Cutter::new(Media::Ts);
@@ -263,7 +274,7 @@ pub fn ts(input: &[u8]) {
         input.0 = rest;
         let mut packet = samples::packet(pid, head[0] & 0x40 != 0, body);
         if head[0] & 0x20 != 0 {
-            // With an adaptation field of whatever is there.
+            // With an adaptation field of arbitrary content.
             packet[3] |= 0x20;
         }
         let cut: Cut = cutter.cut(Time::EPOCH, &packet);
@@ -271,12 +282,13 @@ pub fn ts(input: &[u8]) {
     }
 }
 
-/// The table that names [`MAP`].
+/// Returns the table that names [`MAP`].
 fn program() -> Vec<u8> {
     samples::section(0, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8])
 }
 
-/// The packets of a section, each with as much of it as the input says, behind an adaptation field.
+/// Returns the packets of a section, each with the amount of it that the input selects, after an
+/// adaptation field.
 fn split(pid: u16, section: &[u8], input: &mut Input<'_>) -> Vec<Vec<u8>> {
     let (mut packets, mut rest, mut first) = (Vec::new(), section, true);
     while !rest.is_empty() {
@@ -291,7 +303,7 @@ fn split(pid: u16, section: &[u8], input: &mut Input<'_>) -> Vec<Vec<u8>> {
     packets
 }
 
-/// Any text as a configuration: an error names its place in one line.
+/// Parses arbitrary text as a configuration: an error is one line with its position.
 pub fn tunnel_toml(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Err(error) = Config::parse("fuzz.toml", text, Path::new("/nowhere")) {
@@ -300,7 +312,7 @@ pub fn tunnel_toml(input: &[u8]) {
     }
 }
 
-/// What is left of an input; zeros behind its end.
+/// Rest of an input; zeros after its end.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

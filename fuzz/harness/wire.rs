@@ -1,11 +1,12 @@
-//! Any bytes as a datagram: what is decoded is within its bounds, and encodes to the same again.
+//! Decodes arbitrary bytes as a datagram: decoded items are within their bounds, and encode to the
+//! same bytes.
 
 use squall_proto::{
     sched::{MAX_DATA_SYMBOLS, MAX_RUN, parity_symbols},
     wire::{Data, Item, Items, MAX_CHANNELS, Repair, RunParity},
 };
 
-/// Panics if the decoder does not keep what it promises.
+/// Panics if the decoder violates a property.
 pub(crate) fn check(input: &[u8]) {
     let mut items = Vec::new();
     let mut failed = false;

@@ -1,4 +1,4 @@
-//! Arguments that several commands take.
+//! Arguments shared by several commands.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -7,7 +7,7 @@ use squall::{CongestionControl, Fingerprint, sched::DEFAULT_SCHEDULER};
 use squall_terminal::error::usage;
 use squall_tunnel::config::{ConnectConfig, ExitAddress, Mistake, TrustConfig};
 
-/// How to connect to the other end.
+/// Options of the connection to the other end.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConnectArgs {
     /// Fingerprint of the other end's certificate, as that end prints it; repeated, one for each exit of a tunnel
@@ -28,7 +28,8 @@ pub(crate) struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// The same as a configuration, with the addresses of the other end and the metered interfaces.
+    /// Returns these options as a configuration, with the addresses of the other end and the
+    /// metered interfaces.
     pub(crate) fn config(&self, to: &[ExitAddress], metered: &[String]) -> anyhow::Result<ConnectConfig> {
         let trust = match &self.ca {
             Some(file) => TrustConfig::Ca(file.clone()),
@@ -48,7 +49,7 @@ impl ConnectArgs {
     }
 }
 
-/// How data is distributed over the paths.
+/// Distribution of data over the paths.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PathArgs {
     /// Scheduler, with options, such as augur or minrtt(cap=250MB); see docs/schedulers.md
@@ -60,17 +61,17 @@ pub(crate) struct PathArgs {
     pub(crate) congestion: CongestionControl,
 }
 
-/// A scheduler's description that can be built.
+/// Checks that a description of a scheduler can be built.
 fn parse_scheduler(text: &str) -> Result<String, String> {
     squall::scheduler(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// An address and a port.
+/// Parses an address and a port.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected ADDR:PORT, such as 127.0.0.1:9464".to_owned())
 }
 
-/// A host and a port.
+/// Parses a host and a port.
 pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     match port {
@@ -79,7 +80,7 @@ pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     }
 }
 
-/// A name or an address; IPv6 addresses need brackets, as they contain colons.
+/// `true` for a name or an address; IPv6 addresses need brackets, as they contain colons.
 fn is_host(text: &str) -> bool {
     let bracketed = text.starts_with('[') && text.ends_with(']');
     !text.is_empty() && (bracketed || !text.contains(':'))

@@ -1,4 +1,4 @@
-//! `squall ctl`: control of a running tunnel over its control socket.
+//! `squall ctl`: controls a running tunnel over its control socket.
 
 use std::{
     fmt::Write as _,
@@ -26,13 +26,13 @@ use crate::{
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest answer in bytes.
+/// Maximum length of an answer in bytes.
 const MAX_ANSWER: u64 = 8 << 20;
 
-/// Largest file of a tenant in bytes.
+/// Size limit of a tenant's file in bytes.
 const MAX_FILE: u64 = 60 << 10;
 
-/// The code of an error in the parameters (JSON-RPC 2.0, section 5.1).
+/// Code of an error in the parameters (JSON-RPC 2.0, section 5.1).
 const PARAMS: i64 = -32_602;
 
 /// Controls a running tunnel over its control socket.
@@ -71,14 +71,14 @@ enum Command {
         /// Name of the tenant
         name: String,
     },
-    /// Shows the limits of a tenant, or changes those that are given
+    /// Shows the limits of a tenant, or changes some of them
     Limits(LimitsArgs),
     /// Explains why blocks of a flow were late or lost
     Why {
         /// Name of the flow; TENANT/FLOW for that of a tenant
         flow: String,
     },
-    /// Lets the sessions of an exit move to other exits; then it ends
+    /// Moves the sessions of an exit to other exits; then the exit ends
     Drain,
 }
 
@@ -86,22 +86,23 @@ enum Command {
 struct LimitsArgs {
     /// Name of the tenant
     name: String,
-    /// Most sessions at a time; none for max_sessions of the exit, and for no limit with the other options
+    /// Maximum number of sessions at a time; none for max_sessions of the exit. With the other
+    /// options, none is no limit
     #[arg(long, value_name = "N")]
     max_sessions: Option<String>,
-    /// Largest rate from the tenant's entries to the exit
+    /// Maximum rate from the tenant's entries to the exit
     #[arg(long, value_name = "RATE")]
     rate_in: Option<String>,
-    /// Largest rate from the exit to the tenant's entries
+    /// Maximum rate from the exit to the tenant's entries
     #[arg(long, value_name = "RATE")]
     rate_out: Option<String>,
-    /// Most bytes in a period, both directions together
+    /// Maximum bytes in a period, both directions together
     #[arg(long, value_name = "SIZE")]
     bytes: Option<String>,
-    /// The period of the calendar, in UTC
+    /// Period of the calendar, in UTC
     #[arg(long, value_name = "PERIOD", value_parser = ["day", "month"])]
     period: Option<String>,
-    /// Take the limits of the tenant's source again
+    /// Restore the limits of the tenant's source
     #[arg(long)]
     reset: bool,
 }
@@ -126,7 +127,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The method of a command, with its parameters.
+/// Returns the method of a command, with its parameters.
 fn request(command: &Command) -> anyhow::Result<(&'static str, Value)> {
     Ok(match command {
         Command::List => ("list", json!({})),
@@ -151,7 +152,7 @@ fn drained(result: &Value) -> String {
     format!("draining: {sessions} {noun} to other exits, within {left:.0} s\n")
 }
 
-/// The keys of a tenant in a file.
+/// Reads the keys of a tenant from a file.
 fn tenant(file: &Path) -> anyhow::Result<Value> {
     let (name, text) = if output::is_stdout(file) {
         ("standard input".to_owned(), read_input())
@@ -159,12 +160,12 @@ fn tenant(file: &Path) -> anyhow::Result<Value> {
         (file.display().to_string(), squall_file::read_text(file, MAX_FILE))
     };
     let text = text.map_err(|error| usage(format!("{name}: {error}")))?;
-    // Before the exit does: its answer would have no place in the file.
+    // Check here first: an error of the exit would not name a place in the file.
     TenantConfig::parse(&name, &text).map_err(usage)?;
     Ok(toml::from_str(&text)?)
 }
 
-/// Standard input, which has to fit as a file has to: what is cut may be a tenant too.
+/// Reads standard input, with the size limit of a file: truncated input may be a valid tenant too.
 fn read_input() -> std::io::Result<String> {
     let mut bytes = Vec::new();
     let length = std::io::stdin().take(MAX_FILE + 1).read_to_end(&mut bytes)?;
@@ -175,7 +176,7 @@ fn read_input() -> std::io::Result<String> {
 }
 
 impl LimitsArgs {
-    /// The limits to change.
+    /// Returns the limits to change.
     fn set(&self) -> anyhow::Result<Map<String, Value>> {
         let mut set = Map::new();
         let texts = [("rate_in", &self.rate_in), ("rate_out", &self.rate_out), ("bytes", &self.bytes)];
@@ -195,13 +196,13 @@ impl LimitsArgs {
     }
 }
 
-/// Calls a method. A mistake in the parameters is one of usage.
+/// Calls a method. An error in the parameters is a usage error.
 fn call(socket: &Path, method: &str, params: &Value) -> anyhow::Result<Value> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let answer = ask(socket, &request).map_err(|error| match error.kind() {
-        // The system's error for a timeout is "Resource temporarily unavailable".
+        // The system reports a timeout as "Resource temporarily unavailable".
         ErrorKind::WouldBlock => std::io::Error::new(ErrorKind::TimedOut, "no answer in time"),
-        // Otherwise it would count as a reader of the output that has had enough.
+        // A broken pipe would be mistaken for the end of the output's reader.
         ErrorKind::BrokenPipe => std::io::Error::new(ErrorKind::ConnectionReset, "it closed the connection"),
         _ => error,
     });
@@ -233,7 +234,7 @@ fn read<T: serde::de::DeserializeOwned>(result: &Value) -> anyhow::Result<T> {
     T::deserialize(result).context("the tunnel is of another version")
 }
 
-/// Sessions, flows and tenants as tables.
+/// Formats sessions, flows and tenants as tables.
 fn list(result: &Value) -> anyhow::Result<String> {
     let sessions: Vec<SessionStatus> = read(&result["sessions"])?;
     let flows: Vec<FlowStatus> = read(&result["flows"])?;
@@ -266,12 +267,12 @@ fn list(result: &Value) -> anyhow::Result<String> {
     Ok(if text.is_empty() { "no session, no flow and no tenant\n".to_owned() } else { text })
 }
 
-/// The limits of a tenant, one per line.
+/// Formats the limits of a tenant, one per line.
 fn limits(tenant: &TenantStatus) -> String {
     let TenantStatus { limits, period, period_bytes, sessions, .. } = tenant;
     let shown = |limit: Option<String>| limit.unwrap_or_else(|| "none".to_owned());
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let mut line = |key: &str, value: String| _ = writeln!(text, "{key:<13} {value}");
     line(
         "max_sessions",

@@ -1,4 +1,4 @@
-//! Requests the status of a tunnel.
+//! Requests to the status server of a tunnel.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -13,15 +13,15 @@ use squall_observe::{Status, status::printable};
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Longest answer in bytes.
+/// Maximum length of an answer in bytes.
 const MAX_ANSWER: u64 = 8 << 20;
 
-/// The status now.
+/// Requests the current status.
 pub(crate) fn status(address: SocketAddr) -> anyhow::Result<Status> {
     of_path(address, "/status")
 }
 
-/// Why blocks of a flow that the status has took their way.
+/// Requests the stories of a flow in the status.
 #[cfg(feature = "tunnel")]
 pub(crate) fn why(address: SocketAddr, flow: &str) -> anyhow::Result<squall_observe::status::WhyStatus> {
     of_path(address, &format!("/why?flow={flow}"))
@@ -48,7 +48,7 @@ fn of_path<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Resu
     read(body).with_context(|| format!("what answers on {address} is no tunnel of this version"))
 }
 
-/// An answer whose texts are safe for a terminal.
+/// Parses an answer, and makes its texts safe for a terminal.
 fn read<T: DeserializeOwned>(body: &str) -> serde_json::Result<T> {
     let mut value = serde_json::from_str(body)?;
     clean(&mut value);
@@ -74,7 +74,7 @@ pub(crate) fn clean(value: &mut serde_json::Value) {
 }
 
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    // The system's error for a timeout is "Resource temporarily unavailable".
+    // The system reports a timeout as "Resource temporarily unavailable".
     ask(address, path).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => std::io::Error::new(ErrorKind::TimedOut, "no answer in time"),
         _ => error,

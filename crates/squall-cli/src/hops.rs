@@ -1,8 +1,10 @@
-//! `squall hops`: the round trip to the first routers over each interface, to distinguish the radio from the networks behind it.
+//! `squall hops`: the round trip to the first routers over each interface, to distinguish the radio
+//! from the networks behind it.
 //!
-//! A datagram with a small time to live is answered by the router where it ends (RFC 792, RFC 4443, "time exceeded"), as traceroute has
-//! it. STORM explains with the first of these round trips how much of a path's delay the radio has (USENIX ATC 2025, §3.2.1). The
-//! kernel hands the answers of a socket to the socket (`IP_RECVERR`, ip(7)), so no privileges are needed.
+//! A datagram with a small time to live is answered by the router where it ends (RFC 792, RFC 4443,
+//! "time exceeded"), as in traceroute. STORM uses the first of these round trips to explain the
+//! share of the radio in a path's delay (USENIX ATC 2025, §3.2.1). The kernel returns the answers
+//! to a socket on that socket (`IP_RECVERR`, ip(7)), so no privileges are needed.
 
 use std::{
     io::{self, IoSliceMut},
@@ -33,37 +35,40 @@ use squall_terminal::{error::usage, output};
 
 use crate::table::{Table, millis};
 
-/// The first port of traceroute: hosts answer that it is closed.
+/// First port of traceroute; hosts answer that it is closed.
 const PORT: u16 = 33_434;
 
 /// Timeout of an answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time from an answer to the next probe: routers answer few in a second.
+/// Time from an answer to the next probe: routers answer few probes per second.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Probes without any answer after which a hop is left alone.
+/// Unanswered probes after which a hop is skipped.
 const PATIENCE: u32 = 3;
 
-/// Measures the round trip to the first routers over each interface: is it the radio, or what is behind it?
+/// Measures the round trip to the first routers over each interface, to distinguish the radio from
+/// the networks behind it.
 ///
-/// The first hop of Wi-Fi is behind the access point, that of a modem in the machine behind the base station; a modem that is a router
-/// itself (a stick, a phone) is the first hop, and the radio is between the first and the second. Needs no privileges.
+/// The first hop of Wi-Fi is behind the access point; that of a modem in the machine is behind the
+/// base station. A modem that is itself a router (a stick, a phone) is the first hop, and the radio
+/// is between the first and the second. Needs no privileges.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  squall hops exit.example.org\n  squall hops 203.0.113.5 --interface wlan0 --interface wwan0\n  \
                         squall hops exit.example.org --json - | jq '.[].hops[].median_us'"
 )]
 pub(crate) struct HopsArgs {
-    /// Name or address of a host that the paths lead to, such as the exit
+    /// Name or address of a host that the paths lead to, for instance the exit
     host: String,
-    /// Only this interface. Default: all that are up
+    /// Interface to measure, repeatable. Default: all that are up
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Hops from this machine
+    /// Number of hops from this machine
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=30))]
     hops: u8,
-    /// Probes to each hop. Routers answer few in a second, so that more than some 5 may stay without an answer
+    /// Number of probes to each hop. Routers answer few per second: with more than about 5, some
+    /// may stay unanswered
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     probes: u32,
     /// Write the round trips as JSON; - for standard output
@@ -71,21 +76,21 @@ pub(crate) struct HopsArgs {
     json: Option<std::path::PathBuf>,
 }
 
-/// What was measured over an interface.
+/// Measurements over an interface.
 #[derive(Debug, Serialize)]
 struct Route {
     interface: String,
-    /// Why nothing was measured.
+    /// Reason why nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     hops: Vec<Hop>,
 }
 
-/// The round trips to a router, or to the host itself.
+/// Round trips to a router, or to the host itself.
 #[derive(Debug, Serialize)]
 struct Hop {
     hop: u8,
-    /// None if it never answered.
+    /// Address of the router; `None` if it never answered.
     address: Option<IpAddr>,
     is_host: bool,
     sent: u32,
@@ -125,7 +130,7 @@ pub(crate) fn run(args: &HopsArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Those that are up and have an address of the family, without the loopback.
+/// Lists the interfaces, except loopback, that are up and have an address of the family.
 pub(crate) fn interfaces(is_ipv6: bool) -> io::Result<Vec<String>> {
     let family = if is_ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
     let mut names: Vec<String> = getifaddrs()?
@@ -140,7 +145,7 @@ pub(crate) fn interfaces(is_ipv6: bool) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The hops over an interface, up to the host.
+/// Measures the hops over an interface, up to the host.
 fn route(interface: String, host: SocketAddr, hops: u8, probes: u32) -> Route {
     let mut route = Route { interface, problem: None, hops: Vec::new() };
     for number in 1..=hops {
@@ -175,7 +180,7 @@ fn hop(interface: &str, host: SocketAddr, number: u8, probes: u32) -> io::Result
     let mut times = Vec::new();
     while hop.sent < probes && (hop.answered > 0 || hop.sent < PATIENCE) {
         let sent_at = Instant::now();
-        // The error of an answer that came late is that of the socket.
+        // A late answer makes the next call on the socket fail.
         if let Err(error) = socket.send(&[0]) {
             let is_answer = matches!(error.raw_os_error(), Some(libc::EHOSTUNREACH | libc::ECONNREFUSED));
             drain(&socket);
@@ -198,7 +203,7 @@ fn hop(interface: &str, host: SocketAddr, number: u8, probes: u32) -> io::Result
     Ok(hop)
 }
 
-/// A socket whose packets end after that many hops.
+/// Opens a socket whose packets expire after this number of hops.
 fn open(interface: &str, host: SocketAddr, hops: u8) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(host), Type::DGRAM, None)?;
     socket.bind_device(Some(interface.as_bytes()))?;
@@ -213,12 +218,13 @@ fn open(interface: &str, host: SocketAddr, hops: u8) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Waits for the router's answer to a probe: its address, and whether it is the host itself.
+/// Waits for the router's answer to a probe. Returns the address, and `true` if it is the host
+/// itself.
 fn answer(socket: &Socket, sent_at: Instant) -> io::Result<Option<(IpAddr, bool)>> {
     loop {
         let left = TIMEOUT.saturating_sub(sent_at.elapsed());
         let left = PollTimeout::try_from(left).map_err(io::Error::other)?;
-        // Errors are reported without being asked for.
+        // Errors are reported without being requested.
         let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
         if poll(&mut polled, left)? == 0 {
             return Ok(None);
@@ -232,7 +238,8 @@ fn answer(socket: &Socket, sent_at: Instant) -> io::Result<Option<(IpAddr, bool)
     }
 }
 
-/// The next answer in the socket's queue of errors; none if it is empty or has an error of this machine.
+/// Returns the next answer in the error queue of the socket; `None` if it is empty or has an error
+/// of this machine.
 fn received(socket: &Socket) -> Option<(IpAddr, bool)> {
     let (mut data, mut control) = ([0; 64], cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6));
     let mut buffers = [IoSliceMut::new(&mut data)];
@@ -252,12 +259,12 @@ fn received(socket: &Socket) -> Option<(IpAddr, bool)> {
         _ => None,
     })?;
     let is_of_network = matches!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6);
-    // The port is closed, as the host itself says; elsewhere the way ended.
+    // The host itself reports a closed port; any other answer comes from a router.
     let is_host = i32::try_from(error.ee_errno) == Ok(libc::ECONNREFUSED);
     from.filter(|_| is_of_network).map(|from| (from, is_host))
 }
 
-/// Leaves nothing of an earlier probe.
+/// Removes all answers to earlier probes.
 fn drain(socket: &Socket) {
     while received(socket).is_some() {}
     let _ = socket.take_error();
@@ -286,7 +293,7 @@ fn text(routes: &[Route]) -> String {
     text
 }
 
-/// How much of the way is the first hop's.
+/// Describes the share of the first hop in the round trip.
 fn verdict(route: &Route) -> String {
     let answered: Vec<(u8, u64)> =
         route.hops.iter().filter_map(|hop| Some((hop.hop, hop.median_us?))).collect();

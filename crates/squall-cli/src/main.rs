@@ -36,12 +36,12 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-/// A session takes tens of kilobytes, of which every packet touches many places: with pages of 4 KiB, a thousand of them
-/// spend a third of their time on finding pages.
+/// A session takes tens of kilobytes, and every packet touches many places in them. With pages of 4
+/// KiB, a thousand sessions spend a third of their time on page lookups.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long the end of the program waits for the reader of its last lines.
+/// Maximum wait for the reader of the last lines at the end of the program.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
 /// Carries real-time media and files over several unreliable networks at once.
@@ -104,7 +104,8 @@ fn main() -> ExitCode {
     code
 }
 
-/// A word that is no subcommand of `squall tunnel` counts as its file, and the next one as another subcommand.
+/// Explains an error for `squall tunnel`: a word that is not a subcommand counts as its file, and
+/// clap treats the next word as a subcommand.
 fn explained(error: clap::Error) -> clap::Error {
     let ContextValue::String(second) =
         error.get(ContextKind::InvalidSubcommand).unwrap_or(&ContextValue::None)

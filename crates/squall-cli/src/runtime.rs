@@ -1,4 +1,4 @@
-//! Threads of the programs.
+//! Threads of the program.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use squall_terminal::{lines, note};
 use tokio::runtime::Runtime;
 
-/// A runtime with this many threads. Tokio panics if the system has no more, so it is asked for them first.
+/// Starts a runtime with this number of threads. Tokio panics if the system cannot start them, so
+/// this is checked first.
 ///
 /// # Errors
 /// If there are too few threads or descriptors.
@@ -27,10 +28,10 @@ pub(crate) fn start(threads: usize) -> anyhow::Result<Runtime> {
     Ok(builder.worker_threads(threads).enable_all().build()?)
 }
 
-/// Frees a transfer from the reader of its standard error.
+/// Starts a thread that writes to standard error, so that its reader cannot block a transfer.
 ///
 /// # Errors
-/// If the system has no thread.
+/// If the system cannot start a thread.
 pub(crate) fn free_standard_error() -> anyhow::Result<()> {
     lines::start(|lost| note!("note: {lost} lines lost: standard error was not read"))
         .context("cannot start a thread")

@@ -1,12 +1,12 @@
-//! Tables of texts, and numbers in them.
+//! Tables of text, and the format of numbers in them.
 
-/// A table of texts.
+/// A table of text.
 pub(crate) struct Table {
     pub(crate) head: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<String>>,
     /// Number of left-aligned columns; the others are numbers.
     pub(crate) left: usize,
-    /// Columns that a narrow terminal omits, in this order.
+    /// Columns that are omitted on a narrow terminal, in this order.
     pub(crate) spare: &'static [&'static str],
 }
 
@@ -14,7 +14,7 @@ pub(crate) struct Table {
 pub(crate) const SPACING: usize = 2;
 
 impl Table {
-    /// Characters of each column.
+    /// Returns the width of each column in characters.
     pub(crate) fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
             let cells = self.rows.iter().map(|row| row[column].chars().count());
@@ -23,7 +23,7 @@ impl Table {
         (0..self.head.len()).map(width).collect()
     }
 
-    /// Omits as many of its spare columns as necessary to fit this width.
+    /// Omits spare columns until the table fits this width.
     pub(crate) fn fit(mut self, width: usize) -> Self {
         for spare in self.spare {
             let widths = self.widths();
@@ -40,7 +40,7 @@ impl Table {
         self
     }
 
-    /// As lines of text.
+    /// Formats the table as lines of text.
     pub(crate) fn text(&self) -> String {
         let widths = self.widths();
         let line = |cells: &mut dyn Iterator<Item = &str>| {
@@ -59,17 +59,17 @@ impl Table {
     }
 }
 
-/// A cell of this width.
+/// Pads a cell to this width.
 pub(crate) fn pad(cell: &str, width: usize, left: bool) -> String {
     if left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
 }
 
-/// Milliseconds, with a digit behind the point.
+/// Formats a time in milliseconds, with one decimal.
 pub(crate) fn millis(us: u64) -> String {
     format!("{:.1}", us as f64 / 1e3)
 }
 
-/// A time as on clocks.
+/// Formats a time as on a clock.
 pub(crate) fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     match whole {

@@ -1,11 +1,11 @@
-//! The tenants of an exit as a table.
+//! Tenants of an exit as a table.
 
 use squall_observe::status::{TenantLimits, TenantStatus};
 use squall_units::Rate;
 
 use crate::table::Table;
 
-/// A line for each tenant.
+/// Returns a table with a line for each tenant.
 pub(crate) fn table(tenants: &[TenantStatus]) -> Table {
     let row = |tenant: &TenantStatus| {
         let TenantLimits { max_sessions, rate_in, rate_out, bytes, .. } = tenant.limits;
@@ -31,7 +31,7 @@ pub(crate) fn table(tenants: &[TenantStatus]) -> Table {
     }
 }
 
-/// Bytes in megabytes.
+/// Formats bytes in megabytes.
 pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -1,4 +1,4 @@
-//! The token of two ends, as a command-line option.
+//! Token of two ends, as a command-line option.
 
 use std::{env::VarError, path::PathBuf, process::ExitCode};
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use squall_terminal::{error::usage, output};
 use squall_tunnel::config::Token;
 
-/// Random bytes of a new token.
+/// Number of random bytes of a new token.
 const TOKEN_BYTES: usize = 16;
 
 /// Creates a token, or prints the hash of one for the list of an exit's tenants.
@@ -54,12 +54,13 @@ pub(crate) struct TokenArgs {
 }
 
 impl TokenArgs {
-    /// The token, if there is one.
+    /// Returns the token, if there is one.
     ///
     /// # Errors
     /// If it cannot be read, or is too short or too long.
     pub(crate) fn token(&self) -> anyhow::Result<Option<Token>> {
-        // Not through clap: there the variable would count as an option, which excludes a configuration file.
+        // Not read by clap: there the variable would count as an option, which excludes a
+        // configuration file.
         let (token, place) = match (&self.token, &self.token_file, std::env::var("SQUALL_TOKEN")) {
             (Some(text), _, _) => (Token::new(text), "--token".to_owned()),
             (None, Some(file), _) => (Token::load(file), format!("--token-file: {}", file.display())),
@@ -82,10 +83,10 @@ pub(crate) fn make() -> anyhow::Result<Token> {
     Token::new(&text).map_err(anyhow::Error::msg)
 }
 
-/// Fills this with random bytes of the system.
+/// Fills a buffer with random bytes of the system.
 ///
 /// # Errors
-/// If the system has none.
+/// If the system has no randomness.
 pub(crate) fn random(bytes: &mut [u8]) -> anyhow::Result<()> {
     let filled = rustls::crypto::ring::default_provider().secure_random.fill(bytes);
     filled.map_err(|_| anyhow::anyhow!("the system has no randomness"))

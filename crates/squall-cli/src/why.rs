@@ -1,4 +1,4 @@
-//! `squall why`: why blocks of a flow were late or lost, and which path took its bytes for which reason.
+//! `squall why`: causes of late and lost blocks of a flow, and its bytes by path and reason.
 
 use std::{fmt::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode};
 
@@ -15,12 +15,13 @@ use crate::{
     table::{Table, millis, span},
 };
 
-/// Blocks that are explained without `--last`.
+/// Number of blocks that are explained without `--last`.
 pub(crate) const LAST: usize = 10;
 
 /// Explains why blocks of a flow were late or lost, and where its bytes went.
 ///
-/// A block is a frame, or a single datagram. The end where the flow enters has all decisions, the other end what arrived too late.
+/// A block is a frame, or a single datagram. The end where the flow enters has all decisions, the
+/// other end has the blocks that arrived too late.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  squall why cam\n  squall why cam 127.0.0.1:9471 --last 3\n  \
                         squall why cam --json - | jq '.stories[].cause'\n\n\
@@ -34,7 +35,7 @@ pub(crate) struct WhyArgs {
     /// Number of blocks to explain, the latest ones
     #[arg(long, value_name = "N", default_value_t = LAST)]
     last: usize,
-    /// Write all that is known as JSON; - for standard output
+    /// Write all available data as JSON; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "last")]
     json: Option<PathBuf>,
 }
@@ -55,7 +56,8 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The answer as text: bytes by path and reason, then the stories of the last blocks, the latest one last.
+/// Formats the answer as text: bytes by path and reason, then the stories of the last blocks,
+/// latest last.
 pub(crate) fn text(why: &WhyStatus, last: usize, width: Option<usize>) -> String {
     let WhyStatus { flow, stories, .. } = why;
     let state = if flow.attached { "carried" } else { "waiting for a session" };
@@ -130,7 +132,7 @@ fn story(story: &StoryStatus, now: f64, width: Option<usize>) -> String {
     text
 }
 
-/// When a step was, or when like steps were.
+/// Formats the time of a step, or of a series of merged steps.
 fn when(step: &StepStatus) -> String {
     if step.until_us > step.at_us + 50 {
         format!("{}–{}", millis(step.at_us), millis(step.until_us))

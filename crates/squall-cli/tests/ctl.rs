@@ -19,10 +19,10 @@ use std::{
 use common::{Scratch, failure, run, signal, squall};
 use serde_json::Value;
 
-/// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
+/// Limit of anything that hangs. Far more than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running exit with a control socket, and one tenant of its file.
+/// A running exit with a control socket, and one tenant in its file.
 struct Exit {
     child: Child,
     folder: PathBuf,
@@ -58,7 +58,7 @@ impl Exit {
         squall().arg("ctl").arg("--socket").arg(self.socket()).args(args).output().expect("starts")
     }
 
-    /// The standard output of a command that succeeds.
+    /// Returns the standard output of a command that must succeed.
     fn succeeds(&self, args: &[&str]) -> String {
         let output = self.ctl(args);
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -66,7 +66,7 @@ impl Exit {
         String::from_utf8(output.stdout).expect("is text")
     }
 
-    /// A line of the protocol and its answer.
+    /// Sends a line of the protocol, and returns its answer.
     fn ask(&self, line: &str) -> Option<Value> {
         let mut stream = UnixStream::connect(self.socket()).expect("connects");
         stream.set_read_timeout(Some(PATIENCE)).expect("is set");
@@ -86,7 +86,7 @@ impl Drop for Exit {
     }
 }
 
-/// The one line of a command that fails with this code.
+/// Returns the single line of a command that must fail with this code.
 fn fails(output: &Output, code: i32) -> String {
     let (said, is) = failure(output);
     assert_eq!(is, Some(code), "{said}");
@@ -260,14 +260,14 @@ fn the_socket_is_private_bounded_and_strict() {
     assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"halt"}"#), Some(Some(-32_601)));
     assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"why"}"#), Some(Some(-32_602)));
     assert_eq!(exit.ask("{\"jsonrpc\":\"2.0\",\"method\":\"list\"}\n"), None, "a notification");
-    // Connections that say nothing do not keep others out: newer ones take their places.
+    // Idle connections do not lock others out: newer ones displace them.
     let idle: Vec<_> = (0..40).map(|_| UnixStream::connect(exit.socket()).expect("connects")).collect();
     let begin = Instant::now();
     assert!(exit.succeeds(&["list"]).contains("acme"));
     assert!(begin.elapsed() < PATIENCE / 2, "answered after {:?}", begin.elapsed());
     drop(idle);
 
-    // A second process does not take the socket of the first, nor a file that is no socket.
+    // A second process replaces neither the socket of the first, nor a file that is not a socket.
     let second = run([Path::new("tunnel"), &folder.join("exit.toml")]);
     assert!(fails(&second, 1).contains("another process answers there"));
     assert!(exit.succeeds(&["list"]).contains("acme"));

@@ -1,4 +1,4 @@
-//! What goes wrong before anything is sent: one line, and a code that separates mistakes in the call (2) from
+//! Errors before anything is sent: one line, and an exit code that separates usage errors (2) from
 //! all others (1).
 
 mod common;
@@ -48,7 +48,7 @@ fn servers_of_other_protocols_are_recognised() {
 
 #[test]
 fn who_does_not_answer_is_named() {
-    // Bound, and silent.
+    // A bound socket that never answers.
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
     let to = socket.local_addr().expect("is bound").to_string();
     let scratch = Scratch::new("silent");
@@ -102,7 +102,8 @@ fn mistakes_in_the_call_have_a_code_of_their_own() {
     }
 }
 
-/// The program on a machine without IPv6, until it ends by itself or has run for two seconds; what it printed, and its code.
+/// Runs the program on a machine without IPv6, until it ends by itself or has run for two seconds;
+/// returns its output and code.
 #[cfg(target_os = "linux")]
 fn without_ipv6(args: &[&str]) -> Option<(String, Option<i32>)> {
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/without_ipv6.py");

@@ -9,7 +9,7 @@ fn hops(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_squall")).arg("hops").args(arguments).output().expect("it starts")
 }
 
-/// A cable from here to another namespace: its two ends, with an address of each family.
+/// Connects this namespace to another by a cable; each end has an address of each family.
 fn cable(here: Option<&Namespace>, other: &Namespace, (near, far): (&str, &str), net: &str) {
     run(&format!("ip link add {near} type veth peer name {far}"));
     other.take(far);
@@ -73,7 +73,7 @@ fn each_hop_answers_for_itself_up_to_the_host() {
         assert_eq!(unknown.status.code(), Some(2), "{words}");
         assert!(words.contains("wlan7 is not up or has no IPv4 address; there are radio"), "{words}");
         run("ip route del default");
-        // The kernel takes the host for a neighbour then.
+        // Without a route, the kernel treats the host as a neighbour.
         let nowhere = hops(&["10.2.0.2", "--hops", "1"]);
         let words = String::from_utf8_lossy(&nowhere.stdout).into_owned();
         assert_eq!(nowhere.status.code(), Some(1), "{words}");

@@ -1,4 +1,4 @@
-//! Files without an end, and files whose writer does not come.
+//! Files without an end, and files whose writer never comes.
 
 #![cfg(unix)]
 
@@ -14,19 +14,19 @@ use std::{
 
 use common::{Scratch, ends_within, signal};
 
-/// How long a refusal may take, on a busy machine.
+/// Time limit of a refusal on a busy machine.
 const REFUSAL: Duration = Duration::from_secs(60);
 
-/// How long the end may take once it was asked for, and on a busy machine more.
+/// Time limit of the end after it was requested; extended on a busy machine.
 const END: Duration = Duration::from_secs(10);
 
-/// Memory that a command may address, in KiB: several times its largest input.
+/// Address space limit of a command in KiB: several times its largest input.
 const MEMORY: u32 = 2 << 20;
 
 const CERTIFIED: &str = "token = \"a token for tests\"\n[listen]\naddress = \"127.0.0.1:0\"\n";
 const FLOW: &str = "[[flow]]\nname = \"x\"\nout = \"udp://127.0.0.1:9\"\n";
 
-/// Commands that read a file, and how they refuse one without an end.
+/// Returns commands that read a file and must refuse one without an end.
 fn readers(file: &Path, scratch: &Scratch) -> Vec<Vec<String>> {
     let path = file.display();
     let token = format!("token_file = \"{path}\"\n[listen]\naddress = \"127.0.0.1:0\"\n{FLOW}");
@@ -49,7 +49,7 @@ fn readers(file: &Path, scratch: &Scratch) -> Vec<Vec<String>> {
     commands.iter().map(|command| command.split(' ').map(str::to_owned).collect()).collect()
 }
 
-/// Starts a command whose memory is bounded.
+/// Starts a command with bounded memory.
 fn start(args: &[String]) -> Child {
     Command::new("/bin/sh")
         .args(["-c", &format!("ulimit -v {MEMORY} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_squall")])
@@ -61,7 +61,7 @@ fn start(args: &[String]) -> Child {
         .expect("starts")
 }
 
-/// What a child that has ended said.
+/// Returns the standard error of a child that has ended.
 fn said(child: &mut Child) -> String {
     let mut text = String::new();
     child.stderr.take().expect("is piped").read_to_string(&mut text).expect("is text");
@@ -100,7 +100,7 @@ fn a_command_that_waits_for_a_fifo_can_be_ended() {
     }
 }
 
-/// Whether a process ends within this time, be it by the signal.
+/// `true` if a process ends within this time, even by the signal.
 fn ends_within_at_all(child: &mut Child, time: Duration) -> bool {
     ends_within(child, time).is_some() || child.try_wait().expect("can be asked").is_some()
 }

@@ -1,4 +1,4 @@
-//! Programs that are asked to end.
+//! Programs that are requested to end.
 
 #![cfg(unix)]
 
@@ -11,7 +11,7 @@ use common::{
     peer::{Peer, header},
 };
 
-/// How long the end may take.
+/// Time limit of the end.
 const END: Duration = Duration::from_secs(10);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tenants from a web server that wants a secret, over TLS.
+//! Tenants from a web server with a bearer token, over TLS.
 
 #![cfg(unix)]
 
@@ -24,14 +24,15 @@ const LIST: &str = r#"{"tenant": [{"name": "acme", "flow": [{"name": "cam", "out
 
 const SECRET: &str = "word.of-the~day+1/2=";
 
-/// An exit, and what it logs.
+/// An exit, and its log.
 struct Exit {
     child: Child,
     log: BufReader<ChildStderr>,
 }
 
 impl Exit {
-    /// With the tenants of `https://localhost:PORT/list`; trusts the certificates of a file alone.
+    /// Starts an exit with the tenants of `https://localhost:PORT/list`, which trusts only the
+    /// certificates of a file.
     fn start(scratch: &Scratch, name: &str, port: u16, trusted: &Path) -> Self {
         let text = format!(
             "tenants_url = \"https://localhost:{port}/list\"\ntenants_token_file = \"secret\"\n\
@@ -45,7 +46,7 @@ impl Exit {
         Self { child, log }
     }
 
-    /// Reads the log up to a line with these words, and returns it.
+    /// Reads the log up to a line with these words, and returns the line.
     fn says(&mut self, words: &str) -> String {
         let mut line = String::new();
         while !line.contains(words) {
@@ -64,7 +65,8 @@ impl Drop for Exit {
     }
 }
 
-/// A web server for `localhost` that gives the list to those who present the secret, and 401 to others.
+/// Starts a web server for `localhost` that returns the list to clients with the bearer token, and
+/// 401 to others.
 fn web_server(pem: &Path) -> SocketAddr {
     let chain = CertificateDer::pem_file_iter(pem).expect("is there").collect::<Result<_, _>>();
     let key = PrivateKeyDer::from_pem_file(pem).expect("is there");
@@ -85,7 +87,7 @@ fn web_server(pem: &Path) -> SocketAddr {
             } else {
                 "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_owned()
             };
-            // Who does not trust the certificate is gone.
+            // A client that does not trust the certificate has disconnected.
             let _ = stream.get_mut().write_all(answer.as_bytes());
         }
     });

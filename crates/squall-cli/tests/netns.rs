@@ -11,7 +11,7 @@ fn transfers_between_namespaces_survive_the_loss_of_a_link() {
     println!("{printed}");
     match output.status.code() {
         Some(0) => assert!(printed.ends_with("all as it should be\n")),
-        // The line above says why.
+        // The printed line gives the reason.
         Some(77) => squall_testkit::skipped(printed.trim_start_matches("skipped: ")),
         code => panic!("code {code:?}\n{printed}{}", String::from_utf8_lossy(&output.stderr)),
     }

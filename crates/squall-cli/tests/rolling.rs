@@ -1,4 +1,5 @@
-//! A rolling restart of two exits under load, with real processes: nothing is lost, and no player waits.
+//! A rolling restart of two exits under load, with real processes: no data is lost, and no player
+//! stalls.
 //!
 //! As a measurement, on a machine that does nothing else:
 //!
@@ -28,22 +29,22 @@ use squall_testkit::{assert_duration, in_real_time};
 
 const TOKEN: &str = "a token for tests";
 
-/// Bounds whatever hangs.
+/// Limit of anything that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Flows in each direction, half of them at each of two entries.
+/// Number of flows in each direction, half of them at each of two entries.
 const FLOWS: usize = 5;
 
-/// Bytes of a datagram.
+/// Size of a datagram in bytes.
 const DATAGRAM: usize = 1200;
 
-/// Load before, between and after the restarts.
+/// Duration of the load before, between and after the restarts.
 const LOAD: Duration = Duration::from_secs(2);
 
-/// Longest gap that a player may see.
+/// Longest permitted gap at a player.
 const MAX_GAP: Duration = Duration::from_millis(150);
 
-/// Bits per second of a flow. A build for tests is too slow for all of them at the full rate.
+/// Returns the bits per second of a flow. A debug build is too slow for the full rate.
 fn rate() -> f64 {
     let text = std::env::var("SQUALL_ROLLING_MBPS").ok();
     let given = text.map(|text| text.parse::<f64>().expect("SQUALL_ROLLING_MBPS is a number"));
@@ -63,7 +64,7 @@ impl Tunnel {
         Self { child, stderr }
     }
 
-    /// The next line that has these words.
+    /// Returns the next line that contains these words.
     fn line(&mut self, words: &str) -> String {
         let (begin, mut seen) = (Instant::now(), String::new());
         loop {
@@ -77,7 +78,7 @@ impl Tunnel {
         }
     }
 
-    /// Asks it to end, and waits for that.
+    /// Requests the end, and waits for it.
     fn stop(mut self) {
         signal(&self.child, "TERM");
         assert_eq!(ends_within(&mut self.child, PATIENCE), Some(0), "{}", self.rest());
@@ -105,7 +106,8 @@ fn port(socket: &UdpSocket) -> u16 {
     socket.local_addr().expect("is bound").port()
 }
 
-/// Sends numbered datagrams at a rate until `stop`. `target` is asked before each, and may have none yet. Returns how many.
+/// Sends numbered datagrams at a rate until `stop`. `target` is called before each, and may return
+/// no target yet. Returns their number.
 fn send(
     socket: UdpSocket,
     stop: Arc<AtomicBool>,
@@ -131,26 +133,27 @@ fn send(
     })
 }
 
-/// What a player received.
+/// Datagrams received by a player.
 #[derive(Debug, Default)]
 struct Received {
     numbers: HashSet<u32>,
-    /// Datagrams after a later one.
+    /// Number of datagrams that arrived after a later one.
     reordered: u32,
     twice: u32,
-    /// Longest time between two datagrams, and when it ended, after the first datagram.
+    /// Longest time between two datagrams.
     gap: Duration,
+    /// End of the longest gap, relative to the first datagram.
     gap_at: Duration,
 }
 
-/// Receives until nothing has arrived for a second after `stop`.
+/// Receives until no datagram has arrived for a second after `stop`.
 fn receive(socket: UdpSocket, stop: Arc<AtomicBool>) -> JoinHandle<Received> {
     socket.set_read_timeout(Some(Duration::from_secs(1))).expect("is set");
     std::thread::spawn(move || {
         let mut received = Received::default();
         let (mut buffer, mut last, mut highest, mut first) = ([0; 2000], None, None, None);
         loop {
-            // Before the wait: what came before the end counts.
+            // Read before the wait: datagrams before the end count.
             let over = stop.load(Relaxed);
             let Ok((length, _)) = socket.recv_from(&mut buffer) else {
                 if over {
@@ -202,11 +205,13 @@ impl Exit {
     }
 }
 
-/// The datagrams that were sent, the lost ones, those out of order, those that came twice, and the longest gap.
+/// Returns the numbers of datagrams that were sent, lost, reordered and duplicated, and the longest
+/// gap.
 fn rolling_restart() -> (u32, u32, u32, u32, Duration) {
     let scratch = Scratch::new("rolling");
     let stop = Arc::new(AtomicBool::new(false));
-    // Up: from a source before the entry to a player behind the exits. Down: the other way, to the sender of commands.
+    // Up: from a source at the entry to a player behind the exits. Down: the opposite direction, to
+    // the sender of commands.
     let (mut outs, mut senders, mut players) = (Vec::new(), Vec::new(), Vec::new());
     let mut flows = [Vec::new(), Vec::new()];
     let mut commands = Vec::new();
@@ -247,7 +252,8 @@ fn rolling_restart() -> (u32, u32, u32, u32, Duration) {
         entry
     });
 
-    // Commands, for the sources behind the exits to know where to send: as a player's reports, or keep-alives.
+    // Commands show the sources behind the exits where to send, like a player's reports or
+    // keep-alives.
     let commanding = Arc::new(AtomicBool::new(true));
     let commander = {
         let commanding = commanding.clone();
@@ -332,7 +338,7 @@ fn start(args: &[&str]) -> Tunnel {
     Tunnel::start(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
 }
 
-/// An entry with a session to this exit, which stays: the other exit does not answer.
+/// Returns an entry whose session with this exit stays, because the other exit does not answer.
 fn entry_that_stays(exit: &mut Tunnel) -> (Tunnel, UdpSocket) {
     let line = exit.line("listening on ");
     let (address, pin) = line.trim_end().split_once(", fingerprint ").expect("both are there");
@@ -371,7 +377,7 @@ fn a_second_signal_ends_a_drain_and_a_repeated_one_does_not() {
     });
 }
 
-/// As when a service manager stops an exit that an operator has drained.
+/// A service manager may stop an exit that an operator has drained.
 #[test]
 fn a_signal_after_a_drain_over_the_control_socket_is_the_first_one() {
     in_real_time(|| {

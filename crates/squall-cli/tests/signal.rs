@@ -1,4 +1,4 @@
-//! `squall signal watch` as its users run it: on a recording, on a modem, and where there is nothing.
+//! `squall signal watch` as its users run it: with a recording, a modem, and without radios.
 
 mod common;
 #[cfg(target_os = "linux")]
@@ -63,7 +63,7 @@ fn without_a_terminal_there_are_lines_to_read() {
     let output = run(["signal", "watch", "--trace", &file]);
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
     let text = String::from_utf8(output.stdout).expect("is text");
-    // How many lines there are depends on how busy the machine is.
+    // The number of lines depends on the load of the machine.
     let state = text.lines().find(|line| line.contains("  wifi ")).expect("is present");
     assert!(state.contains("RSSI -") && state.contains("quality 0."), "{text}");
     for alert in ["warning at 0.28", "outage at 0.07", "recovery at 0.88"] {
@@ -121,7 +121,8 @@ mod linux {
 
     const NOWHERE: &str = "unix:path=/no/such/bus";
 
-    /// Longest wait for a line: a program that reports nothing fails the test instead of holding it up.
+    /// Maximum wait for a line, so that a program without output fails the test instead of blocking
+    /// it.
     const LIMIT: Duration = Duration::from_secs(30);
 
     fn watch(bus: &str, args: &[&str]) -> Command {
@@ -149,7 +150,7 @@ mod linux {
             Self { child, lines }
         }
 
-        /// The next line for which that holds.
+        /// Returns the next line that meets a condition.
         fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
             loop {
                 let line = self.lines.recv_timeout(LIMIT).expect("a line in time");
@@ -160,7 +161,7 @@ mod linux {
             }
         }
 
-        /// Interrupts it; gives back its code and what it said.
+        /// Interrupts it; returns its code and standard error.
         fn interrupt(mut self) -> (Option<i32>, String) {
             let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
             assert!(kill.expect("there is kill").success());
@@ -220,7 +221,7 @@ mod linux {
 
     #[test]
     fn where_there_is_no_radio_it_is_said_what_was_looked_for() {
-        // A machine with Wi-Fi has something to watch.
+        // A machine with Wi-Fi has a radio to watch.
         let wifi = squall_signal::wifi_interfaces();
         let output = watch(NOWHERE, &["--for", "50ms"]).output().expect("the program starts");
         let (said, code) = failure(&output);

@@ -1,4 +1,4 @@
-//! `squall recv` and senders that do not know its token, or do not behave.
+//! `squall recv` and senders without its token, or with hostile behaviour.
 
 mod common;
 
@@ -16,7 +16,7 @@ use squall_testkit::pattern;
 
 const TOKEN: &str = "a token for tests";
 
-/// How long an honest sender may take, while strangers are there.
+/// Time limit of an honest sender in the presence of hostile ones.
 const SOON: Duration = Duration::from_secs(30);
 
 /// An honest sender of one file.
@@ -103,7 +103,7 @@ fn a_stalled_stranger_is_rejected() {
     let still = Peer::connect(receiver.addr);
     still.say(b'H', header(1, "still", None));
     assert_eq!(still.next().expect("may begin")[0], b'G');
-    // That it waits for its input is no progress: anyone could say so for ever.
+    // A message that it waits for its input is no progress: any sender could repeat it without end.
     still.say(b'D', "");
     honest(&receiver, &scratch, &[]);
     assert_eq!(still.refusal(), "the sender sent nothing for 1s");
@@ -120,7 +120,7 @@ fn no_file_is_touched_that_the_receiver_did_not_make() {
     }
     let file = scratch.write("in", b"from a stranger");
     let receiver = Receiver::service(&folder, &["--anyone"]);
-    // The answer does not depend on which names there are.
+    // The answer does not reveal which names exist.
     assert_eq!(receiver.send(&file, &[]).status.code(), Some(0));
     assert_eq!(fs::read(folder.join("in.2")).expect("is there"), b"from a stranger");
     for name in ["in.part", "in"] {
@@ -138,7 +138,7 @@ fn size_and_number_of_files_have_bounds() {
     let (large, small) = (scratch.write("large", &[0; 1001]), scratch.write("small", &[0; 1000]));
     let refused = |file: &Path| failure(&receiver.send(file, &[])).0;
     assert!(refused(&large).ends_with("the file is larger than the receiver accepts (1000 bytes)"));
-    // One that does not say how large it is.
+    // A sender that does not declare the size.
     let liar = Peer::connect(receiver.addr);
     liar.say(b'H', header(1, "liar", None));
     assert_eq!(liar.next().expect("may begin")[0], b'G');

@@ -51,7 +51,7 @@ fn an_interface_without_a_radio_is_reported_once_and_used() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // Its input lasts until the radio was looked for.
+    // Its input stays open until the radio has been looked up.
     let mut input = sender.stdin.take().expect("is piped");
     input.write_all(&pattern(100_000, 1)).expect("is taken");
     let (note, notes) = mpsc::channel();

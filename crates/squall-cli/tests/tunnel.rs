@@ -20,7 +20,7 @@ use squall_testkit::reserve_port;
 
 const TOKEN: &str = "a token for tests";
 
-/// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
+/// Limit of anything that hangs. Far more than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `squall tunnel`.
@@ -42,7 +42,7 @@ impl Tunnel {
         Self { child, stderr }
     }
 
-    /// The first line that has these words.
+    /// Returns the first line that contains these words.
     fn line(&mut self, words: &str) -> String {
         let (begin, mut seen) = (Instant::now(), String::new());
         loop {
@@ -61,7 +61,7 @@ impl Tunnel {
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Asks it to end; its code and what else it said.
+    /// Requests the end; returns its code and the rest of its output.
     fn stop(mut self) -> (Option<i32>, String) {
         self.signal("TERM");
         let mut rest = String::new();
@@ -84,7 +84,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// Sends until it arrives: a flow may not be carried yet.
+/// Sends until a datagram arrives: a flow may not be carried yet.
 fn passes(port: u16, target: &UdpSocket, words: &[u8]) {
     let source = socket();
     target.set_read_timeout(Some(Duration::from_millis(200))).expect("is set");
@@ -98,14 +98,14 @@ fn passes(port: u16, target: &UdpSocket, words: &[u8]) {
     }
 }
 
-/// The next notification of systemd.
+/// Returns the next notification for systemd.
 fn notified(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 1000];
     let length = socket.recv(&mut buffer).expect("is printed");
     String::from_utf8_lossy(&buffer[..length]).into_owned()
 }
 
-/// An exit with a flow `x`, and what an entry needs to know.
+/// Starts an exit with a flow `x`; returns its address and fingerprint too.
 fn exit(target: &UdpSocket) -> (Tunnel, String, String) {
     let to = target.local_addr().expect("is bound");
     let flow = format!("x=udp://{to}");
@@ -201,7 +201,7 @@ fn bitrates_are_printed_a_line_per_change_for_a_script() {
     assert!(["application", "network"].contains(&words[1]) && words[2..] == ["1"], "{line}");
     assert_eq!(exit.stop().0, Some(0));
     while next() != "0 out-of-use 1" {}
-    // A script that has gone does not end the tunnel.
+    // A script that has ended does not end the tunnel.
     drop(lines);
     assert_eq!(entry.stop().0, Some(0));
 }
@@ -365,7 +365,7 @@ fn mistakes_in_options_are_reported_in_a_line() {
         assert!(said.starts_with("squall: ") && said.contains(expected), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
-    // The environment's token is no flag, which would not go with a file.
+    // The token of the environment is not an option, which would exclude a file.
     let output =
         squall().args(["tunnel", "missing.toml"]).env("SQUALL_TOKEN", "short").output().expect("starts");
     assert!(failure(&output).0.contains("missing.toml: "), "{}", failure(&output).0);

@@ -1,4 +1,4 @@
-//! `squall why` beside a tunnel whose paths fail, and what it answers to mistakes.
+//! `squall why` with a tunnel whose paths fail, and its answers to mistakes.
 
 #![cfg(unix)]
 

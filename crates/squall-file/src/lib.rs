@@ -1,7 +1,7 @@
-//! Reads files that users name, up to a size.
+//! Reads files that users name, up to a size limit.
 //!
-//! The length that a system reports is no bound: devices and pipes report 0, and a file may grow. These functions
-//! count what they read.
+//! The length that a system reports is no bound: devices and pipes report 0, and a file may grow.
+//! These functions count the bytes that they read.
 
 #![forbid(unsafe_code)]
 
@@ -12,11 +12,12 @@ use std::{
     path::Path,
 };
 
-/// Reads a file of at most this many bytes. Pipes and devices are read to their end. Opening a FIFO waits for its
-/// writer: a program that takes signals itself calls this from a thread that nothing waits for.
+/// Reads a file of at most `most` bytes. Pipes and devices are read to their end. Opening a FIFO
+/// waits for its writer; a program that handles signals should call this from a thread that it need
+/// not join.
 ///
 /// # Errors
-/// What the system reports; [`ErrorKind::FileTooLarge`] if the file has more bytes.
+/// Errors of the system; [`ErrorKind::FileTooLarge`] if the file has more bytes.
 pub fn read(file: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(file)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -26,22 +27,22 @@ pub fn read(file: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text of at most this many bytes, as [`read`] does, and decodes it as [`text`] does.
+/// Reads a text of at most `most` bytes as [`read`] does, and decodes it as [`text`] does.
 ///
 /// # Errors
-/// As [`read`]; [`ErrorKind::InvalidData`] with a [`NotText`] if the file is no text.
+/// As [`read`]; [`ErrorKind::InvalidData`] with a [`NotText`] if the file is not text.
 pub fn read_text(file: impl AsRef<Path>, most: u64) -> io::Result<String> {
     text(read(file, most)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Why bytes are no text, and where.
+/// Reason and position at which bytes are not text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotText {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The character in the line, from 1.
+    /// Character in the line, from 1.
     pub column: usize,
-    /// What is wrong, and what to do.
+    /// Problem and remedy.
     pub problem: &'static str,
 }
 
@@ -53,7 +54,7 @@ impl fmt::Display for NotText {
 
 impl std::error::Error for NotText {}
 
-/// First bytes of files that are often taken for texts.
+/// First bytes of files that are often mistaken for text.
 const OTHERS: [(&[u8], &str); 5] = [
     (b"\x1f\x8b", "compressed by gzip; unpack it first"),
     (b"PK\x03\x04", "a zip archive or a spreadsheet; unpack it, or export it as text"),
@@ -62,10 +63,10 @@ const OTHERS: [(&[u8], &str); 5] = [
     (b"BZh", "compressed by bzip2; unpack it first"),
 ];
 
-/// Decodes UTF-8, or UTF-16 with a byte order mark; the text has no mark.
+/// Decodes UTF-8, or UTF-16 with a byte order mark. The mark is removed.
 ///
 /// # Errors
-/// If the bytes are neither, or have a NUL, as UTF-16 without a mark has.
+/// If the bytes are neither, or contain a NUL, as UTF-16 without a mark does.
 pub fn text(bytes: Vec<u8>) -> Result<String, NotText> {
     let other = OTHERS.into_iter().find(|(first, _)| bytes.starts_with(first)).map(|(_, problem)| problem);
     let mut text = match bytes.as_slice() {
@@ -110,7 +111,7 @@ impl NotText {
     }
 }
 
-/// The example of the README.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The time of this process, and locks that outlive a panic.
+//! Time of this process, and locks that remain usable after a panic.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -7,35 +7,36 @@ use std::{
 
 use squall_units::Time;
 
-/// Counts the time since its creation.
+/// Measures the time since its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    /// A clock at the epoch.
+    /// Starts a clock at the epoch.
     pub fn start() -> Self {
         Self { origin: Instant::now() }
     }
 
-    /// The time since its creation.
+    /// Returns the time since its creation.
     pub fn now(self) -> Time {
         self.at(Instant::now())
     }
 
-    /// The time of an instant.
+    /// Returns the time of an instant.
     pub fn at(self, instant: Instant) -> Time {
         Time::EPOCH + instant.saturating_duration_since(self.origin).into()
     }
 
-    /// The instant of a time; `None` if the system cannot represent it.
+    /// Returns the instant of a time; `None` if the system cannot represent it.
     pub fn instant(self, at: Time) -> Option<Instant> {
         self.origin.checked_add(at.since_epoch().into())
     }
 }
 
-/// Locks a mutex, also after a panic of another holder: the data behind these locks is valid between any two statements.
+/// Locks a mutex, even if another holder panicked: the data behind these locks is valid between any
+/// two statements.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,16 +15,17 @@ use crate::{
     throttle::{LogAllowance, Throttle},
 };
 
-/// Events that are kept.
+/// Number of events that are kept.
 const KEPT: usize = 200;
 
-/// Lines that a peer can cause at once, with all its sessions: two for each of 64 flows. Then it is one per second.
+/// Lines that a peer can cause at once with all its sessions: two for each of 64 flows. Afterwards
+/// one per second.
 const LINES: u64 = 128;
 
-/// Rejected clients are reported at most once in this time.
+/// Minimum interval between two reports of rejected clients.
 const REJECTION_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The subject of an event.
+/// Subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A path of a session.
@@ -39,7 +40,7 @@ pub enum Kind {
     Task,
     /// A tenant.
     Tenant,
-    /// Path that carries most data.
+    /// The path that carries most data.
     Main,
 }
 
@@ -49,28 +50,28 @@ impl Kind {
     }
 }
 
-/// The latest events.
+/// Latest events.
 #[derive(Debug)]
 pub struct Journal {
     clock: Clock,
-    /// The peer that brought an event about, if it was one, and the event.
+    /// Events with the peer that caused them, if one did.
     events: Mutex<VecDeque<(Option<String>, EventStatus)>>,
-    /// What peers may still bring about, by their name in the configuration.
+    /// Remaining lines of peers, by their name in the configuration.
     peers: Mutex<HashMap<String, LogAllowance>>,
     task_failures: AtomicU64,
     rejections: Throttle,
 }
 
-/// The journal for what a peer brings about.
+/// Journal for events that a peer causes.
 #[derive(Clone, Debug)]
 pub struct PeerJournal {
     journal: Arc<Journal>,
-    /// Empty for all entries without a name of their own.
+    /// Name of the peer; empty for all entries without one.
     peer: String,
 }
 
 impl Journal {
-    /// An empty journal, whose events have the times of this clock.
+    /// Creates an empty journal. Its events have the times of this clock.
     pub fn new(clock: Clock) -> Self {
         let rejections = Throttle::new(REJECTION_INTERVAL);
         Self {
@@ -82,7 +83,8 @@ impl Journal {
         }
     }
 
-    /// The journal for what a peer brings about; the name is that of the configuration, and empty for entries without one.
+    /// Returns the journal for events that a peer causes. `peer` is its name in the configuration;
+    /// empty for entries without one.
     pub fn of_peer(self: &Arc<Self>, peer: &str) -> PeerJournal {
         PeerJournal { journal: self.clone(), peer: peer.to_owned() }
     }
@@ -100,27 +102,28 @@ impl Journal {
     fn write(&self, level: Level, kind: Kind, words: String, peer: Option<&str>) {
         let words = printable(words);
         match level {
-            // Filters of a log name the tunnel.
+            // Log filters use the name of the tunnel crate.
             Level::Info => tracing::info!(target: "squall_tunnel", kind = kind.name(), "{words}"),
             Level::Warning => tracing::warn!(target: "squall_tunnel", kind = kind.name(), "{words}"),
         }
         self.keep(level, kind, words, peer);
     }
 
-    /// A client without a token was rejected. The first one is reported; others within ten seconds are counted.
+    /// Records the rejection of a client without a token. The first one is reported; others within
+    /// ten seconds are counted.
     pub fn rejected(&self, words: &str) {
         let Some(unreported) = self.rejections.count() else { return };
         let others = if unreported == 0 { String::new() } else { format!("; {unreported} others before it") };
         self.warn(Kind::Session, format!("{words}{others}"));
     }
 
-    /// A task of this process failed.
+    /// Records the failure of a task of this process.
     pub fn task_failed(&self, name: &str, why: &str) {
         self.task_failures.fetch_add(1, Relaxed);
         self.warn(Kind::Task, format!("{name} failed: {why}"));
     }
 
-    /// Tasks that failed since the start of the program.
+    /// Returns the number of failed tasks since the start of the program.
     pub fn task_failures(&self) -> u64 {
         self.task_failures.load(Relaxed)
     }
@@ -138,7 +141,7 @@ impl Journal {
         events.push_back((peer.map(str::to_owned), EventStatus { at_s, level, kind, words }));
     }
 
-    /// The latest events, oldest first.
+    /// Returns the latest events, oldest first.
     pub fn events(&self) -> Vec<EventStatus> {
         lock(&self.events).iter().map(|(_, event)| event.clone()).collect()
     }
@@ -155,7 +158,7 @@ impl PeerJournal {
         self.write(Level::Warning, kind, words.into());
     }
 
-    /// Records an event, as long as the peer has lines left.
+    /// Records an event, unless the peer has used up its lines.
     fn write(&self, level: Level, kind: Kind, mut words: String) {
         let now = self.journal.clock.now();
         let mut peers = lock(&self.journal.peers);
@@ -169,14 +172,14 @@ impl PeerJournal {
     }
 }
 
-/// How important an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Info,
     Warning,
 }
 
-/// Whose events are most of these: a peer's, or the program's own.
+/// Returns the peer that caused most of these events; `None` for the program itself.
 fn loudest(events: &VecDeque<(Option<String>, EventStatus)>) -> Option<String> {
     let mut counts: HashMap<&Option<String>, usize> = HashMap::new();
     events.iter().for_each(|(peer, _)| *counts.entry(peer).or_default() += 1);
@@ -207,7 +210,8 @@ mod tests {
         (0..20).for_each(|n| journal.of_peer("quiet").info(Kind::Session, format!("quiet {n}")));
         let count =
             |word: &str| journal.events().iter().filter(|event| event.words.starts_with(word)).count();
-        // Of many sessions, each of which has a journal of its own. There would be room for more lines than it may have.
+        // Many sessions with a journal each; there would be room for more lines than the peer may
+        // have.
         (0..10_000).for_each(|n| journal.of_peer("loud").warn(Kind::Flow, format!("loud {n}")));
         assert!((LINES as usize..LINES as usize + 10).contains(&count("loud")), "{}", count("loud"));
         (0..10_000).for_each(|n| journal.of_peer("").warn(Kind::Flow, format!("unnamed {n}")));

@@ -1,8 +1,9 @@
-//! How a tunnel is observed: its [`Status`], the same as [`metrics`] and as a page with a feed ([`web`]), its events
-//! ([`journal`]), and its tasks, whose failures are events too ([`supervise`]).
+//! Observation of a tunnel: its [`Status`], also as [`metrics`] and as a page with a feed
+//! ([`web`]), its events ([`journal`]), and its tasks, whose failures are events too
+//! ([`supervise`]).
 //!
-//! Everything that is shown is read from one snapshot, [`Status`], which a [`web::Source`] makes. It is independent of how
-//! flows are carried.
+//! All output is read from one snapshot, [`Status`], which a [`web::Source`] creates. It is
+//! independent of how flows are carried.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +21,7 @@ pub mod web;
 
 pub use status::Status;
 
-/// The example of the README.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

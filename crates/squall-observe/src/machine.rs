@@ -1,6 +1,7 @@
-//! This machine and this process.
+//! Properties of this machine and this process.
 
-/// Resident memory of this process in bytes, if the system reports it: `/proc/self/statm` counts pages.
+/// Returns the resident memory of this process in bytes, if the system reports it:
+/// `/proc/self/statm` counts pages.
 #[cfg(unix)]
 pub fn resident_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
@@ -8,19 +9,19 @@ pub fn resident_memory() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Resident memory of this process in bytes, if the system reports it.
+/// Returns the resident memory of this process in bytes, if the system reports it.
 #[cfg(not(unix))]
 pub fn resident_memory() -> Option<u64> {
     None
 }
 
-/// Name of this machine.
+/// Returns the name of this machine.
 #[cfg(unix)]
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Name of this machine.
+/// Returns the name of this machine.
 #[cfg(not(unix))]
 pub fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()

@@ -1,6 +1,6 @@
 //! The status as metrics, in the text format of Prometheus.
 //!
-//! No label has a value that a reconnection makes, but for those of `path_info`.
+//! Except for `path_info`, no label has values that change with a reconnection.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,15 @@ use crate::status::{
     TenantStatus,
 };
 
-/// Content type for HTTP.
+/// HTTP content type of the metrics.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Metrics of one kind of object: name without prefix, description, value. Names end with the unit, those of counters
-/// with `_total`. Rates are in bytes, as Prometheus has it. An object without such a value, `NaN`, has no sample. `docs/tunnel.md` lists them.
+/// Metrics of one kind of object: name without prefix, description, value. Names end with the unit,
+/// those of counters with `_total`. Rates are in bytes, as is usual in Prometheus. An object with
+/// the value `NaN` has no sample. `docs/tunnel.md` lists the metrics.
 type Metrics<T> = &'static [(&'static str, &'static str, fn(&T) -> f64)];
 
-/// A flow is idle after this time without a datagram.
+/// Time in seconds without a datagram after which a flow counts as idle.
 const IDLE_S: f64 = 5.0;
 
 const PROCESS: Metrics<Status> = &[
@@ -175,7 +176,7 @@ const PATH: Metrics<PathStatus> = &[
 /// A counter of a path: name without prefix, description, value.
 pub type Counter = (&'static str, &'static str, fn(&PathStatus) -> u64);
 
-/// Those that are summed over all sessions.
+/// Counters that are summed over all sessions.
 pub const PATH_COUNTERS: [Counter; 9] = [
     ("path_sent_bytes_total", "Sent UDP payload", |path| path.sent_bytes),
     ("path_received_bytes_total", "Received UDP payload", |path| path.received_bytes),
@@ -188,18 +189,19 @@ pub const PATH_COUNTERS: [Counter; 9] = [
     ("path_kept_arrivals_total", "Arrivals within these bounds", |path| path.kept_arrivals),
 ];
 
-/// Places of sent bytes and of lost packets among [`PATH_COUNTERS`], which arms sum too.
+/// Indices in [`PATH_COUNTERS`] of sent bytes and lost packets, which are also summed by arm.
 pub(crate) const ARM_COUNTERS: [usize; 2] = [0, 5];
 
 type BlockMetric = (&'static str, &'static str, &'static str, fn(&Amount) -> u64);
 
-/// Counters of blocks, which have a class and, if sent, a outcome: name of sent ones, of received ones, description.
+/// Counters of blocks, by class and, for sent blocks, by outcome: name for sent ones, name for
+/// received ones, description, value.
 const BLOCKS: &[BlockMetric] = &[
     ("flow_sent_blocks_total", "flow_received_blocks_total", "Blocks by class", |amount| amount.blocks),
     ("flow_sent_bytes_total", "flow_received_bytes_total", "Bytes of blocks by class", |amount| amount.bytes),
 ];
 
-/// The status as metrics.
+/// Formats the status as metrics.
 pub fn text(status: &Status) -> String {
     let mut text = Text::default();
     text.all(PROCESS, &[(Vec::new(), status)]);
@@ -283,12 +285,12 @@ pub fn text(status: &Status) -> String {
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
 
-/// The text that is being written.
+/// Output under construction.
 #[derive(Default)]
 struct Text(String);
 
 impl Text {
-    /// Families with a sample for each of these objects.
+    /// Writes families with a sample for each of these objects.
     fn all<T>(&mut self, metrics: Metrics<T>, objects: &[(Labels, &T)]) {
         for (name, help, value) in metrics {
             let is_counter = name.ends_with("_total");
@@ -303,9 +305,9 @@ impl Text {
         }
     }
 
-    /// The description of a family.
+    /// Writes the description of a family.
     fn family(&mut self, name: &str, help: &str, kind: &str) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP squall_tunnel_{name} {help}\n# TYPE squall_tunnel_{name} {kind}");
     }
 
@@ -317,7 +319,7 @@ impl Text {
         let _ = writeln!(self.0, "squall_tunnel_{name}{labels} {value}");
     }
 
-    /// The figures of the arms.
+    /// Writes the metrics of the arms.
     fn arms(&mut self, arms: &[ArmStatus]) {
         let arms: Vec<_> = arms.iter().map(|arm| (vec![("arm", arm.name.clone())], arm)).collect();
         self.all(ARM, &arms);
@@ -332,7 +334,7 @@ impl Text {
         }
     }
 
-    /// The histogram of latencies.
+    /// Writes the histogram of latencies.
     fn latencies(&mut self, flows: &[(Labels, &FlowStatus)]) {
         self.family("flow_latency_seconds", "Time of a datagram in the tunnel", "histogram");
         for (labels, FlowStatus { latency, .. }) in flows {

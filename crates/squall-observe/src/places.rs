@@ -1,4 +1,4 @@
-//! Bounds on peers that have not proved who they are: connections of a server, sessions without a token.
+//! Limits for unauthenticated peers: connections of a server, sessions without a token.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 
 use crate::clock::lock;
 
-/// A bounded number of places, in total and per host: a network as in [`squall_proto::host_network`]. A new occupant displaces an
-/// old one.
+/// A bounded number of places, in total and per host, which is a network as in
+/// [`squall_proto::host_network`]. A new occupant displaces an old one.
 #[derive(Debug)]
 pub struct Places<T> {
     max: usize,
@@ -26,7 +26,7 @@ struct Occupant<T> {
     value: T,
 }
 
-/// One of [`Places`], free again when this is dropped.
+/// One of [`Places`], released when dropped.
 #[derive(Debug)]
 pub struct Place<T> {
     places: Arc<Places<T>>,
@@ -34,13 +34,13 @@ pub struct Place<T> {
 }
 
 impl<T> Places<T> {
-    /// At most `max` places, and `max_of_host` for one host.
+    /// Creates at most `max` places, of which one host can occupy `max_of_host`.
     pub fn new(max: usize, max_of_host: usize) -> Arc<Self> {
         Arc::new(Self { max, max_of_host, occupants: Mutex::new((0, Vec::new())) })
     }
 
-    /// Takes a place. Also returns the occupant that is displaced: the oldest of the host if the host has its share, otherwise
-    /// the oldest of all, which had the most time to prove itself.
+    /// Takes a place. Also returns the displaced occupant: the oldest of the host if the host has
+    /// its share, otherwise the oldest of all, which had the most time to authenticate.
     pub fn enter(self: &Arc<Self>, address: IpAddr, value: T) -> (Place<T>, Option<T>) {
         let host = squall_proto::host_network(address);
         let (last, all) = &mut *lock(&self.occupants);
@@ -58,7 +58,8 @@ impl<T> Places<T> {
 }
 
 impl Places<Arc<Notify>> {
-    /// Takes a place whichever host the connection is from. `displaced` is notified if a newer connection takes it.
+    /// Takes a place independently of the host. `displaced` is notified if a newer connection takes
+    /// the place.
     pub fn take(self: &Arc<Self>, displaced: &Arc<Notify>) -> Place<Arc<Notify>> {
         let (place, oldest) = self.enter(Ipv4Addr::LOCALHOST.into(), displaced.clone());
         if let Some(oldest) = oldest {

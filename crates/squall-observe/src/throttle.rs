@@ -1,4 +1,4 @@
-//! Bounds on the lines of a log that others can cause.
+//! Limits for log lines that others can cause.
 
 use std::{
     sync::Mutex,
@@ -9,21 +9,22 @@ use squall_units::{Span, Time};
 
 use crate::clock::lock;
 
-/// Bounds the number of reports about clients without a token.
+/// Limits the number of reports about clients without a token.
 #[derive(Debug)]
 pub struct Throttle {
     interval: Duration,
-    /// When something was reported last, and occurrences since.
+    /// Time of the last report, and occurrences since.
     state: Mutex<(Option<Instant>, u64)>,
 }
 
 impl Throttle {
-    /// At most one report per interval.
+    /// Creates a limit of one report per interval.
     pub fn new(interval: Duration) -> Self {
         Self { interval, state: Mutex::default() }
     }
 
-    /// Counts an occurrence. If it is to be reported, returns how many were not before it.
+    /// Counts an occurrence. Returns the number of unreported ones before it if it should be
+    /// reported.
     pub fn count(&self) -> Option<u64> {
         let (last, unreported) = &mut *lock(&self.state);
         if last.is_some_and(|last| last.elapsed() < self.interval) {
@@ -35,24 +36,24 @@ impl Throttle {
     }
 }
 
-/// Bounds how many lines a peer with the token can have logged: a number at once, then one per second.
+/// Limits the log lines of a peer with the token: a burst, then one per second.
 #[derive(Debug)]
 pub struct LogAllowance {
     most: u64,
     left: u64,
-    /// When the last line was added to those that are left.
+    /// Time at which a line was last added to `left`.
     refilled: Time,
-    /// Lines that there was no room for, since the last that there was.
+    /// Lines left out since the last one that was logged.
     left_out: u64,
 }
 
 impl LogAllowance {
-    /// With that number at once.
+    /// Creates an allowance with a burst of `most` lines.
     pub fn new(most: u64) -> Self {
         Self { most, left: most, refilled: Time::EPOCH, left_out: 0 }
     }
 
-    /// If there may be another line, how many were left out before it.
+    /// Takes a line, if there is one. Returns the number of lines left out before it.
     pub fn take(&mut self, now: Time) -> Option<u64> {
         let seconds = (now - self.refilled) / Span::from_secs(1);
         self.refilled += Span::from_secs(seconds);

@@ -1,7 +1,7 @@
-//! Counters of paths over all sessions, for series that outlast a session.
+//! Counters of paths over all sessions, for time series that outlast a session.
 //!
-//! A session has a slot, the lowest number that no other session has. It and the label of a path take few values, however often
-//! an entry reconnects.
+//! A session has a slot, the lowest number that no other session has. Slots and labels of paths
+//! have few values, however often an entry reconnects.
 
 use std::{
     collections::BTreeMap,
@@ -15,30 +15,30 @@ use crate::{
     status::{BlockCounts, PathCounts, PathStatus, SessionStatus, Sums},
 };
 
-/// The sums, and what the current sessions have added to them.
+/// Sums, and the counts of current sessions already included in them.
 #[derive(Debug, Default)]
 pub struct Totals(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     sums: Sums,
-    /// By the number of the session.
+    /// Counts by number of the session.
     sessions: BTreeMap<u64, Counted>,
 }
 
 #[derive(Debug, Default)]
 struct Counted {
     slot: u64,
-    /// By the label of the path.
+    /// Counts by label of the path.
     paths: BTreeMap<String, PathCounts>,
     switches: u64,
     blocks: BlockCounts,
-    /// When the rest of it was counted.
+    /// Time up to which the duration was counted.
     at: Option<Instant>,
 }
 
 impl Totals {
-    /// Adds what is new of a session that both ends have agreed on, and gives it a slot.
+    /// Adds the increase of a session that both ends have agreed on, and assigns a slot to it.
     pub fn count(&self, session: &mut SessionStatus) {
         if !session.agreed {
             return;
@@ -57,7 +57,7 @@ impl Totals {
             let now = Instant::now();
             arm.sessions += u64::from(counted.at.is_none());
             arm.time_ms += (now - counted.at.unwrap_or(now)).as_millis() as u64;
-            // Whole milliseconds were counted.
+            // Only whole milliseconds were counted.
             counted.at =
                 Some(counted.at.map_or(now, |at| at + Duration::from_millis((now - at).as_millis() as u64)));
             arm.delivered += session.blocks.delivered.saturating_sub(counted.blocks.delivered);
@@ -87,28 +87,28 @@ impl Totals {
         counted.switches = session.switches;
     }
 
-    /// A session is over: its slot is free.
+    /// Ends a session, which frees its slot.
     pub fn leave(&self, session: u64) {
         lock(&self.0).sessions.remove(&session);
     }
 
-    /// The sums so far.
+    /// Returns the sums so far.
     pub fn sums(&self) -> Sums {
         lock(&self.0).sums.clone()
     }
 }
 
-/// Whether both are of one path. A later one of the same label has begun at 0.
+/// `true` if both counts belong to the same path. A later path with the same label starts at 0.
 fn is_same(before: &PathCounts, now: &PathCounts) -> bool {
     before.iter().zip(now).all(|(before, now)| before <= now)
 }
 
-/// The label of a path in metrics: at an entry the name of its interface, at an exit, where names have ports, the id that later paths
-/// use again.
+/// Returns the label of a path in metrics: at an entry the name of its interface; at an exit, where
+/// names contain ports, the id, which later paths reuse.
 pub fn label(is_entry: bool, name: &str, id: u8, others: &[PathStatus]) -> String {
     match is_entry {
         false => id.to_string(),
-        // No interface has a name with a slash.
+        // No name of an interface contains a slash.
         true if others.iter().any(|other| other.label == name) => format!("{name}/{id}"),
         true => name.to_owned(),
     }
@@ -144,7 +144,7 @@ mod tests {
         for id in 1..=100 {
             totals.count(&mut session(id, &[("wwan0", 50)]));
             totals.count(&mut session(id, &[("wwan0", 80), ("wlan0", 5)]));
-            // A path that was opened again.
+            // A path that was reopened.
             totals.count(&mut session(id, &[("wwan0", 20)]));
             totals.leave(id);
         }

@@ -1,4 +1,4 @@
-//! What this machine does not have: addresses, interfaces and routes that may come, and IPv6.
+//! Resources that this machine lacks: addresses, interfaces and routes that may appear, and IPv6.
 
 use std::{
     io,
@@ -8,22 +8,22 @@ use std::{
 
 use crate::journal::{Journal, Kind};
 
-/// Time between two looks for what is not there.
+/// Interval between two checks for a missing resource.
 pub const POLL: Duration = Duration::from_secs(1);
 
-/// What is still not there is reported this often.
+/// Interval between two reports of the same missing resource.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Whether an address, an interface or a route is not there. It may come.
+/// `true` if an address, an interface or a route does not exist, but may appear.
 pub fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
-    /// `ENODEV`, for which there is no kind: no interface, or no route to a group.
+    /// `ENODEV`, which has no [`io::ErrorKind`]: no interface, or no route to a group.
     const NO_DEVICE: i32 = 19;
     let no_device = cfg!(unix) && error.raw_os_error() == Some(NO_DEVICE);
     no_device || matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable)
 }
 
-/// Whether the system has no IPv6 at all.
+/// `true` if the system has no IPv6.
 fn is_without_ipv6(address: SocketAddr, error: &io::Error) -> bool {
     #[cfg(unix)]
     let no_family = rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::AFNOSUPPORT);
@@ -32,13 +32,14 @@ fn is_without_ipv6(address: SocketAddr, error: &io::Error) -> bool {
     address.is_ipv6() && no_family
 }
 
-/// What to use instead of `[::]`, which is all addresses, where the system has no IPv6.
+/// Returns the address to use instead of `[::]`, which means all addresses, where the system has no
+/// IPv6.
 pub fn instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
     let all = address.ip().is_unspecified() && is_without_ipv6(address, error);
     all.then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
 }
 
-/// Why an address cannot be used, for people.
+/// Describes for messages why an address cannot be used.
 pub fn problem(address: SocketAddr, error: &io::Error) -> String {
     if is_without_ipv6(address, error) {
         return "this machine has no IPv6: write an IPv4 address".to_owned();
@@ -51,12 +52,12 @@ pub fn problem(address: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-/// Reports what is waited for: at once, and every minute.
+/// Reports of a missing resource: at once, and every minute.
 #[derive(Debug, Default)]
 pub struct Waiting(Option<(String, Instant)>);
 
 impl Waiting {
-    /// Reports what is waited for, unless the same was reported lately.
+    /// Reports a missing resource, unless the same one was reported within a minute.
     pub fn report(&mut self, journal: &Journal, kind: Kind, words: String) {
         let is_known = |(last, at): &(String, Instant)| *last == words && at.elapsed() < REPORT_INTERVAL;
         if !self.0.as_ref().is_some_and(is_known) {

@@ -1,29 +1,31 @@
-//! Errors as the user sees them: one line, and a code.
+//! Errors as the user sees them: one line, and an exit code.
 
 use std::process::ExitCode;
 
 use crate::{interrupt::Interrupted, output};
 
-/// What was asked for cannot be done as it stands.
+/// A mistake in the request of the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// An error for [`anyhow`] functions.
+/// Creates a [`Usage`] error for [`anyhow`] functions.
 pub fn usage(words: impl std::fmt::Display) -> anyhow::Error {
     Usage(words.to_string()).into()
 }
 
-/// A library error whose message already includes its sources, which are not printed again.
+/// Wraps a library error whose message already includes its sources, so that they are not printed
+/// again.
 pub fn whole(error: impl std::error::Error) -> anyhow::Error {
     anyhow::Error::msg(error.to_string())
 }
 
-/// Exit code of a program that was interrupted, as shells report it for Ctrl-C: 128 and the number of the signal.
+/// Exit code of an interrupted program, as shells report it for Ctrl-C: 128 plus the number of the
+/// signal.
 const INTERRUPTED: u8 = 130;
 
-/// Reports what went wrong, in one line that begins with the program's name. The exit code is 2 for a mistake in what was asked for, 130 if the user
-/// interrupted the work, 1 for all else.
+/// Reports an error in one line that begins with the program's name. The exit code is 2 for a
+/// mistake in the request, 130 if the user interrupted the work, 1 otherwise.
 pub fn report(program: &str, error: &anyhow::Error) -> ExitCode {
     if output::is_broken_pipe(error) {
         return ExitCode::SUCCESS;

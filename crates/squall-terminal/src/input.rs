@@ -8,24 +8,24 @@ use std::{
 
 use crate::error::usage;
 
-/// Where files that ship, and results, are.
+/// Folders of shipped files and of results.
 const FOLDERS: [&str; 4] = ["scenarios", "scenarios/papers", "scenarios/traces", "out"];
 
-/// Names that are at least so much alike may be meant for each other.
+/// Similarity from which on a name counts as a typing error.
 const ALIKE: f64 = 0.85;
 
-/// Checks that a file is there, so that the answer to a wrong name is the same everywhere: exit code 2, and the file
-/// that may have been meant.
+/// Checks that a file exists, so that every command answers a wrong name in the same way: with exit
+/// code 2, and the file that was probably meant.
 ///
 /// # Errors
-/// Names the file, and what the system says.
+/// Names the file, and the error of the system.
 pub fn check(file: &Path) -> anyhow::Result<()> {
     let Err(error) = fs::metadata(file) else { return Ok(()) };
     let meant = meant(file).map_or_else(String::new, |meant| format!("; did you mean {}?", meant.display()));
     Err(usage(format!("{}: {error}{meant}", file.display())))
 }
 
-/// The file beside it, or among those that ship, whose name is the most like it.
+/// Returns the file in the same folder, or among the shipped ones, with the most similar name.
 fn meant(file: &Path) -> Option<PathBuf> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folders: Vec<&Path> = folder
@@ -39,7 +39,7 @@ fn meant(file: &Path) -> Option<PathBuf> {
         .map(|(_, other)| other)
 }
 
-/// From 0.85 to 1; `None` if they have little in common.
+/// Returns the similarity of two names, from 0.85 to 1; `None` below.
 fn likeness(file: &Path, other: &Path) -> Option<f64> {
     let text = |name: Option<&OsStr>| name.map(|name| name.to_string_lossy().into_owned());
     let (wanted, stem) = (text(file.file_name())?, text(other.file_stem())?);

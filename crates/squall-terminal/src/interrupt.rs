@@ -1,4 +1,4 @@
-//! Requests from outside to end: Ctrl-C, and the signal by which services are ended.
+//! Requests to end from outside: Ctrl-C, and the signal that ends services.
 
 use std::{
     io,
@@ -7,20 +7,21 @@ use std::{
 
 use tokio::sync::watch;
 
-/// The requests of this process, counted. From the first [`Interrupts::listen`] on no signal ends the process by
-/// itself, and none is lost: one thread takes them all, whatever the program does between two waits.
+/// Number of requests to this process. After the first [`Interrupts::listen`] no signal ends the
+/// process by itself, and none is lost: one thread receives all of them, whatever the program does
+/// between two waits.
 static COUNTED: Mutex<Option<watch::Receiver<u64>>> = Mutex::new(None);
 
-/// The user asked the program to end in the middle of its work.
+/// The user interrupted the program during its work.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// The requests to end since this process began to listen.
+/// Requests to end since this process began to listen.
 pub struct Interrupts(watch::Receiver<u64>);
 
 impl Interrupts {
-    /// Listens, if the process does not already.
+    /// Starts to listen, if the process does not already.
     ///
     /// # Errors
     /// If the system cannot report signals.
@@ -33,7 +34,7 @@ impl Interrupts {
         Ok(Self(counted.clone()))
     }
 
-    /// Waits for a request after the one that was returned last. Cancel safe.
+    /// Waits for the next request after the one that was returned last. Cancel safe.
     pub async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             // The thread has ended: no more requests are possible.
@@ -42,7 +43,7 @@ impl Interrupts {
     }
 }
 
-/// Waits until the program was asked to end, also if that was before this call.
+/// Waits until the program has been requested to end, including requests before this call.
 ///
 /// # Errors
 /// If the system cannot report signals.
@@ -51,7 +52,7 @@ pub async fn interrupted() -> io::Result<()> {
     Ok(())
 }
 
-/// Counts signals in a thread of its own, which outlives any runtime of the caller.
+/// Counts signals in a separate thread, which outlives any runtime of the caller.
 fn count() -> io::Result<watch::Receiver<u64>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = {

@@ -1,9 +1,11 @@
-//! What Squall's commands share: errors in one line ([`error`]), output files that are whole or absent ([`output`]),
-//! progress on standard error ([`progress`]), which no reader can hold up ([`lines`]), input files and lists ([`input`], [`list`]), requests to end
-//! ([`interrupt`]), and lines that fit ([`wrap`]).
+//! Shared parts of Squall's commands: errors in one line ([`error`]), output files that are
+//! complete or absent ([`output`]), progress on standard error ([`progress`]), which no reader can
+//! block ([`lines`]), input files and lists ([`input`], [`list`]), requests to end ([`interrupt`]),
+//! and wrapped lines ([`wrap`]).
 
 #![forbid(unsafe_code)]
-// A line that cannot be written, on a full disk or to a reader that has gone, must not end the program.
+// A line that cannot be written, on a full disk or to a reader that has gone, must not end the
+// program.
 #![deny(clippy::print_stderr)]
 
 pub mod error;
@@ -17,7 +19,7 @@ pub mod output;
 pub mod progress;
 pub mod wrap;
 
-/// Writes a line to standard error. A line that cannot be written is lost, and the program goes on.
+/// Writes a line to standard error. If it cannot be written, it is lost and the program continues.
 #[macro_export]
 macro_rules! note {
     ($($words:tt)*) => {
@@ -25,7 +27,7 @@ macro_rules! note {
     };
 }
 
-/// The example of the README.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,7 +1,7 @@
-//! Standard error without waiting: one thread writes what the others have queued.
+//! Writing to standard error without blocking: one thread writes the lines that others have queued.
 //!
-//! A pipe whose reader sleeps, or a terminal that is stopped with Ctrl-S, takes no more bytes. A thread that writes to it
-//! waits until it does, and with it the sessions that it serves.
+//! A pipe whose reader sleeps, or a terminal stopped with Ctrl-S, accepts no more bytes. A thread
+//! that writes to it blocks until it does, and with it the sessions that the thread serves.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -13,19 +13,19 @@ use std::{
 
 use crate::output;
 
-/// Most bytes that wait. As many may be in the hands of the thread.
+/// Maximum number of queued bytes. The thread may hold the same number in addition.
 const MAX_QUEUED: usize = 1 << 20;
 
 /// Stack of the thread, which only writes and reports.
 const STACK: usize = 256 << 10;
 
-/// Standard error of this process, once [`start`] was called.
+/// Standard error of this process, after [`start`] was called.
 static STANDARD_ERROR: OnceLock<Lines> = OnceLock::new();
 
-/// Reports a number of lines that were lost.
+/// Function that reports a number of lost lines.
 type Report = fn(u64);
 
-/// Lines on their way to a writer.
+/// Lines queued for a writer.
 struct Lines {
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -35,17 +35,18 @@ struct Lines {
 #[derive(Default)]
 struct Queue {
     text: Vec<u8>,
-    /// Lines that found no room since the last report.
+    /// Number of lines lost for lack of room since the last report.
     lost: u64,
     is_writing: bool,
 }
 
-/// From here on [`output::on_stderr`] and panics do not wait for the reader of standard error: a line that finds no room in a queue
-/// of 1 MiB is lost, and counted. Once lines flow again, `report` writes how many were lost. To end the program without the
-/// last lines being lost, call [`flush`]. No effect the second time.
+/// From this call on, [`output::on_stderr`] and panics do not wait for the reader of standard
+/// error: a line that exceeds a queue of 1 MiB is lost, and counted. Once lines are written again,
+/// `report` writes the number of lost ones. Call [`flush`] before the end of the program, so that
+/// the last lines are written. No effect the second time.
 ///
 /// # Errors
-/// If the system has no thread.
+/// If the system cannot start a thread.
 pub fn start(report: Report) -> io::Result<()> {
     let mut is_new = false;
     let lines = STANDARD_ERROR.get_or_init(|| {
@@ -67,14 +68,14 @@ pub fn start(report: Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until all lines are written, but no longer than this.
+/// Waits until all lines are written, at most for this time.
 pub fn flush(time: Duration) {
     if let Some(lines) = STANDARD_ERROR.get() {
         lines.flush(time);
     }
 }
 
-/// Queues text, and returns whether [`start`] was called; otherwise the text is not written.
+/// Queues text. Returns `true` if [`start`] was called; otherwise the text is not written.
 pub fn queue(text: &[u8]) -> bool {
     STANDARD_ERROR.get().inspect(|lines| lines.push(text)).is_some()
 }
@@ -99,7 +100,8 @@ impl Lines {
         self.changed.notify_all();
     }
 
-    /// Writes for ever. What cannot be written is lost: the program survives a full disk and the end of its reader.
+    /// Writes without end. Lines that cannot be written are lost: the program survives a full disk
+    /// and the end of its reader.
     fn write_to(&self, mut out: impl io::Write) {
         loop {
             let is_empty = |queue: &mut Queue| queue.text.is_empty();
@@ -109,7 +111,7 @@ impl Lines {
             queue.is_writing = true;
             drop(queue);
             if lost > 0 {
-                // After the lines that were queued before these.
+                // After the lines that were queued before the lost ones.
                 (self.report)(lost);
             }
             let _ = out.write_all(&text);
@@ -133,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of the test.
+    /// Lines of the test.
     static LINES: OnceLock<Lines> = OnceLock::new();
 
     #[test]
@@ -144,14 +146,14 @@ mod tests {
         });
         let (reader, writer) = pipe().expect("is made");
         thread::spawn(|| lines.write_to(writer));
-        // More than the queue, the thread and the pipe hold.
+        // More than the queue, the thread and the pipe can hold.
         let (begin, all) = (Instant::now(), 4 * MAX_QUEUED / LINE.len());
         (0..all).for_each(|_| lines.push(LINE.as_bytes()));
         lines.flush(Duration::from_millis(50));
         let took = begin.elapsed();
         assert!(took < Duration::from_secs(20), "waits for the reader: {took:?}");
 
-        // The reader goes on.
+        // The reader continues.
         let (mut written, mut lost) = (0, 0);
         for line in BufReader::new(reader).lines().map(|line| line.expect("is text")) {
             match line.strip_suffix(" lost") {

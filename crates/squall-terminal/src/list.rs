@@ -1,6 +1,6 @@
 //! Lists on the command line.
 
-/// Splits at the commas that are not inside of brackets: those belong to options.
+/// Splits at the commas outside of brackets; those inside belong to options.
 pub fn split(list: &str) -> Vec<&str> {
     let mut depth = 0u32;
     let at_comma = |c: char| {

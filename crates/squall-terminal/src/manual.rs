@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Command, Subcommand};
 use clap_complete::Shell;
 
-/// The commands that a program has for them, to be flattened into its own.
+/// Commands for manual pages and completions, to be flattened into those of a program.
 #[derive(Subcommand)]
 pub enum ManualCommand {
     /// Writes a manual page for the program and each of its commands

@@ -1,4 +1,4 @@
-//! Where a command's answers go: standard output, or a file.
+//! Output of commands: standard output, or a file.
 
 use std::{
     fs,
@@ -20,16 +20,16 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// Writes to standard error. What cannot be written is lost: the work goes on without it. Does not wait for a reader once
-/// [`lines::start`] was called.
+/// Writes to standard error. If the text cannot be written, it is lost and the work continues. Does
+/// not wait for a reader once [`lines::start`] was called.
 pub fn on_stderr(text: &str) {
     if !lines::queue(text.as_bytes()) {
         let _ = io::stderr().write_all(text.as_bytes());
     }
 }
 
-/// Text for standard output with the word FAIL at the beginning of a line in red, where a terminal shows it and NO_COLOR
-/// is not set.
+/// Colours the word FAIL at the beginning of lines red, if standard output is a terminal and
+/// NO_COLOR is not set.
 pub fn coloured(text: String) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if plain || !io::stdout().is_terminal() {
@@ -38,16 +38,16 @@ pub fn coloured(text: String) -> String {
     text.replace("\nFAIL ", "\n\x1b[31mFAIL\x1b[0m ")
 }
 
-/// Whether this is standard output, written `-`.
+/// `true` if the path means standard output, written `-`.
 pub fn is_stdout(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Writes a file and makes its folder, or to standard output. The file is written beside its place and put
-/// there when it is whole: what was there before stays until then.
+/// Writes a file and creates its folder, or writes to standard output. The file is written under a
+/// temporary name and moved when complete; an existing file stays until then.
 ///
 /// # Errors
-/// Names the file and what the system says.
+/// Names the file and the error of the system.
 pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     if is_stdout(file) {
         return print(text);
@@ -57,9 +57,9 @@ pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
-    // Where a link leads to, if it does; the link stays.
+    // Writes to the target of a link; the link stays.
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    // Nothing can take the place of a device or a pipe.
+    // A device or a pipe cannot be replaced.
     if fs::metadata(&file).is_ok_and(|there| !there.is_file()) {
         return fs::write(&file, text);
     }
@@ -68,8 +68,8 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     part.persist(&file).map(drop).map_err(|error| error.error)
 }
 
-/// A file of a name that did not exist, beside the one it will be, with the mode of any new file. It is removed when it
-/// is dropped.
+/// Creates a file with a new name in the folder of its destination, with the mode of any new file.
+/// It is removed when dropped.
 pub fn part_of(file: &Path) -> io::Result<NamedTempFile> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let mut prefix = String::new();
@@ -88,25 +88,26 @@ pub fn part_of(file: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
-/// Bytes of a file's name that its part bears too.
+/// Number of bytes of a file's name that the temporary name repeats.
 const PART_NAME: usize = 64;
 
-/// Makes the folder that a file is to be in.
+/// Creates the folder of a file.
 ///
 /// # Errors
-/// Names the folder and what the system says.
+/// Names the folder and the error of the system.
 pub fn make_folder_of(file: &Path) -> anyhow::Result<()> {
     let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))
 }
 
-/// Whether the reader of our output has gone, such as `head`: no failure of ours.
+/// `true` if the reader of the output has ended, for instance `head`, which is not a failure of the
+/// program.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     io.into_iter().any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// The error with its causes, in one line.
+/// Formats the error with its causes in one line.
 pub fn one_line(error: &anyhow::Error) -> String {
     let words = format!("{error:#}");
     words.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! A line on standard error that says how far long work is.
+//! A line on standard error that shows the progress of long work.
 
 use std::{
     io::{IsTerminal as _, stderr},
@@ -7,31 +7,31 @@ use std::{
 
 use crate::output;
 
-/// Time between two changes of the line on a terminal.
+/// Interval between two changes of the line on a terminal.
 const ON_TERMINAL: Duration = Duration::from_millis(100);
 
-/// Time between two lines elsewhere.
+/// Interval between two lines elsewhere.
 const ELSEWHERE: Duration = Duration::from_secs(3);
 
-/// The line, rewritten in place on a terminal; elsewhere a new one now and then.
+/// Line of progress, rewritten in place on a terminal; elsewhere a new line from time to time.
 #[derive(Debug)]
 pub struct Progress {
     terminal: bool,
     last: Instant,
     shown: bool,
-    /// Elsewhere than on a terminal no line is written twice.
+    /// Last text. Elsewhere than on a terminal no line is written twice in a row.
     text: String,
 }
 
 impl Default for Progress {
-    /// Shows nothing yet.
+    /// Starts without showing a line.
     fn default() -> Self {
         Self { terminal: stderr().is_terminal(), last: Instant::now(), shown: false, text: String::new() }
     }
 }
 
 impl Progress {
-    /// Shows this, if the time has come to show something.
+    /// Shows a text, unless the last one was shown a moment ago.
     pub fn show(&mut self, text: &str) {
         let interval = if self.terminal { ON_TERMINAL } else { ELSEWHERE };
         if self.last.elapsed() < interval || (!self.terminal && self.text == text) {
@@ -43,7 +43,7 @@ impl Progress {
         output::on_stderr(&if self.terminal { format!("\r\x1b[K{text}") } else { format!("{text}\n") });
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&mut self) {
         if self.terminal && self.shown {
             output::on_stderr("\r\x1b[K");
@@ -51,7 +51,7 @@ impl Progress {
         self.shown = false;
     }
 
-    /// Shows this for good.
+    /// Shows a final text, which stays.
     pub fn done(&mut self, text: &str) {
         self.clear();
         output::on_stderr(&format!("{text}\n"));

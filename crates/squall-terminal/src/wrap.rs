@@ -4,8 +4,8 @@ use std::io::{IsTerminal as _, stdout};
 
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-/// Breaks words into lines of at most `width` characters, if there is one. The first line begins with `first`, the others
-/// with `indent` spaces. A longer word has a line of its own.
+/// Breaks words into lines of at most `width` characters, if given. The first line begins with
+/// `first`, the others with `indent` spaces. A longer word gets a line of its own.
 pub fn wrap(first: &str, indent: usize, words: &str, width: Option<usize>) -> String {
     let indent = " ".repeat(indent);
     let options = Options::new(width.unwrap_or(usize::MAX))
@@ -18,7 +18,8 @@ pub fn wrap(first: &str, indent: usize, words: &str, width: Option<usize>) -> St
     textwrap::fill(&words, options) + "\n"
 }
 
-/// Columns of the terminal; none in a pipe or a file, where lines are as long as they are.
+/// Returns the number of columns of the terminal; `None` in a pipe or a file, where lines are not
+/// wrapped.
 pub fn width() -> Option<usize> {
     if !stdout().is_terminal() {
         return None;

@@ -4,14 +4,16 @@
 //! `out` end of the same name on the other side, byte for byte and in order. The datagrams of a video frame travel as one
 //! block, with a class, a priority and a deadline.
 //!
-//! The way of a datagram: `flow/inlet` reads it, `media` finds its place among frames, `flow/gather` adds it to a `wire/frame`, of
-//! a transport stream without what `wire/nulls` deletes, `flow/uplink` passes the frame to the squall session. At the other end
-//! `session` receives its parts, `flow/reorder` restores the order, `wire/nulls` the datagram, and the socket of the flow sends
-//! it. The flows of a TUN device, one for each traffic class of packets, have the reader `flow/tun_inlet` and the writer of `tun`
-//! instead.
+//! The path of a datagram: `flow/inlet` reads it, `media` finds its position among frames,
+//! `flow/gather` adds it to a `wire/frame` (of a transport stream without the null packets, which
+//! `wire/nulls` removes), and `flow/uplink` passes the frame to the squall session. At the other
+//! end, `session` receives its parts, `flow/reorder` restores the order, `wire/nulls` the datagram,
+//! and the socket of the flow sends it. The flows of a TUN device, one for each traffic class of
+//! packets, use the reader `flow/tun_inlet` and the writer of `tun` instead.
 //!
-//! Modules by layer, each of which imports those below it alone: `tunnel`; `entry`, `exit`; `session`, `rpc`; `shared`; `flow`;
-//! `wire`, `tun`, `tenant`; `config`; `media`, `code`. Status and metrics are in `squall-observe`. `docs/tunnel.md` is for users.
+//! Modules by layer; each imports only those of lower layers: `tunnel`; `entry`, `exit`; `session`,
+//! `rpc`; `shared`; `flow`; `wire`, `tun`, `tenant`; `config`; `media`, `code`. Status and metrics
+//! are in `squall-observe`. `docs/tunnel.md` is the documentation for users.
 //!
 //! ```no_run
 //! use squall_tunnel::{Config, Tunnel};
@@ -26,7 +28,7 @@
 
 #![forbid(unsafe_code)]
 
-// Unit tests share the two ends of the tests in `tests/`.
+// Unit tests use the helpers of the tests in `tests/`.
 #[cfg(test)]
 extern crate self as squall_tunnel;
 
@@ -68,7 +70,7 @@ fn trap(data: &[u8], words: &[u8]) {
     assert!(!data.ends_with(words), "a test asked for it");
 }
 
-/// The example of the README.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

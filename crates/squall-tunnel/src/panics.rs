@@ -4,13 +4,14 @@ use squall_observe::Status;
 
 use crate::common::{Pair, entry_config, flow_in, until};
 
-/// Has the entry take the configuration that it has, with these options of the flow: no task waits for its next attempt then.
+/// Reloads the entry's own configuration with these options of the flow, so that no task waits for
+/// its next attempt.
 fn reload(pair: &Pair, more: &str) {
     let flow = flow_in(&format!("x=udp://127.0.0.1:{}{more}", pair.port));
     pair.entry.reload(entry_config(&pair.exit, vec![flow])).expect("is taken");
 }
 
-/// Sends until something arrives.
+/// Sends datagrams until one arrives.
 async fn carries(pair: &Pair) {
     let mut arrived = None;
     while arrived.is_none() {
@@ -20,7 +21,7 @@ async fn carries(pair: &Pair) {
     silence(pair).await;
 }
 
-/// Waits until nothing more arrives.
+/// Waits until no more datagrams arrive.
 async fn silence(pair: &Pair) {
     while pair.recv_within(Duration::from_millis(50)).await.is_some() {}
 }

@@ -1,4 +1,4 @@
-//! One end of a tunnel, running.
+//! A running end of a tunnel.
 
 use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     tun::Tun,
 };
 
-/// Timeout for the close of the entry's session.
+/// Timeout for closing the session of an entry.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One end of a tunnel.
@@ -31,10 +31,11 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Tunnel {
     shared: Arc<Shared>,
     side: Running,
-    /// The configuration at the start, parts of which stay in use.
+    /// Configuration at the start, parts of which stay in use.
     started: Arc<Config>,
     web: Option<Web>,
-    /// Beside the main one: that of the TUN device, and those that count the bytes of tenants and request their list.
+    /// Tasks other than the main one: the reader of the TUN device, the count of tenants' bytes,
+    /// and the requests of their list.
     _tasks: Vec<Supervised>,
     /// Serves the control socket.
     #[cfg(unix)]
@@ -42,7 +43,7 @@ pub struct Tunnel {
     main: Supervised,
 }
 
-/// The side that it is.
+/// Side of the tunnel.
 #[derive(Debug)]
 enum Running {
     Entry(Arc<Entry>),
@@ -66,13 +67,15 @@ impl Running {
 }
 
 impl Tunnel {
-    /// Opens the sockets of all flows, and starts to connect or to listen. Must be called inside a tokio runtime.
+    /// Opens the sockets of all flows, and starts to connect or to listen. Must be called inside a
+    /// tokio runtime.
     ///
-    /// What this machine may have later is no error: flows and `metrics` wait for an address, an interface or a route while the rest
-    /// runs, and an exit returns once its address is there.
+    /// Addresses, interfaces and routes may be missing at first: flows and `metrics` wait for them
+    /// while the rest runs, and at an exit this returns once its address exists.
     ///
     /// # Errors
-    /// If a socket or a certificate cannot be opened, as a port that is in use. An unreachable exit is no error: the entry retries.
+    /// If a socket or a certificate cannot be opened, for instance because a port is in use. An
+    /// unreachable exit is not an error: the entry retries.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let tun = Tun::open(&config)?;
         let shared = Arc::new(Shared::new(config, tun.clone()));
@@ -129,10 +132,10 @@ impl Tunnel {
         })
     }
 
-    /// Checks the certificates that a configuration names. A certificate that would be created is not checked.
+    /// Checks the certificates that a configuration names, except those that would be created.
     ///
     /// # Errors
-    /// If one cannot be used.
+    /// If a certificate cannot be used.
     pub fn check_files(config: &Config) -> Result<(), StartError> {
         match &config.side {
             Side::Connect(connect) => Ok(connect.check_files()?),
@@ -140,8 +143,9 @@ impl Tunnel {
         }
     }
 
-    /// Applies another configuration. Sessions and unchanged flows continue. An exit reads its certificate again, for new
-    /// sessions. Returns descriptions of the changes that take effect later.
+    /// Applies another configuration. Sessions and unchanged flows continue. An exit reads its
+    /// certificate again, for new sessions. Returns descriptions of the changes that take effect
+    /// later.
     ///
     /// # Errors
     /// If a socket cannot be opened, or a certificate cannot be used; nothing changes then.
@@ -154,7 +158,7 @@ impl Tunnel {
         let renewal = exit.map(|(_, listen)| exit::read(listen)).transpose()?.flatten();
         let notes = later_changes(&self.started, &self.shared.session_configs(), &config);
         if config.tun.is_some() != self.shared.tun.is_some() {
-            // The device appears, or goes, with the next start.
+            // The device is created or removed at the next start.
             config.tun = before.tun.clone();
         }
         let is_counted = |tenant: &&TenantConfig| tenant.limits.bytes.is_some();
@@ -165,7 +169,7 @@ impl Tunnel {
                 tenant.name
             )));
         }
-        // They are in use until the next start.
+        // These stay in use until the next start.
         config.tenants.url.clone_from(&before.tenants.url);
         config.tenants.state.clone_from(&before.tenants.state);
         let (warning, tun) = (config.warning(), config.tun.clone());
@@ -196,34 +200,34 @@ impl Tunnel {
         self.shared.journal.warn(Kind::Config, format!("the configuration was not reloaded: {error}"));
     }
 
-    /// Its status.
+    /// Returns the status.
     pub fn status(&self) -> Status {
         self.side.source().status()
     }
 
-    /// Changes of the capacity of its sessions: see [`squall::Session::capacity_changes`]. A slow reader misses the oldest
-    /// changes.
+    /// Returns a receiver for capacity changes of the sessions: see
+    /// [`squall::Session::capacity_changes`]. A slow reader misses the oldest changes.
     pub fn bitrates(&self) -> broadcast::Receiver<Bitrate> {
         self.shared.bitrates.subscribe()
     }
 
-    /// The address of an exit.
+    /// Returns the listening address of an exit.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.side.exit()?.address()
     }
 
-    /// The fingerprint of the certificate that an exit accepts new sessions with.
+    /// Returns the fingerprint of an exit's certificate for new sessions.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.side.exit()?.fingerprint()
     }
 
-    /// The address of `/metrics` and `/status`, once this machine has it.
+    /// Returns the address of `/metrics` and `/status`, once this machine has it.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.web.as_ref().and_then(Web::address)
     }
 
-    /// Waits until the tunnel cannot continue, and returns the reason. The process should exit with a failure then, so that
-    /// its service manager restarts it. Cancel safe.
+    /// Waits until the tunnel cannot continue, and returns the reason. The process should then exit
+    /// with a failure, so that its service manager restarts it. Cancel safe.
     pub async fn failed(&self) -> String {
         let mut failure = self.shared.failure.subscribe();
         match failure.wait_for(Option::is_some).await.map(|why| why.clone()) {
@@ -233,10 +237,11 @@ impl Tunnel {
         }
     }
 
-    /// Lets an exit drain: it accepts no more sessions and asks its entries to use another exit, which they do without a gap.
-    /// [`Self::drained`] waits for them. No effect at an entry, and the second time.
+    /// Starts to drain an exit: it accepts no more sessions and requests that its entries use
+    /// another exit, which they do without interruption. [`Self::drained`] waits for them. No
+    /// effect at an entry, and on an exit that is already draining.
     ///
-    /// An entry without another exit, and one of a version before this, reconnects at once.
+    /// An entry without another exit, or of a version without this feature, reconnects at once.
     pub fn drain(&self) {
         if let Some(exit) = self.side.exit() {
             exit.drain();
@@ -253,9 +258,9 @@ impl Tunnel {
         }
     }
 
-    /// Waits until an exit that drains has no session any more and all that arrived has left, or until the time of
-    /// [`ListenConfig::drain_timeout`](crate::config::ListenConfig::drain_timeout) has passed. Then it is time for
-    /// [`Self::stop`]. Cancel safe.
+    /// Waits until a draining exit has no sessions and all received data has left, or until
+    /// [`ListenConfig::drain_timeout`](crate::config::ListenConfig::drain_timeout) has passed.
+    /// [`Self::stop`] should be called then. Cancel safe.
     pub async fn drained(&self) {
         self.draining().await;
         let Some((exit, until)) = self.side.exit().and_then(|exit| Some((exit, exit.draining()?))) else {
@@ -284,7 +289,7 @@ impl Tunnel {
     }
 }
 
-/// The tasks of an exit that are about its tenants.
+/// Starts the tasks of an exit that concern its tenants.
 fn tasks_of_tenants(exit: &Arc<ExitState>, config: &Config) -> Vec<Supervised> {
     let (journal, tenants) = (exit.shared.journal.clone(), exit.tenants.clone());
     let counts =
@@ -292,18 +297,20 @@ fn tasks_of_tenants(exit: &Arc<ExitState>, config: &Config) -> Vec<Supervised> {
     let list = config.tenants.url.clone().map(|url| {
         let (mut current, exit) = (tenant_list::use_kept(exit, &url), exit.clone());
         supervise::restarting(journal, "the list of tenants", move || {
-            // After a failure of the task, the list is requested as if there were none.
+            // After a failure of the task, the list is requested as if none were stored.
             tenant_list::run(exit.clone(), url.clone(), mem::take(&mut current))
         })
     });
     [Some(counts), list].into_iter().flatten().collect()
 }
 
-/// Values that come into use with the next session, or with the next start.
+/// Scope of values that take effect with the next session.
 const SESSION: &str = "next session";
+/// Scope of values that take effect with the next start.
 const START: &str = "next start";
 
-/// The values of a new configuration that are not in use yet: current sessions and the endpoint of an exit keep theirs.
+/// Describes the values of a new configuration that are not in use yet: current sessions and the
+/// endpoint of an exit keep theirs.
 fn later_changes(started: &Config, sessions: &[Arc<Config>], new: &Config) -> Vec<String> {
     let of = |config, scope| differences(config, new).into_iter().filter(move |(_, when)| *when == scope);
     let mut changes: Vec<_> = of(started, START).collect();
@@ -318,14 +325,15 @@ fn later_changes(started: &Config, sessions: &[Arc<Config>], new: &Config) -> Ve
     notes
 }
 
-/// The values in which two configurations differ, and when another one comes into use. Flows change at once.
+/// Returns the values in which two configurations differ, and when a change takes effect. Flows
+/// change at once.
 fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)> {
     let endpoint = if one.is_entry() { SESSION } else { START };
     let side = match (&one.side, &other.side) {
         (Side::Connect(one), Side::Connect(other)) => {
             (without_quotas(one) != without_quotas(other), "[connect]", SESSION)
         }
-        // The certificate changes at once, unless it is one that is made at the start.
+        // The certificate changes at once, unless it is generated at the start.
         (Side::Listen(one), Side::Listen(other)) => {
             let made = other.identity == IdentityConfig::Fresh && one.identity != other.identity;
             (one.address != other.address || made, "[listen]", START)
@@ -357,7 +365,7 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
     all.into_iter().filter(|(differs, ..)| *differs).map(|(_, what, when)| (what, when)).collect()
 }
 
-/// Quotas are counted over sessions, from the start.
+/// Removes the quotas, which are counted over sessions and apply from the start.
 fn without_quotas(connect: &ConnectConfig) -> ConnectConfig {
     let mut connect = ConnectConfig { quotas: None, ..connect.clone() };
     connect.paths.values_mut().for_each(|path| path.quota = None);

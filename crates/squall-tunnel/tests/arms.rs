@@ -11,7 +11,7 @@ use squall_tunnel::Tunnel;
 const ARMS: &str =
     "[[arm]]\nname = \"one\"\nscheduler = \"sp\"\n[[arm]]\nname = \"two\"\nscheduler = \"minrtt\"\n";
 
-/// Datagrams that each client gets.
+/// Number of datagrams for each client.
 const REPLIES: u64 = 40;
 
 fn arms(status: &Status) -> BTreeMap<String, String> {
@@ -59,7 +59,7 @@ fn clients_are_spread_over_arms_whose_figures_are_kept_apart() {
             let ArmStatus { counts, scheduler: shown, .. } = arm(&status, name);
             assert_eq!((counts.sessions, shown.as_str()), (clients, scheduler), "{status:?}");
             assert!(clients > 0, "{assigned:?}");
-            // Beside the answers there are messages of the tunnel itself.
+            // The session also has messages of the tunnel itself.
             assert!((clients * REPLIES..clients * (REPLIES + 20)).contains(&counts.delivered), "{counts:?}");
             // The entries declare one of their two addresses metered.
             assert!(counts.sent_bytes > 1_000 * REPLIES * clients, "{counts:?}");
@@ -68,7 +68,7 @@ fn clients_are_spread_over_arms_whose_figures_are_kept_apart() {
         let log = words(&exit);
         assert!(log.contains(", in arm one") && log.contains(", in arm two"), "{log}");
 
-        // A client that comes again has the same arm.
+        // A client that reconnects has the same arm.
         for site in sites {
             site.entry.stop().await;
         }

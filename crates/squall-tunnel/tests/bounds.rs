@@ -1,4 +1,4 @@
-//! What others can do to a tunnel: fail, flood, or be somebody else.
+//! Attacks and failures of others: outages, floods, and false identities.
 
 mod common;
 
@@ -12,14 +12,15 @@ use squall::{Block, BlockOptions, CloseReason, Connect, Interfaces, Session, Tru
 use squall_testkit::network::Network;
 use squall_tunnel::{Config, Tunnel, config::Side};
 
-/// The same, through a network.
+/// Returns a configuration that connects through a network.
 fn through(network: &Network, mut config: Config) -> Config {
     let Side::Connect(connect) = &mut config.side else { panic!("it is an entry") };
     connect.to = vec![network.address().parse().expect("is an address")];
     config
 }
 
-/// Sends until it arrives, as a deadline may drop it on a busy machine; gives the source.
+/// Sends until the datagram arrives, as a deadline may drop it on a busy machine; returns the
+/// source.
 async fn arrives(source: &UdpSocket, port: u16, target: &UdpSocket, datagram: &[u8]) -> SocketAddr {
     target.set_read_timeout(Some(Duration::from_millis(100))).expect("is set");
     let (begin, mut buffer) = (Instant::now(), [0; 100]);
@@ -50,7 +51,7 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
         let from = arrives(&source, port, &target, b"before").await;
 
         network.set_gone(true);
-        // Until the session ends without an answer.
+        // Until the session ends for lack of an answer.
         let lost = until(&entry, "noticed", |status| {
             source.send_to(b"lost", ("127.0.0.1", port)).expect("is sent");
             !status.flows[0].attached && status.flows[0].sent["data"].outcomes.contains_key("unsent")
@@ -61,7 +62,7 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
         let back = Instant::now();
         attached(&entry).await;
         eprintln!("carried again {:?} after the network was back", back.elapsed());
-        // The exit's port is the same.
+        // The exit keeps its port.
         assert_eq!(arrives(&source, port, &target, b"after").await, from);
         entry.stop().await;
         exit.stop().await;
@@ -79,7 +80,7 @@ fn a_disposable_picture_is_repaired() {
         let entry = Tunnel::start(through(&network, entry_config(&exit, vec![flow]))).await.expect("starts");
         attached(&entry).await;
         let pair = Pair { exit, entry, source, target, port };
-        // Slices of a picture that no other refers to.
+        // Slices of a picture that is not referenced.
         let packet = |n: u8| [0x80, 96 | u8::from(n == 2) << 7, 0, n, 0, 0, 0, 0, 0, 0, 0, 7, 0x01, n, n];
         pair.send(&packet(0));
         assert_eq!(pair.recv().await.0, packet(0));
@@ -91,7 +92,7 @@ fn a_disposable_picture_is_repaired() {
         for n in [1, 2] {
             assert_eq!(pair.recv().await.0, packet(n));
         }
-        // One that comes in at once.
+        // A picture that enters at once.
         network.set_gone(true);
         let next = [0x80, 96 | 0x80, 0, 3, 0, 0, 0, 1, 0, 0, 0, 7, 0x01, 3, 3];
         pair.send(&next);
@@ -132,7 +133,7 @@ fn what_waits_for_a_session_is_bounded() {
     });
 }
 
-/// A session with an exit, without being a tunnel.
+/// Opens a session with an exit, without being a tunnel.
 async fn stranger(exit: &Tunnel) -> Session {
     let request = Connect::to(exit.listening().expect("it listens"))
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
@@ -183,7 +184,7 @@ fn clients_are_rejected_with_a_reason() {
         let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
         attached(&entry).await;
         entry.stop().await;
-        // Of all of these the log has a line, and the counters have the rest.
+        // The log has one line for all of these, and the counters have the rest.
         let status = exit.status();
         let lines: Vec<_> = status.events.iter().filter(|event| event.words.contains("rejected")).collect();
         assert_eq!((lines.len(), status.sessions_failed), (1, 15), "{lines:#?}");
@@ -201,12 +202,13 @@ fn clients_are_rejected_with_a_reason() {
     });
 }
 
-/// One that has the token breaks the protocol: its session ends with a reason, and everything goes on.
+/// A peer with the token violates the protocol: its session ends with a reason, and the others
+/// continue.
 #[test]
 fn a_peer_with_the_token_leaves_nothing_behind() {
     within(async || {
         let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
-        // Fewer than the sessions that follow each other: a place that one keeps is missed.
+        // Fewer than the consecutive sessions, so that a leaked place is detected.
         config.max_sessions = 4;
         let exit = Tunnel::start(config).await.expect("starts");
         let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
@@ -268,7 +270,7 @@ fn an_entry_cannot_drain_or_redirect_an_exit() {
         let session = stranger(&exit).await;
         let length = (token.len() as u16).to_be_bytes();
         let hello = [&[1, b'S', b'q', b'T', b'u', 1], &length[..], &token].concat();
-        // An exit to go to, from one that has the token.
+        // A redirect from a peer with the token, in the wrong direction.
         for message in [hello, b"\x04\0\0\0\0\x01\x06evil:1".to_vec()] {
             session
                 .send(Block::with(
@@ -289,7 +291,7 @@ fn an_entry_cannot_drain_or_redirect_an_exit() {
     });
 }
 
-/// An entry of a later release: a higher version, more fields, messages and verdicts that this release does not know.
+/// An entry of a later release: a higher version, and unknown fields, messages and verdicts.
 #[test]
 fn an_entry_of_a_later_release_is_carried() {
     within(async || {
@@ -347,7 +349,7 @@ fn an_entry_that_does_not_restore_null_packets_gets_them() {
                 session.send(block).await.expect("is sent");
             };
             say(&[&[1, b'S', b'q', b'T', b'u', 1], &length[..], &token, features].concat()).await;
-            // Whatever offer of the exit comes: the flow is on channel 1.
+            // Independent of the exit's offer: the flow is on channel 1.
             say(b"\x03\0\0\0\x01\x01\0\x01\0").await;
             until(&exit, "the flow is carried", |status| status.flows[0].attached).await;
             socket().send_to(&datagram, ("127.0.0.1", port)).expect("is sent");
@@ -372,7 +374,8 @@ fn tunnels_are_bounded() {
         let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
         config.max_sessions = 1;
         let exit = Tunnel::start(config).await.expect("starts");
-        // Sessions without a token take no place, and of one host there are eight: the oldest makes room.
+        // Sessions without a token occupy no permit, and one host has at most eight: the oldest is
+        // displaced.
         let mut strangers = Vec::new();
         for _ in 0..9 {
             strangers.push(stranger(&exit).await);
@@ -390,10 +393,10 @@ fn tunnels_are_bounded() {
         })
         .await;
         assert!(attached(&first).await.flows[0].attached);
-        // A session that says nothing does not stay.
+        // A silent session is closed.
         let CloseReason::ByPeer { code, .. } = strangers[0].closed().await else { panic!("it is closed") };
         assert_eq!(code, 21);
-        // The place of one that ends is free.
+        // The permit of a session that ends is free.
         first.stop().await;
         attached(&second).await;
         second.stop().await;
@@ -401,7 +404,7 @@ fn tunnels_are_bounded() {
     });
 }
 
-/// Handing a message over fails while the session's queue is full.
+/// Sending a message fails while the session's queue is full.
 #[test]
 fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
     within(async || {

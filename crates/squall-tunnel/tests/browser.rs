@@ -1,6 +1,7 @@
-//! The page for operators in a real browser: its numbers, its stories, and whether it fits a phone, in light and dark.
+//! The status page in a real browser: its numbers, its stories, and its layout on a phone, in light
+//! and dark.
 //!
-//! With `SQUALL_PICTURES=FOLDER` it leaves pictures of the page there.
+//! With `SQUALL_PICTURES=FOLDER` pictures of the page are written there.
 
 mod common;
 
@@ -21,11 +22,12 @@ use serde_json::{Value, json};
 use squall_testkit::{browser::Browser, network::Network};
 use squall_tunnel::{Tunnel, config::Side};
 
-/// Width of a phone.
+/// Width of a phone in pixels.
 const PHONE: u32 = 390;
+/// Width of a desktop in pixels.
 const DESKTOP: u32 = 1280;
 
-/// A name as long as an operator's: it must not widen the page.
+/// A long name of a flow, which must not widen the page.
 const FLOW: &str = "camera-on-the-roof-of-the-north-stand";
 
 /// Both ends, a network between them, and a stream of frames.
@@ -86,7 +88,8 @@ fn address(end: &Tunnel) -> String {
     format!("http://{}/", end.metrics().expect("is served"))
 }
 
-/// The numbers of the page right after a message of the feed, that message, and `/status` soon after.
+/// Returns the numbers of the page right after a message of the feed, that message, and `/status`
+/// shortly after.
 const PAGE_AND_STATUS: &str = "(async () => {
     const before = status?.uptime_s;
     while (!status || status.uptime_s === before) await new Promise(done => setTimeout(done, 2));
@@ -106,7 +109,8 @@ const PAGE_AND_STATUS: &str = "(async () => {
     return { page, feed, status: await (await fetch('status')).json() };
 })()";
 
-/// A number of the page in units without prefix: `1.5 Mbps`, `20.3 ms` (in µs), `12.0 kB`, `99.1 %`, `1,234`; 0 for none.
+/// Parses a number of the page into units without prefix: `1.5 Mbps`, `20.3 ms` (in µs), `12.0 kB`,
+/// `99.1 %`, `1,234`; 0 for none.
 fn number(text: &str) -> f64 {
     let (digits, unit) = text.split_once(' ').unwrap_or((text, ""));
     let scale = match unit {
@@ -120,7 +124,7 @@ fn number(text: &str) -> f64 {
     if digits == "–" { 0.0 } else { digits.replace(',', "").parse::<f64>().expect(text) * scale }
 }
 
-/// Figures of a path that only grow: label, value of the status.
+/// Counters of a path: label, field of the status.
 const COUNTERS: [(&str, &str); 5] = [
     ("lost packets", "lost_packets"),
     ("suspected", "suspicions"),
@@ -136,7 +140,8 @@ const GAUGES: [(&str, &str); 5] = [
     ("window", "window"),
 ];
 
-/// Differences between the page and the message that it shows, and counters of `/status` below those of the message.
+/// Returns differences between the page and the message that it shows, and counters of `/status`
+/// below those of the message.
 fn differences(both: &Value) -> Vec<String> {
     let (page, status) = (&both["page"], &both["feed"]);
     let mut found = Vec::new();
@@ -150,7 +155,7 @@ fn differences(both: &Value) -> Vec<String> {
     }
     let compare = |what: &str, shown: &Value, value: f64| {
         let shown = shown.as_str().unwrap_or_else(|| panic!("{what} is not shown: {page}"));
-        // Half of the last digit that is shown: large numbers have no decimals.
+        // Half of the last digit shown: large numbers have no decimals.
         let (figure, unit) = shown.split_once(' ').unwrap_or((shown, ""));
         let decimals = figure.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let rounding = 0.51 * number(&format!("1 {unit}")) / 10_f64.powi(decimals as i32);
@@ -188,7 +193,8 @@ fn differences(both: &Value) -> Vec<String> {
     found
 }
 
-/// Blocks by class, and by outcome except `delivered`, as the page has them in words: `12 data, 3 audio`.
+/// Formats blocks by class, and by outcome except `delivered`, as the page does: `12 data, 3
+/// audio`.
 fn blocks_in_words<'a>(all: impl Iterator<Item = (&'a String, u64)>) -> String {
     let words: Vec<_> =
         all.filter(|(_, blocks)| *blocks > 0).map(|(name, blocks)| format!("{blocks} {name}")).collect();
@@ -208,8 +214,8 @@ fn until_page(browser: &mut Browser, what: &str, expression: &str) {
     }
 }
 
-/// Elements that are wider than the page or than their own box, and texts with less contrast than WCAG 2.2 asks for (1.4.3):
-/// 4.5 to 1.
+/// Returns elements that are wider than the page or than their own box, and texts with less
+/// contrast than WCAG 2.2 requires (1.4.3): 4.5 to 1.
 const UNREADABLE: &str = "(() => {
     const found = [], width = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth > width) found.push('the page is ' + document.documentElement.scrollWidth + ' wide');
@@ -257,16 +263,17 @@ fn check_is_readable(browser: &mut Browser, end: &str) {
     browser.set_window(DESKTOP, 900, false);
 }
 
-/// All that a browser asked for, and what it did not like.
+/// Checks the requests and complaints of a browser.
 fn check_is_alone(browser: &Browser, address: &str) {
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
-    // Chromium asks for an icon by itself.
+    // Chromium requests an icon by itself.
     let foreign: Vec<_> =
         browser.requests().filter(|url| !url.starts_with(address) && *url != "about:blank").collect();
     assert!(foreign.is_empty(), "{foreign:?}");
 }
 
-/// The page shows the numbers of the feed while data flows. Waits until something holds of them.
+/// Checks that the page shows the numbers of the feed while data flows. Waits until they meet a
+/// condition.
 fn check_numbers(browser: &mut Browser, holds: impl Fn(&Value) -> bool) {
     let begin = Instant::now();
     loop {
@@ -280,7 +287,7 @@ fn check_numbers(browser: &mut Browser, holds: impl Fn(&Value) -> bool) {
     }
 }
 
-/// Compares what only grows, without traffic: nothing may differ.
+/// Compares the counters without traffic: none may differ.
 fn check_counters(browser: &mut Browser) {
     let begin = Instant::now();
     // Once the last blocks have ended.
@@ -312,8 +319,8 @@ fn check_counters(browser: &mut Browser) {
     }
 }
 
-/// The strip of the first story of a lost block with steps, after a click on it: number of the story, boxes of data and of the deadline, as
-/// shares of the strip's width, and the words of the steps.
+/// Opens the first story of a lost block with steps; returns its number, the boxes of data and of
+/// the deadline as shares of the strip's width, and the words of the steps.
 const STRIP: &str = "(() => {
     const story = document.querySelector('#why details:has(.badge.bad):has(svg.time rect)');
     if (!story.open) story.querySelector('summary').click();
@@ -328,7 +335,7 @@ const STRIP: &str = "(() => {
         deadline: box(strip.querySelector('line.bad')), lines: story.querySelectorAll('li').length };
 })()";
 
-/// A story of a block that was lost is drawn as `/why` has it.
+/// Checks that the story of a lost block is drawn as in `/why`.
 fn check_story(browser: &mut Browser) {
     until_page(
         browser,
@@ -348,7 +355,7 @@ fn check_story(browser: &mut Browser) {
     let steps = story["steps"].as_array().expect("is a list");
     let data = strip["data"].as_array().expect("is a list");
     assert_eq!(data.len(), steps.len(), "{strip:#}\n{story:#}");
-    // Beside the steps, a line each for the beginning and for the end.
+    // In addition to the steps, one line each for the beginning and for the end.
     assert_eq!(strip["lines"], steps.len() + 2 + usize::from(story["omitted"] != 0));
     let at = |value: &Value| value.as_f64().expect("is a number");
     let latency = at(&story["latency_ms"]) * 1e3;

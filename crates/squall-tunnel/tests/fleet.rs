@@ -1,4 +1,4 @@
-//! Several exits: entries move to another one when theirs drains.
+//! Several exits: entries move to another exit when theirs drains.
 
 mod common;
 
@@ -21,7 +21,7 @@ use squall_tunnel::{
     config::{ConnectConfig, Side, TrustConfig},
 };
 
-/// An exit, whose certificate is in a file, with a longest time to drain.
+/// Starts an exit with a certificate in a file and a drain timeout.
 async fn exit(state: &Path, flows: &[FlowConfig], redirect: &[String], drain: Duration) -> Tunnel {
     let mut config = exit_config(0, Some(state), flows.to_vec());
     let Side::Listen(listen) = &mut config.side else { panic!("it is an exit") };
@@ -29,7 +29,7 @@ async fn exit(state: &Path, flows: &[FlowConfig], redirect: &[String], drain: Du
     Tunnel::start(config).await.expect("starts")
 }
 
-/// An entry to these exits, each known by its own fingerprint.
+/// Returns an entry to these exits, each with its own fingerprint.
 fn entry(exits: &[&Tunnel], flows: Vec<FlowConfig>) -> Config {
     let to = exits.iter().map(|exit| exit.listening().expect("it listens").into()).collect();
     let pins = exits.iter().map(|exit| exit.fingerprint().expect("it listens")).collect();
@@ -44,7 +44,7 @@ fn address(exit: &Tunnel) -> String {
     exit.listening().expect("it listens").to_string()
 }
 
-/// Waits until an entry uses an exit, and that one alone.
+/// Waits until an entry uses an exit, and no other.
 async fn uses(entry: &Tunnel, exit: &Tunnel) {
     let wanted = Some(address(exit));
     let holds = |status: &squall_tunnel::Status| {
@@ -81,7 +81,7 @@ impl Source {
         Self::start(move |datagram| source.send_to(datagram, ("127.0.0.1", port)).is_ok())
     }
 
-    /// Stops; how many datagrams were sent.
+    /// Stops; returns the number of datagrams sent.
     fn stop(mut self) -> u32 {
         self.stop.store(true, Relaxed);
         self.thread.take().expect("runs").join().expect("does not panic");
@@ -89,7 +89,7 @@ impl Source {
     }
 }
 
-/// Collects the numbers that arrive at a socket in a thread, as the buffer of the kernel holds few.
+/// Collects the numbers that arrive at a socket, in a thread, as the kernel's buffer holds few.
 struct Sink {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Vec<u32>>,
@@ -116,7 +116,7 @@ impl Sink {
         Self { over, thread }
     }
 
-    /// The numbers, once nothing arrives any more.
+    /// Returns the numbers, once no more arrive.
     fn finish(self) -> Vec<u32> {
         self.over.store(true, Relaxed);
         self.thread.join().expect("does not panic")
@@ -200,7 +200,7 @@ fn flows_from_the_exits_move_too() {
         attached(&first).await;
 
         let fed_to = Sink::start(&sink);
-        // Every answer goes where the latest command came from.
+        // Every answer is sent to the source of the latest command.
         let player = socket();
         let answered_to = Sink::start(&player);
         let commands = {
@@ -229,7 +229,8 @@ fn flows_from_the_exits_move_too() {
         let (answered, fed) = (answering.stop(), feeding.stop());
         commands.stop();
         let mut got = answered_to.finish();
-        // What is in flight on a busy machine for more than 100 ms at the move is overtaken by what comes from the other exit.
+        // On a busy machine, datagrams in flight for more than 100 ms at the move are overtaken by
+        // those of the other exit.
         let mut latest_of_exits = [None; 2];
         for number in &got {
             let latest = latest_of_exits.iter_mut().find(|latest| **latest < Some(number));
@@ -237,7 +238,7 @@ fn flows_from_the_exits_move_too() {
         }
         got.sort_unstable();
         assert_eq!(got, (0..answered).collect::<Vec<_>>(), "each once");
-        // Both exits had the datagrams around the move, so that some come twice.
+        // Both exits had the datagrams around the move, so some arrive twice.
         let mut got = fed_to.finish();
         got.sort_unstable();
         got.dedup();
@@ -289,7 +290,7 @@ fn an_entry_does_not_move_between_draining_exits() {
         first.drain();
         let (sink, source) = (Sink::start(&target), Source::to(port));
         let mut drained = Box::pin(first.drained());
-        // The session stays where it is for as long as that exit lets it.
+        // The session stays as long as that exit permits.
         let early = tokio::time::timeout(Duration::from_secs(2), &mut drained).await;
         assert!(early.is_err(), "it was left: {}", words(&entry));
         let sent = source.stop();
@@ -309,7 +310,7 @@ fn redirects_lead_to_exits_that_the_entry_trusts() {
     within(async || {
         let scratch = Scratch::new("fleet-redirect");
         let limit = Duration::from_secs(3);
-        // Not in the list of the entry: one with the certificate that it pins, and one with another.
+        // Exits outside of the entry's list: one with the pinned certificate, and one with another.
         let other = exit(&scratch.path("b.pem"), &[], &[], limit).await;
         let same = exit(&scratch.path("a.pem"), &[], &[], limit).await;
         let names = [address(&other), address(&same)];
@@ -321,7 +322,7 @@ fn redirects_lead_to_exits_that_the_entry_trusts() {
         assert_eq!(other.status().sessions_opened, 0);
         entry_to_first.stop().await;
         first.stop().await;
-        // Without a fingerprint that stands for all exits, only those of the list count.
+        // Without one fingerprint for all exits, only those of the list count.
         let second = exit(&scratch.path("a.pem"), &[], &names, limit).await;
         let mut config = entry(&[&second], Vec::new());
         let Side::Connect(connect) = &mut config.side else { panic!("it is an entry") };
@@ -354,7 +355,7 @@ fn an_exit_that_does_not_answer_is_passed_over() {
             exit(&scratch.path("b.pem"), &[], &[], PATIENCE).await,
         ];
         let mut config = entry(&[&exits[0], &exits[1]], Vec::new());
-        // Ports where nothing answers; whatever the order is, one of the four is first.
+        // Ports without an answer; in any order, one of the four is first.
         let silent = [socket(), socket()];
         let Side::Connect(connect) = &mut config.side else { panic!("it is an entry") };
         let TrustConfig::Pins(pins) = &mut connect.trust else { panic!("each has its own") };
@@ -375,7 +376,7 @@ fn an_exit_that_does_not_answer_is_passed_over() {
     });
 }
 
-/// An entry of a version before GOAWAY has a HELLO without features.
+/// An entry of a version before GOAWAY sends a HELLO without features.
 #[test]
 fn an_earlier_entry_is_closed_as_it_was() {
     within(async || {
@@ -387,7 +388,7 @@ fn an_earlier_entry_is_closed_as_it_was() {
         let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 17], secret.reveal().as_bytes()].concat();
         session.send(Block::with(hello, BlockOptions::new().ordered(true))).await.expect("is sent");
         let first = session.recv().await.expect("lasts").expect("is answered");
-        // It ignores what follows the fields that it has: here a feature.
+        // It ignores bytes after the fields that it supports: here a feature.
         assert_eq!((first.data[0], &first.data[5..]), (1, &[1, 0, 0, 2][..]), "as it was");
         exit.drain();
         while let Ok(Some(block)) = session.recv().await {

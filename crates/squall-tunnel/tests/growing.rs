@@ -1,11 +1,11 @@
-//! Pictures that leave while they come in.
+//! Pictures that leave while they are entering.
 
 mod common;
 
 use common::*;
 use squall_tunnel::Tunnel;
 
-/// A packet of RTP of one picture.
+/// Returns an RTP packet of one picture.
 fn packet(number: u8, is_last: bool) -> Vec<u8> {
     let mut packet = vec![0x80, 96 | u8::from(is_last) << 7, 0, number];
     packet.resize(12, 0);
@@ -13,7 +13,7 @@ fn packet(number: u8, is_last: bool) -> Vec<u8> {
     packet
 }
 
-/// No pause of a busy machine ends a picture.
+/// Options with which no pause of a busy machine ends a picture.
 const PATIENT: &str = ",media=rtp,latency=30s,gap=1s";
 
 #[test]
@@ -36,7 +36,7 @@ fn each_packet_of_a_picture_arrives_before_the_next_is_sent() {
             }
             let status = until(&pair.entry, "acknowledged", |status| status.flows[0].pending == 0).await;
             let sent = &status.flows[0].sent["reference"].outcomes["delivered"];
-            // A head, and four bytes a packet.
+            // A header, and four bytes per packet.
             assert_eq!((sent.blocks, sent.bytes), (1, 21 + 20 * 1_004), "{scheduler}");
             let status = until(&pair.exit, "counted", |status| status.flows[0].latency.count == 20).await;
             let flow = &status.flows[0];
@@ -69,7 +69,7 @@ fn a_picture_goes_on_over_the_next_session() {
         until(&entry, "lost", |status| !status.flows[0].attached).await;
         source.send_to(&packet(1, false), ("127.0.0.1", port)).expect("is sent");
         let exit = loop {
-            // The port is free as soon as the last close has left.
+            // The port is free once the last close has left.
             if let Ok(exit) = Tunnel::start(exit_config(at, Some(&state), vec![flow.clone()])).await {
                 break exit;
             }
@@ -80,7 +80,8 @@ fn a_picture_goes_on_over_the_next_session() {
         pair.send(&packet(2, true));
         assert_eq!(pair.recv().await.0, packet(2, true));
         let status = until(&pair.entry, "acknowledged", |status| status.flows[0].pending == 0).await;
-        // The block of the first session has ended with it, unless a busy machine let the picture end before.
+        // The block of the first session has ended with it, unless the picture ended earlier on a
+        // busy machine.
         let sent = status.flows[0].sent["reference"].outcomes.values();
         let (blocks, bytes) = sent.fold((0, 0), |sum, amount| (sum.0 + amount.blocks, sum.1 + amount.bytes));
         assert!(blocks >= 2 && bytes == 21 * blocks + 3 * 1_004, "{blocks} blocks, {bytes} bytes");

@@ -1,4 +1,4 @@
-//! A tenant attacks another one of its exit by every means that its token gives.
+//! A tenant attacks another tenant of its exit by all means that its token permits.
 
 mod common;
 
@@ -15,13 +15,14 @@ use squall::{Block, BlockOptions, Channel, Connect, Interfaces, Session, Trust};
 use squall_testkit::{assert_duration, in_real_time};
 use squall_tunnel::Tunnel;
 
-/// Datagrams of the innocent tenant in one measurement, 5 ms apart.
+/// Number of datagrams of the attacked tenant in one measurement, 5 ms apart.
 const DATAGRAMS: u32 = 400;
 
-/// What a datagram may be later than without an attack, at the 99th percentile.
+/// Permitted increase of the delay during an attack, at the 99th percentile.
 const LATER: Duration = Duration::from_millis(20);
 
-/// Of the innocent tenant's datagrams: how many are lost, and the delay that one in a hundred exceeds.
+/// Returns the number of lost datagrams of the attacked tenant, and the 99th percentile of their
+/// delay.
 async fn measure(site: &Site) -> (u32, Duration) {
     let target = site.target.try_clone().expect("is cloned");
     let begin = Instant::now();
@@ -43,7 +44,7 @@ async fn measure(site: &Site) -> (u32, Duration) {
     (DATAGRAMS - delays.len() as u32, delays[delays.len() * 99 / 100])
 }
 
-/// A session of the tenant that attacks, with its flow on channel 2.
+/// Opens a session of the attacking tenant, with its flow on channel 2.
 async fn session(exit: &Tunnel) -> Option<Session> {
     let request = Connect::to(exit.listening().expect("it listens"))
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
@@ -56,11 +57,11 @@ async fn session(exit: &Tunnel) -> Option<Session> {
 }
 
 async fn say(session: &Session, message: Vec<u8>) {
-    // Of a session that is over nothing more is wanted.
+    // Errors mean that the session is over, which does not matter here.
     let _ = session.send(Block::with(message, BlockOptions::new().ordered(true))).await;
 }
 
-/// FLOWS with these names.
+/// Returns FLOWS with these names.
 fn flows(names: &[String]) -> Vec<u8> {
     let mut flows = [b"\x02\0\0\0\x01", &[names.len() as u8][..]].concat();
     for (name, channel) in names.iter().zip((2_u16..).step_by(2)) {
@@ -71,7 +72,7 @@ fn flows(names: &[String]) -> Vec<u8> {
     flows
 }
 
-/// A block of the flow with this number: datagrams of as many bytes.
+/// Returns the block of the flow with this number, with datagrams of this size.
 fn block(number: u64, datagrams: usize, bytes: usize) -> Block {
     let mut frame = vec![4];
     frame.extend(&number.to_be_bytes()[2..]);
@@ -89,13 +90,13 @@ async fn blocks(exit: &Tunnel, stop: &AtomicBool, per_second: u32, datagrams: us
         if stop.load(Relaxed) {
             return;
         }
-        // Full, or over.
+        // The queue is full, or the session is over.
         let _ = session.try_send(block(number, datagrams, bytes));
         tokio::time::sleep(Duration::from_secs(1) / per_second).await;
     }
 }
 
-/// Sessions in turn, each of which offers flows that do not exist.
+/// Opens successive sessions, each of which offers flows that do not exist.
 async fn lines(exit: &Tunnel, stop: &AtomicBool) {
     let names: Vec<String> = (0..64).map(|n| format!("unknown-{n}")).collect();
     while !stop.load(Relaxed) {
@@ -107,7 +108,7 @@ async fn lines(exit: &Tunnel, stop: &AtomicBool) {
     }
 }
 
-/// As many sessions as there are, and more.
+/// Opens more sessions than permitted.
 async fn sessions(exit: &Tunnel, stop: &AtomicBool) {
     let mut all = Vec::new();
     while !stop.load(Relaxed) {
@@ -129,7 +130,7 @@ fn a_tenant_does_not_disturb_another_by_anything_that_its_token_gives() {
                 table("good", "", &good),
                 table("late", "", &late)
             );
-            // Beside the tenants an entry with the token of the exit.
+            // In addition to the tenants, an entry with the token of the exit.
             let top = format!("token = \"{}\"", token().reveal());
             let own = "[[flow]]\nname = \"own\"\nout = \"udp://127.0.0.1:9\"\n";
             let config = exit_of(folder.path(), &top, &format!("{tenants}{own}"));

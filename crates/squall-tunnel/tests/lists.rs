@@ -1,4 +1,5 @@
-//! Lists of tenants: of the file, of a folder and of a web server, which are used as a whole, kept, or not used at all.
+//! Lists of tenants from the file, a folder and a web server: used completely, kept, or not used at
+//! all.
 
 mod common;
 
@@ -16,7 +17,7 @@ use std::{
 use common::{tenants::*, *};
 use squall_tunnel::{Config, Status, Tunnel};
 
-/// A web server with a list of tenants that it gives away with an entity tag; 503 while it has none.
+/// A web server that serves a list of tenants with an entity tag; 503 without a list.
 struct ListServer {
     address: SocketAddr,
     list: Arc<Mutex<Option<String>>>,
@@ -71,7 +72,7 @@ impl ListServer {
     }
 }
 
-/// The list in JSON with one tenant.
+/// Returns a list in JSON with one tenant.
 fn json(name: &str, target: &UdpSocket) -> String {
     let (hash, to) = (token_of(name).hash(), target.local_addr().expect("is bound"));
     format!(
@@ -107,7 +108,7 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
         }
         assert_eq!(server.full.load(Relaxed), 1, "the list was sent once");
 
-        // A list with a mistake, or none, changes nothing.
+        // An invalid or missing list changes nothing.
         server.set(Some(json("c", &c).replace("token_sha256", "token")));
         reported(&exit, "unknown field `token`").await;
         server.set(None);
@@ -115,7 +116,7 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
         assert_eq!(exit.status().tenants.len(), 3);
         assert_eq!(exit.status().sessions.len(), 3);
 
-        // So does a bad file in the folder: the reload is refused as a whole.
+        // Neither does an invalid file in the folder: the reload is refused completely.
         fs::write(folder.path().join("tenants.d/d.toml"), "name = \"d\"\ntoken = \"x\"").expect("is written");
         let again = Config::parse(
             "exit.toml",
@@ -126,7 +127,7 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
         assert!(error.contains("d.toml:2:1: unknown key 'token'") && !error.contains('\n'), "{error}");
         fs::remove_file(folder.path().join("tenants.d/d.toml")).expect("is removed");
 
-        // The server is down at the next start: the kept list holds, until another one is there.
+        // The server is down at the next start: the kept list applies until another one arrives.
         for site in sites {
             site.entry.stop().await;
         }
@@ -146,7 +147,7 @@ fn tenants_come_from_the_file_a_folder_and_a_url() {
     });
 }
 
-/// Waits until these tenants are there, and no others.
+/// Waits until the exit has exactly these tenants.
 async fn only(exit: &Tunnel, names: &[&str]) {
     let has = |status: &Status| status.tenants.iter().map(|tenant| tenant.name.as_str()).eq(names.to_owned());
     until(exit, &names.join(", "), has).await;
@@ -168,7 +169,7 @@ fn a_list_that_cannot_be_kept_is_in_use_and_can_be_withdrawn() {
         server.set(Some(json("dd", &socket())));
         only(&exit, &["dd"]).await;
         reported(&exit, "the list of tenants is in use, but it is not kept: ").await;
-        // The list of before, which the folder had.
+        // The earlier list, which the folder had.
         server.set(Some(json("c", &socket())));
         only(&exit, &["c"]).await;
         fs::create_dir(&state).expect("is made");
@@ -192,7 +193,7 @@ fn a_kept_list_that_does_not_fit_at_the_start_is_used_once_it_does() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         exit.stop().await;
-        // A tenant of the file with the token of one of the list.
+        // A tenant of the file with the token of a tenant of the list.
         let right = table("x", "", &socket());
         let wrong = right.replace(&token_of("x").hash().to_string(), &token_of("c").hash().to_string());
         let exit = Tunnel::start(exit_of(folder.path(), &top, &wrong)).await.expect("starts again");
@@ -233,7 +234,8 @@ fn a_list_without_an_entity_tag_is_written_once() {
             fs::File::open(folder.path().join("state/list.json")).expect("is kept")
         };
         let number = |file: &fs::File| file.metadata().expect("is open").ino();
-        // The file of the first answer is there before the second request. While it is open, no other has its number.
+        // The file of the first answer exists before the second request. While it is open, its
+        // inode is not reused.
         let first = after(2).await;
         assert_eq!(number(&after(4).await), number(&first), "it was replaced");
         exit.stop().await;

@@ -1,4 +1,5 @@
-//! Real media, made and sent by ffmpeg: what arrives is what was sent, and frames are what ffprobe says they are.
+//! Real media, generated and sent by ffmpeg: the output equals the input, and frames are those that
+//! ffprobe reports.
 
 mod common;
 
@@ -19,14 +20,14 @@ use std::{
 use common::*;
 use squall_tunnel::{Status, Tunnel};
 
-/// A folder with a clip, for as long as the test runs.
+/// A folder with a clip, removed at the end of the test.
 struct Clip {
     folder: PathBuf,
     file: PathBuf,
 }
 
 impl Clip {
-    /// Two seconds, encoded so; `None` where ffmpeg, or the encoder, is missing.
+    /// Encodes two seconds; `None` if ffmpeg, or the encoder, is missing.
     fn make(test: &str, name: &str, encode: &[&str]) -> Option<Self> {
         if !has_ffmpeg() {
             return None;
@@ -41,7 +42,7 @@ impl Clip {
         Some(Self { folder, file })
     }
 
-    /// How many pictures there are of each type, by ffprobe: `I`, `P`, `B`.
+    /// Counts the pictures of each type by ffprobe: `I`, `P`, `B`.
     fn pictures(&self) -> BTreeMap<String, u64> {
         let entries =
             ["-v", "error", "-select_streams", "v", "-show_entries", "frame=pict_type", "-of", "csv=p=0"];
@@ -56,7 +57,7 @@ impl Clip {
         counts
     }
 
-    /// How many packets of the stream are key, and how many not, by ffprobe.
+    /// Counts the key packets and the other packets of the stream, by ffprobe.
     fn packets(&self, stream: &str) -> (u64, u64) {
         let entries =
             ["-v", "error", "-select_streams", stream, "-show_entries", "packet=flags", "-of", "csv=p=0"];
@@ -88,7 +89,7 @@ fn ffmpeg() -> Command {
     command
 }
 
-/// Records what comes to a socket, and hands it on.
+/// Records the datagrams of a socket, and forwards them.
 struct Tap {
     socket: UdpSocket,
     over: Arc<AtomicBool>,
@@ -99,7 +100,7 @@ struct Tap {
 impl Tap {
     fn start(to: Option<u16>) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
-        // A busy machine may not run the thread for a while: the buffer holds the burst that arrives meanwhile.
+        // A busy machine may pause the thread: the buffer holds the burst that arrives meanwhile.
         socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("is set");
         socket.set_read_timeout(Some(Duration::from_millis(20))).expect("is set");
         let (inner, over) = (socket.try_clone().expect("is cloned"), Arc::new(AtomicBool::new(false)));
@@ -125,7 +126,7 @@ impl Tap {
         self.socket.local_addr().expect("is bound").port()
     }
 
-    /// How many came, when none came for 200 ms.
+    /// Returns the number of datagrams, once none has arrived for 200 ms.
     fn count(&self) -> u64 {
         loop {
             let before = self.seen.load(Relaxed);
@@ -150,13 +151,14 @@ impl Tap {
     }
 }
 
-/// Plays a clip through a tunnel over two paths. What was sent must arrive; gives back the entry's status.
+/// Plays a clip through a tunnel over two paths, and checks that everything arrives; returns the
+/// entry's status.
 async fn play(clip: &Path, media: &str, send: &[&str], url: fn(u16) -> String) -> Status {
     let port = reserve_port();
     let (before, after) = (Tap::start(Some(port)), Tap::start(None));
     let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://127.0.0.1:{}", after.port()))]);
     let exit = Tunnel::start(exit).await.expect("starts");
-    // A machine that is busy is not to make frames end early, nor late ones expire.
+    // On a busy machine, frames must not end early, nor late ones expire.
     let flow = flow_in(&format!("x=udp://127.0.0.1:{port},media={media},latency=30s,gap=1s"));
     let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
     attached(&entry).await;
@@ -165,7 +167,7 @@ async fn play(clip: &Path, media: &str, send: &[&str], url: fn(u16) -> String) -
     let sent =
         tokio::task::spawn_blocking(move || command.status()).await.expect("ends").expect("ffmpeg runs");
     assert!(sent.success(), "ffmpeg cannot send: {send:?}");
-    // The last frame may end by silence only.
+    // The last frame may end only by silence.
     let count = before.count();
     until(&exit, "all written", |status| status.flows[0].datagrams_out == count).await;
     let status = until(&entry, "all acknowledged", |status| {
@@ -182,7 +184,7 @@ async fn play(clip: &Path, media: &str, send: &[&str], url: fn(u16) -> String) -
     status
 }
 
-/// Blocks of a class, all of which must have been delivered.
+/// Counts the blocks of a class, all of which must have been delivered.
 fn count(status: &Status, class: &str) -> u64 {
     let Some(sent) = status.flows[0].sent.get(class) else { return 0 };
     assert_eq!(sent.outcomes.keys().collect::<Vec<_>>(), ["delivered"], "{class}");
@@ -209,7 +211,7 @@ const X265: &[&str] = &[
 ];
 const COPY_VIDEO: &[&str] = &["-map", "0:v", "-c", "copy", "-strict", "experimental", "-f", "rtp"];
 
-/// Key, referenced and disposable pictures where all B pictures are disposable.
+/// Counts key, referenced and disposable pictures, if all B pictures are disposable.
 fn by_type(clip: &Clip) -> [u64; 3] {
     let pictures = clip.pictures();
     let of = |kind: &str| pictures.get(kind).copied().unwrap_or(0);
@@ -243,7 +245,7 @@ fn vp8_and_vp9() {
             let Some(clip) = Clip::make(media, "clip.webm", &encode) else { return };
             let status = play(&clip.file, media, COPY_VIDEO, rtp).await;
             let (key, others) = clip.packets("v");
-            // ffmpeg does not report pictures that no other needs.
+            // ffmpeg does not report unreferenced pictures.
             assert_eq!(classes(&status), [key, others, 0], "{media}");
         }
     });
@@ -274,7 +276,7 @@ fn a_transport_stream_of_h264_and_of_h265() {
     });
 }
 
-/// ffmpeg's own size of datagrams, 1,472 bytes, is not a multiple of any packet.
+/// The default size of ffmpeg's datagrams, 1,472 bytes, is not a multiple of any packet length.
 #[test]
 fn a_transport_stream_as_ffmpeg_sends_it() {
     within(async || {
@@ -290,7 +292,7 @@ fn a_transport_stream_as_ffmpeg_sends_it() {
     });
 }
 
-/// A constant bitrate is content and null packets, which are not sent.
+/// A constant bitrate consists of content and null packets, which are not sent.
 #[test]
 fn a_transport_stream_of_constant_bitrate() {
     within(async || {
@@ -322,7 +324,7 @@ fn a_transport_stream_in_rtp_with_sound() {
         let send = ["-map", "0", "-c", "copy", "-f", "rtp_mpegts"];
         let status = play(&clip.file, "ts", &send, rtp).await;
         let [key, reference, disposable] = by_type(&clip);
-        // Sound in a datagram of a picture makes it one that is needed; a picture may be cut by sound of its own.
+        // Audio makes the datagram of a picture needed; and a picture may be split by its audio.
         assert!(count(&status, "key") >= key);
         assert!(count(&status, "disposable") <= disposable + reference);
         assert!(count(&status, "key") + count(&status, "reference") >= key + reference);
@@ -331,7 +333,7 @@ fn a_transport_stream_in_rtp_with_sound() {
     });
 }
 
-/// The program map has 186 bytes, so that it is split within its check sum.
+/// The program map has 186 bytes, so that it is split within its checksum.
 #[test]
 fn a_transport_stream_with_fifteen_sound_tracks() {
     within(async || {

@@ -1,4 +1,5 @@
-//! The dashboard and the alerts of `dist/` use metrics and labels that tunnels have, and the containers find both.
+//! The dashboard and the alerts of `dist/` use existing metrics and labels, and the containers find
+//! both.
 
 mod common;
 
@@ -23,7 +24,7 @@ use squall_units::Size;
 /// Labels that Prometheus adds.
 const ADDED: [&str; 2] = ["instance", "job"];
 
-/// Metrics with their labels, as two ends with a metered path serve them.
+/// Metrics with their labels, as served by two ends with a metered path.
 struct Scrape(BTreeMap<String, BTreeSet<String>>);
 
 impl Scrape {
@@ -43,7 +44,7 @@ impl Scrape {
                 all.extend(labels.into_iter().map(|(label, _)| label));
             }
         }
-        // This machine has no radio, so the metric has a description and no sample.
+        // This machine has no radio, so the metric has a description but no sample.
         let path = metrics["squall_tunnel_path_active"].clone();
         metrics.insert("squall_tunnel_path_signal_quality".to_owned(), path);
         Self(metrics)
@@ -54,7 +55,7 @@ impl Scrape {
     }
 }
 
-/// Labels and values of `a="b",c=~"d"`.
+/// Returns labels and values of `a="b",c=~"d"`.
 fn matchers(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut parts = text.split('"');
@@ -65,7 +66,7 @@ fn matchers(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The text to the end of the bracket that it begins with, without both, and the rest.
+/// Returns the text within the bracket that it begins with, and the rest.
 fn bracketed(text: &str) -> (&str, &str) {
     let (mut depth, mut quoted) = (0, false);
     for (at, c) in text.char_indices() {
@@ -82,7 +83,7 @@ fn bracketed(text: &str) -> (&str, &str) {
     panic!("not closed: {text}");
 }
 
-/// An expression: its metrics, the labels of each, and the labels by which others are grouped.
+/// An expression: its metrics, the labels of each, and the labels that group others.
 #[derive(Default)]
 struct Expression {
     metrics: BTreeSet<String>,
@@ -141,10 +142,10 @@ impl Expression {
         }
     }
 
-    /// Names and labels that no tunnel has.
+    /// Returns names and labels that no tunnel has.
     fn mistakes(&self, scrape: &Scrape, text: &str) -> Vec<String> {
         let mut mistakes = Vec::new();
-        // Prometheus itself has `up`.
+        // `up` is from Prometheus itself.
         for metric in self.metrics.iter().filter(|name| *name != "up" && !scrape.0.contains_key(*name)) {
             mistakes.push(format!("no metric {metric}: {text}"));
         }
@@ -166,7 +167,7 @@ impl Expression {
     }
 }
 
-/// The labels in `{{name}}` or `{{ $labels.name }}`.
+/// Returns the labels in `{{name}}` or `{{ $labels.name }}`.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let inside = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()).map(str::trim);
     inside.filter(|name| !name.starts_with("$value")).map(|name| name.trim_start_matches("$labels."))
@@ -186,7 +187,7 @@ fn metrics(address: SocketAddr) -> String {
     answer.split_once("\r\n\r\n").expect("has a head").1.to_owned()
 }
 
-/// Both ends, after a datagram has arrived.
+/// Returns the metrics of both ends, after a datagram has arrived.
 async fn scrape() -> Scrape {
     let (source, target, port) = (socket(), socket(), reserve_port());
     let to = target.local_addr().expect("is bound");
@@ -219,7 +220,7 @@ async fn scrape() -> Scrape {
     Scrape::of(&texts)
 }
 
-/// All expressions of the dashboard with their legends, and of its variables.
+/// Returns all expressions of the dashboard with their legends, and those of its variables.
 fn dashboard_expressions(dashboard: &Value) -> Vec<(String, String)> {
     let panels = dashboard["panels"].as_array().expect("has panels");
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
@@ -227,7 +228,7 @@ fn dashboard_expressions(dashboard: &Value) -> Vec<(String, String)> {
     targets.map(|target| (text(&target["expr"]), text(&target["legendFormat"]))).collect()
 }
 
-/// The expressions of the alerts, each with its name and the texts that follow.
+/// Returns the expressions of the alerts, each with its name and the texts that follow.
 fn alerts(rules: &str) -> Vec<(String, String, String)> {
     let mut found = Vec::new();
     for rule in rules.split("- alert: ").skip(1) {
@@ -295,7 +296,7 @@ fn variables_of_the_dashboard_are_defined_and_read_labels_that_tunnels_have() {
     });
 }
 
-/// Outcomes and limits are listed where the metrics are.
+/// Outcomes and limits are listed next to the metrics.
 #[test]
 fn values_that_queries_compare_with_are_documented() {
     let documented = read("docs/tunnel.md");
@@ -319,7 +320,7 @@ fn every_alert_has_a_case_that_raises_it_and_one_that_does_not() {
     }
 }
 
-/// Grafana and Prometheus start without a mounted file that is missing, and show nothing.
+/// If a mounted file is missing, Grafana and Prometheus start, but show nothing.
 #[test]
 fn files_that_the_compose_file_mounts_exist() {
     let compose = read("dist/container/compose.yaml");
@@ -335,7 +336,7 @@ fn files_that_the_compose_file_mounts_exist() {
     assert_eq!(dashboard.strip_suffix(":ro"), Some(&*format!("{folder}/squall.json")));
 }
 
-/// Series of sessions and paths with their values, but for those of `path_info`.
+/// Returns series of sessions and paths with their values, except those of `path_info`.
 fn series(text: &str) -> BTreeMap<String, f64> {
     let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("path_info{"));
     let of_sessions =
@@ -344,7 +345,7 @@ fn series(text: &str) -> BTreeMap<String, f64> {
     pairs.map(|(series, value)| (series.to_owned(), value.parse().expect("a number"))).collect()
 }
 
-/// All samples of a tunnel, once it has a session with two paths that have carried something.
+/// Returns all samples of a tunnel, once it has a session with two paths that have carried data.
 async fn samples(tunnel: &Tunnel) -> String {
     until(tunnel, "over two paths", |status| {
         let agreed: Vec<_> = status.sessions.iter().filter(|session| session.agreed).collect();
@@ -357,7 +358,7 @@ async fn samples(tunnel: &Tunnel) -> String {
     tokio::task::spawn_blocking(move || metrics(address)).await.expect("ends")
 }
 
-/// A tunnel at the ports of one that has ended, whose tasks let go of them a moment later.
+/// Starts a tunnel at the ports of one that has ended, whose tasks release them a moment later.
 async fn started(config: squall_tunnel::Config) -> Tunnel {
     let begin = Instant::now();
     loop {
@@ -420,7 +421,7 @@ fn reconnections_make_no_series_and_counters_never_fall() {
     });
 }
 
-/// As `promtool check metrics` has it: a description under the name of every metric, and base units.
+/// Like `promtool check metrics`: a description under the name of every metric, and base units.
 #[test]
 fn metrics_have_a_description_and_base_units() {
     within(async || {

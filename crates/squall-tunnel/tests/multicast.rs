@@ -16,7 +16,8 @@ use squall_tunnel::{
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, TrustConfig},
 };
 
-/// Runs the test of this name in a network namespace where the default route leads over `modem9`, with a camera on another cable.
+/// Runs the test of this name in a network namespace whose default route leads over `modem9`, with
+/// a camera on another cable.
 fn in_namespace(name: &str, test: impl AsyncFn(Camera)) {
     namespace::alone(name, || {
         run("ip link add modem9 type veth peer name mast9");
@@ -46,12 +47,12 @@ impl Camera {
         run("ip link set lan9 up");
     }
 
-    /// A socket there.
+    /// Opens a socket in the namespace of the camera.
     fn socket(&self, address: SocketAddr) -> UdpSocket {
         self.0.enter(move || UdpSocket::bind(address)).expect("is bound")
     }
 
-    /// Sends to a group until something of it has come in at the flow.
+    /// Sends to a group until a datagram has entered at the flow.
     async fn reaches(&self, entry: &Tunnel, flow: usize, group: &str) {
         let group: SocketAddr = group.parse().expect("is an address");
         let any = if group.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -66,7 +67,7 @@ impl Camera {
     }
 }
 
-/// An entry with these flows, whose exit is never reached.
+/// Starts an entry with these flows, whose exit is never reached.
 async fn entry(flows: &[&str]) -> Tunnel {
     let to: SocketAddr = "127.0.0.1:9".parse().expect("is an address");
     let connect = ConnectConfig {
@@ -96,7 +97,7 @@ fn a_group_is_joined_on_the_interface_that_is_named() {
         camera.reaches(&entry, 0, "239.1.1.1:5000").await;
         camera.reaches(&entry, 1, "[ff15::1]:5000").await;
         camera.reaches(&entry, 2, "[ff02::99]:5000").await;
-        // The system would take the modem, and the line says so.
+        // The system would select the modem, and the line reports it.
         says(&entry, "flow 'd': group 239.1.1.4 joined on modem9, to which the routes of the system lead")
             .await;
         says(&entry, "flow 'd': nothing has come to the group 239.1.1.4:5000 on modem9 for 10 s").await;
@@ -163,7 +164,7 @@ fn a_group_without_a_name_follows_the_routes_while_nothing_comes() {
         camera.plug();
         run("ip route add 239.0.0.0/8 dev lan9");
         camera.reaches(&entry, 0, "239.1.1.1:5000").await;
-        // Another way to the network does not take the source away.
+        // Another route to the group does not move the flow away from its source.
         run("ip route del 239.0.0.0/8 dev lan9");
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(3) {
@@ -219,7 +220,7 @@ fn datagrams_leave_for_a_group_over_the_interface_that_is_named_and_otherwise_on
         let line = "flow 'b': datagrams do not leave for 239.3.3.3:6000: network unreachable; \
                     no route leads to the group: set interface in the flow, or add a route";
         assert!(lines.contains(line), "{lines}");
-        // The cable is another one afterwards.
+        // The cable is a different one afterwards.
         run("ip link del lan9");
         says(&exit, "flow 'a': there is no interface 'lan9'").await;
         camera.plug();

@@ -1,4 +1,4 @@
-//! The status over HTTP: page, feed, metrics, and why blocks were late or lost.
+//! The status over HTTP: page, feed, metrics, and the causes of late and lost blocks.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn get(address: SocketAddr, path: &str) -> String {
     body.to_owned()
 }
 
-/// A listener to the feed.
+/// A listener of the feed.
 struct Listener(BufReader<TcpStream>);
 
 impl Listener {
@@ -51,7 +51,7 @@ impl Listener {
         Self(reader)
     }
 
-    /// The next event, and its data.
+    /// Returns the next event, and its data.
     fn next(&mut self) -> (String, Value) {
         let mut event = String::new();
         loop {
@@ -66,7 +66,7 @@ impl Listener {
     }
 }
 
-/// Blocks on other threads than those of the tunnel.
+/// Runs blocking work on threads other than those of the tunnel.
 async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(run).await.expect("ends")
 }
@@ -85,7 +85,7 @@ fn what_is_asked_of_the_status_page_is_answered() {
             ("GET /why?flow=x HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/json"),
             ("GET /status HTTP/1.1\r\nHost: localhost:9464\r\n\r\n", "HTTP/1.1 200 "),
             ("GET /status HTTP/1.1\r\nHost: [::1]:9464\r\n\r\n", "HTTP/1.1 200 "),
-            // A name that a web page made point here.
+            // A name that a web page made resolve to this machine.
             ("GET /status HTTP/1.1\r\nHost: evil.example:9464\r\n\r\n", "HTTP/1.1 403 "),
             ("GET / HTTP/1.1\r\nHost: evil.example:9464\r\n\r\n", "HTTP/1.1 403 "),
             ("GET /events HTTP/1.1\r\nSec-Fetch-Site: cross-site\r\n\r\n", "HTTP/1.1 403 "),
@@ -108,7 +108,7 @@ fn what_is_asked_of_the_status_page_is_answered() {
     });
 }
 
-/// The values of a status that do not change while nothing is sent.
+/// Returns the values of a status that do not change while nothing is sent.
 fn lasting(mut status: Value) -> Value {
     for name in ["uptime_s", "memory_bytes", "sessions"] {
         status.as_object_mut().expect("is an object").remove(name);
@@ -146,7 +146,7 @@ fn the_feed_has_the_numbers_of_the_status() {
             let (event, history) = listener.next();
             assert_eq!(event, "history");
             assert!(history.as_array().is_some_and(|samples| !samples.is_empty()), "{history}");
-            // A sample has the names of a status.
+            // A sample has the field names of a status.
             let sample = &history[history.as_array().map_or(0, |samples| samples.len() - 1)];
             assert_eq!(sample["flows"][0]["name"], "x");
             let (event, first) = listener.next();
@@ -159,7 +159,7 @@ fn the_feed_has_the_numbers_of_the_status() {
         })
         .await;
         assert_eq!(lasting(fed), lasting(asked.clone()));
-        // Nothing was sent that no reason was given for.
+        // All sent bytes have a reason.
         let shares = asked["flows"][0]["shares"].as_array().expect("is a list").clone();
         assert!(shares.iter().all(|share| share["reason"].as_str().is_some_and(|reason| reason.len() > 3)));
         entry.stop().await;
@@ -178,7 +178,7 @@ fn the_newest_connections_take_the_places_of_the_oldest() {
             let mut listeners: Vec<_> = (0..9).map(|_| Listener::new(address)).collect();
             let begin = Instant::now();
             let mut rest = Vec::new();
-            // Reset if there is something that it has not read.
+            // The connection is reset if there is data that the server has not read.
             let _ = listeners.remove(0).0.read_to_end(&mut rest);
             assert!(begin.elapsed() < PATIENCE / 2, "the oldest listener stays");
             let mut slow: Vec<_> = (0..24).map(|_| connect(address, "GET /status HTTP/1.1\r\nX: ")).collect();
@@ -215,7 +215,7 @@ fn the_newest_connections_take_the_places_of_the_oldest() {
     });
 }
 
-/// More connections than there may be, that send a byte now and then, end.
+/// Connections beyond the maximum that send a byte now and then are closed.
 #[test]
 fn connections_that_ask_for_nothing_leave_their_places() {
     within(async || {
@@ -229,7 +229,7 @@ fn connections_that_ask_for_nothing_leave_their_places() {
             let trickle = std::thread::spawn(move || {
                 while begin.elapsed() < PATIENCE && !slow.is_empty() {
                     std::thread::sleep(Duration::from_millis(500));
-                    // Those that the server has closed fail.
+                    // Writes to connections that the server has closed fail.
                     slow.retain_mut(|one| one.write_all(b"x").is_ok());
                 }
             });
@@ -272,7 +272,7 @@ fn lost_blocks_have_a_story_and_bytes_a_reason() {
         };
         let why = until_why("sent", |why| !why.flow.shares.is_empty()).await;
         assert!(why.flow.shares.iter().all(|share| share.path.starts_with("127.0.0.")), "{why:#?}");
-        // The path that carries most fails: what was on it is sent again.
+        // The path that carries most data fails: its data is sent again.
         let main: std::net::IpAddr = why.flow.shares[0].path.parse().expect("is an address");
         network.fail(main);
         until_why("repaired", |why| {

@@ -1,4 +1,4 @@
-//! A certificate that is renewed while an exit runs.
+//! Renewal of a certificate while an exit runs.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn write_pair(certificate: &Path, key: &Path) -> squall::Fingerprint {
     identity.fingerprint()
 }
 
-/// An entry with its own flow.
+/// Starts an entry with its own flow.
 async fn entry_to(exit: &Tunnel) -> Tunnel {
     let flow = flow_in(&format!("x=udp://127.0.0.1:{}", reserve_port()));
     Tunnel::start(entry_config(exit, vec![flow])).await.expect("starts")
@@ -49,14 +49,15 @@ fn new_sessions_get_a_renewed_certificate_and_open_ones_continue() {
         assert_eq!(exit.reload(config.clone()).expect("is taken"), [""; 0]);
         assert_eq!(exit.fingerprint(), Some(second));
         assert!(words(&exit).contains(&format!("another certificate, with the fingerprint {second}")));
-        // Pinned to the second one.
+        // Pinned to the second certificate.
         let other = entry_to(&exit).await;
         until(&other, "agreed", |status| status.sessions.iter().any(|session| session.agreed)).await;
         other.stop().await;
         let status = attached(&entry).await;
         assert_eq!(status.sessions_opened, 1, "the open session was touched: {}", words(&entry));
 
-        // A broken pair, and one of two halves: the certificate in use stays, and the line names the file.
+        // A broken pair, and one of two halves: the certificate in use stays, and the line names
+        // the file.
         fs::write(&certificate, "half of a").expect("is written");
         let error = exit.reload(config.clone()).expect_err("is broken").to_string();
         assert!(error.contains("chain.pem: holds no certificate"), "{error}");

@@ -9,7 +9,7 @@ use squall::{Block, BlockOptions, Connect, Interfaces, Session, Trust};
 use squall_observe::{Status, status::TenantStatus};
 use squall_tunnel::{Config, Tunnel, config::Side};
 
-/// Bytes that each datagram counts beside its own.
+/// Bytes that each datagram counts in addition to its own.
 const HEADERS: u64 = 28;
 
 fn tenant<'a>(status: &'a Status, name: &str) -> &'a TenantStatus {
@@ -34,7 +34,8 @@ fn tenants_have_flows_of_the_same_name_and_no_others() {
             ["a/cam", "b/cam"]
         );
         assert_eq!(tenant(&status, "a").sessions, 1);
-        // The name of the other's flow gives nothing, and neither does a token that is no tenant's.
+        // The name of another tenant's flow is useless, and so is a token that belongs to no
+        // tenant.
         let thief = entry_of(&exit, "a", reserve_port());
         let flows = vec![flow_in(&format!("other=udp://127.0.0.1:{}", reserve_port()))];
         let thief = Tunnel::start(Config { flows, ..thief }).await.expect("starts");
@@ -58,7 +59,7 @@ fn a_removed_tenant_ends_while_another_loses_no_datagram() {
         let (site_a, site_b) = (Site::start(&exit, "a", &a).await, Site::start(&exit, "b", &b).await);
         const DATAGRAMS: u32 = 400;
         let target = site_a.target.try_clone().expect("is cloned");
-        // Beside the sender: the buffer of the socket has no room for all.
+        // In parallel to the sender: the buffer of the socket has no room for all.
         let receiver = tokio::task::spawn_blocking(move || {
             target.set_read_timeout(Some(PATIENCE)).expect("is set");
             let mut number = [0; 4];
@@ -80,10 +81,10 @@ fn a_removed_tenant_ends_while_another_loses_no_datagram() {
         let status = until(&exit, "removed", |status| status.sessions.len() == 1).await;
         assert_eq!(status.flows.len(), 1);
         assert_eq!(status.sessions_opened, 2, "the session of a went on");
-        // Back again: the entry reconnects by itself.
+        // Listed again: the entry reconnects by itself.
         exit.reload(exit_of(folder.path(), "", &both)).expect("is applied");
         attached(&site_b.entry).await;
-        // With another token it has to go as well.
+        // A change of the token closes the session too.
         let (hash, other) = (token_of("b").hash().to_string(), token_of("c").hash().to_string());
         exit.reload(exit_of(folder.path(), "", &both.replace(&hash, &other))).expect("is applied");
         reported(&site_b.entry, "the token of tenant 'b' was changed").await;
@@ -124,7 +125,8 @@ fn a_rate_is_limited() {
         let with = |limits: &str| exit_of(folder.path(), "", &table("a", limits, &target));
         let exit = Tunnel::start(with("rate_in = \"400kbps\"")).await.expect("starts");
         let site = Site::start(&exit, "a", &target).await;
-        // 400,000 bytes at once, of which a second's worth passes: 50,000 bytes, and what the time of the test is worth.
+        // 400,000 bytes at once, of which those of a second pass: 50,000 bytes, and those of the
+        // duration of the test.
         let begin = std::time::Instant::now();
         for _ in 0..400 {
             site.send(&[7; 1000 - HEADERS as usize]);
@@ -176,7 +178,7 @@ fn the_bytes_of_a_period_are_counted_across_a_restart() {
         assert_eq!((of_a.period_bytes, of_a.used_up), (10_000, true), "not a byte more");
         assert!(of_a.dropped_in_bytes >= 1_000);
         until(&exit, "refused", |status| tenant(status, "a").sessions_refused > 0).await;
-        // A higher limit lets it in again.
+        // A higher limit admits it again.
         exit.reload(with("bytes = \"1MB\"")).expect("is applied");
         attached(&site.entry).await;
         site.entry.stop().await;
@@ -184,7 +186,8 @@ fn the_bytes_of_a_period_are_counted_across_a_restart() {
     });
 }
 
-/// A flow of a tenant under its full name, offered with the token of the exit: HELLO, FLOWS, and the verdict of ANSWER.
+/// Offers a flow of a tenant under its full name, with the token of the exit: HELLO, FLOWS, and the
+/// verdict of ANSWER.
 #[test]
 fn the_name_of_a_tenant_gives_nothing_without_its_token() {
     within(async || {
@@ -209,7 +212,7 @@ async fn verdict_of(exit: &Tunnel, token: &str, name: &str) -> u8 {
     answer[answer.len() - 1]
 }
 
-/// A session with an exit, without being a tunnel.
+/// Opens a session with an exit, without being a tunnel.
 async fn stranger(exit: &Tunnel) -> Session {
     let request = Connect::to(exit.listening().expect("it listens"))
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
@@ -217,7 +220,7 @@ async fn stranger(exit: &Tunnel) -> Session {
     squall::connect(request).await.expect("connects")
 }
 
-/// A session that the exit has accepted.
+/// Opens a session that the exit accepts.
 async fn accepted(exit: &Tunnel, token: &str) -> Session {
     let session = stranger(exit).await;
     hello(&session, token).await.expect("is accepted");
@@ -228,7 +231,7 @@ async fn say(session: &Session, message: Vec<u8>) {
     session.send(Block::with(message, BlockOptions::new().ordered(true))).await.expect("is sent");
 }
 
-/// The next message of a kind, by its first byte. `None` if the session is over.
+/// Returns the next message of a kind, by its first byte; `None` if the session is over.
 async fn message(session: &Session, kind: u8) -> Option<Vec<u8>> {
     loop {
         let block = session.recv().await.ok().flatten()?;
@@ -238,13 +241,13 @@ async fn message(session: &Session, kind: u8) -> Option<Vec<u8>> {
     }
 }
 
-/// HELLO, and that of the exit if it accepts the token.
+/// Sends HELLO, and returns that of the exit if it accepts the token.
 async fn hello(session: &Session, token: &str) -> Option<Vec<u8>> {
     say(session, [b"\x01SqTu\x01\x00", &[token.len() as u8][..], token.as_bytes()].concat()).await;
     message(session, 1).await
 }
 
-/// FLOWS with these flows, on the channels 2, 4, …
+/// Sends FLOWS with these flows, on the channels 2, 4, …
 async fn offer(session: &Session, names: &[&str]) {
     let mut flows = [b"\x02\0\0\0\x01", &[names.len() as u8][..]].concat();
     for (name, channel) in names.iter().zip((2_u8..).step_by(2)) {
@@ -265,7 +268,8 @@ fn a_flow_that_moves_between_sessions_of_a_tenant_disturbs_no_other() {
             exit_of(folder.path(), "", &format!("{}{b}", table("a", "", &socket())))
         };
         let exit = Tunnel::start(with("1s")).await.expect("starts");
-        // The later session of a tenant takes a flow, so each is there before the next one comes.
+        // The later session of a tenant takes a flow, so each must be present before the next one
+        // starts.
         let [victim, first, second] = [
             accepted(&exit, "the token of b").await,
             accepted(&exit, "the token of a").await,
@@ -279,7 +283,7 @@ fn a_flow_that_moves_between_sessions_of_a_tenant_disturbs_no_other() {
         }
         for _ in 0..20 {
             for (session, flows, answer) in [
-                // The first one does not wait for the flow when the second one withdraws it.
+                // The first session does not wait for the flow when the second one withdraws it.
                 (&first, &[][..], &b"\x03\0\0\0\x01\0"[..]),
                 (&second, &[], b"\x03\0\0\0\x01\0"),
                 (&first, &["cam"], b"\x03\0\0\0\x01\x01\0\x02\0"),
@@ -334,7 +338,7 @@ fn what_no_session_takes_does_not_count() {
         }
         let status = until(&exit, "read", |status| status.flows[0].datagrams_in == 20).await;
         assert_eq!((tenant(&status, "a").period_bytes, tenant(&status, "a").used_up), (0, false));
-        // A session is accepted, and takes what has waited up to the limit.
+        // A session is accepted, and gets the waiting datagrams up to the limit.
         let session = stranger(&exit).await;
         hello(&session, "the token of a").await.expect("is accepted");
         message(&session, 2).await.expect("offers");
@@ -366,7 +370,7 @@ fn a_block_ends_although_its_end_is_beyond_the_rate() {
         message(&session, 2).await.expect("offers");
         say(&session, b"\x03\0\0\0\x01\x01\0\x01\0".to_vec()).await;
         attached(&exit).await;
-        // Two slices of a picture. The first one takes 48 s at this rate.
+        // Two slices of a picture. The first takes 48 s at this rate.
         let packet = |n: u8, length| {
             let head = [0x80, 96 | n << 7, 0, n, 0, 0, 0, 0, 0, 0, 0, 7, 0x01];
             [&head[..], &vec![n; length - head.len()]].concat()

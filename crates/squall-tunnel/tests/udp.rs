@@ -1,4 +1,4 @@
-//! Plain datagrams: both ways, through changes and failures.
+//! Plain datagrams in both directions, through changes and failures.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
         let mut buffer = [0; 100];
         let (length, _) = pair.source.recv_from(&mut buffer).expect("arrives");
         assert_eq!(&buffer[..length], b"answer");
-        // Paths are there with their cost, and the blocks are counted once they are acknowledged.
+        // Paths have their cost, and blocks are counted once they are acknowledged.
         until(&pair.entry, "two paths", |status| {
             let paths = status.sessions.first().map_or(&[][..], |session| &session.paths);
             let metered: Vec<bool> = paths.iter().map(|path| path.metered).collect();
@@ -69,7 +69,7 @@ fn a_flow_whose_media_does_not_come_says_so_once() {
 fn a_steady_flow_has_one_delay() {
     in_real_time(async || {
         let pair = Pair::start(",latency=100ms", ",latency=100ms,playout=steady").await;
-        // The clocks are compared by what came before.
+        // The clocks are compared with the help of earlier datagrams.
         pair.send(b"first");
         pair.recv_in_time().await;
         for _ in 0..5 {
@@ -131,7 +131,8 @@ fn addresses_change_while_a_flow_runs() {
         attached(&pair.entry).await;
         attached(&pair.exit).await;
         let source = socket();
-        // The flow's new addresses take effect a moment later: until then datagrams go to the old target, or nowhere.
+        // The flow's new addresses take effect a moment later: until then datagrams go to the old
+        // target, or are dropped.
         other.set_read_timeout(Some(Duration::from_millis(50))).expect("is set");
         let begin = std::time::Instant::now();
         loop {
@@ -177,7 +178,7 @@ fn a_wrong_token_is_reported_at_both_ends() {
         until(&exit, "refused", |status| status.sessions_failed >= 2).await;
         assert!(words(&exit).contains("was rejected: wrong token"), "{}", words(&exit));
         assert!(exit.status().flows.iter().all(|flow| !flow.attached));
-        // With the right one it comes up by itself.
+        // With the right token it connects by itself.
         config.token = Some(token());
         entry.reload(config).expect("is taken");
         attached(&entry).await;
@@ -201,14 +202,14 @@ fn flows_come_and_go_without_the_others_noticing() {
         pair.send(b"before");
         let (_, from) = pair.recv().await;
 
-        // A flow the other end does not have: refused by name.
+        // A flow that the other end does not have is refused by name.
         entry.flows.push(flow_in(&format!("y=udp://127.0.0.1:{other_port}")));
         pair.entry.reload(entry.clone()).expect("is taken");
         until(&pair.entry, "refused", |status| {
             status.events.iter().any(|event| event.words.contains("flow 'y': "))
         })
         .await;
-        // There it is.
+        // Now the other end has it.
         exit.flows.push(flow_out(&format!("y=udp://{to}")));
         exit.side = pair_side(&pair);
         pair.exit.reload(exit.clone()).expect("is taken");
@@ -218,7 +219,7 @@ fn flows_come_and_go_without_the_others_noticing() {
         let (length, _) = other_target.recv_from(&mut buffer).expect("arrives");
         assert_eq!(&buffer[..length], b"other");
 
-        // And it goes. The first flow has the same session, and the same port, as before.
+        // The flow is removed. The first flow keeps its session and its port.
         entry.flows.pop();
         pair.entry.reload(entry.clone()).expect("is taken");
         until(&pair.exit, "gone", |status| !status.flows[1].attached).await;
@@ -226,7 +227,7 @@ fn flows_come_and_go_without_the_others_noticing() {
         assert_eq!(pair.recv().await, (b"after".to_vec(), from));
         assert_eq!(pair.entry.status().sessions_opened, 1);
 
-        // An address that is in use: everything stays.
+        // An address in use: nothing changes.
         let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let address = taken.local_addr().expect("has one");
         entry.flows.push(flow_in(&format!("z=udp://{address}")));
@@ -237,7 +238,7 @@ fn flows_come_and_go_without_the_others_noticing() {
     });
 }
 
-/// The exit listens where it did.
+/// Returns the listening side of the exit.
 fn pair_side(pair: &Pair) -> squall_tunnel::config::Side {
     let address = pair.exit.listening().expect("it listens");
     let identity = squall_tunnel::config::IdentityConfig::Fresh;
@@ -259,10 +260,10 @@ fn an_exit_that_starts_again_is_found_again() {
         attached(&entry).await;
         exit.stop().await;
         until(&entry, "lost", |status| !status.flows[0].attached).await;
-        // What comes meanwhile waits for its deadline, and no longer.
+        // Datagrams in the meantime wait until their deadline, and no longer.
         source.send_to(b"meanwhile", ("127.0.0.1", port)).expect("is sent");
         let exit = loop {
-            // The port is free as soon as the last close has left.
+            // The port is free once the last close has left.
             if let Ok(exit) = Tunnel::start(exit_config(at, Some(&state), vec![flow.clone()])).await {
                 break exit;
             }
@@ -322,7 +323,7 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
             attached(&entry).await;
             (entry, target)
         };
-        // Sends until something arrives there, and says how often.
+        // Sends until a datagram arrives there; returns the number of attempts.
         let arrives = |target: &UdpSocket| {
             let sent = (1..=100).find(|_| {
                 source.send_to(b"to all concerned", ("127.0.0.1", port)).expect("is sent");
@@ -339,7 +340,8 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
         later.stop().await;
         until(&exit, "left", |status| status.sessions.len() == 1).await;
         while first.recv_from(&mut [0; 100]).is_ok() {}
-        // It takes a moment until the earlier one is notified, and not the hundred datagrams that it had before.
+        // The earlier session is notified after a moment, which is less than the hundred datagrams
+        // that it had before.
         let sent = tokio::task::block_in_place(|| arrives(&first));
         assert!(sent < 50, "{sent} datagrams until one arrived");
         earlier.stop().await;
@@ -350,7 +352,7 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
 #[test]
 fn an_earlier_entry_has_the_flow_back_when_a_later_one_withdraws_it() {
     within(async || {
-        // From the entries to the exit, and the other way round.
+        // From the entries to the exit, and in the opposite direction.
         for enters_at_the_exit in [false, true] {
             let end = |is_in: bool, port: u16| {
                 let text = format!("x=udp://127.0.0.1:{port}");
@@ -421,7 +423,7 @@ fn a_flow_takes_datagrams_of_its_source_only() {
         assert_eq!(&buffer[..length], b"first");
         foreign.send_to(b"foreign", ("127.0.0.1", port)).expect("is sent");
         until(&entry, "counted", |status| status.flows[0].datagrams_foreign == 1).await;
-        // Replies still go to the right one, and nothing else was carried.
+        // Replies still go to the right one, and no other datagram was carried.
         target.send_to(b"reply", exit_end).expect("is sent");
         let length = own.recv(&mut buffer).expect("arrives");
         assert_eq!(&buffer[..length], b"reply");

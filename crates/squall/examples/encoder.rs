@@ -30,7 +30,7 @@ async fn stream(session: &Session) -> Result<(), squall::SendError> {
     for n in 0..120 {
         clock.tick().await;
         let bits_per_second = capacity.borrow().safe;
-        // After a path has failed, blocks that wait already take their share.
+        // After a path failure, the waiting blocks already occupy their share.
         let most = session.deliverable(DEADLINE / 2, 0.9);
         let size = (bits_per_second / 8 / 30).min(most).clamp(500, 200_000);
         if n % 15 == 0 {

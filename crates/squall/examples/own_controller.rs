@@ -1,4 +1,4 @@
-//! A congestion controller of one's own: as much in flight as the rate that was paid for carries in a round trip.
+//! A custom congestion controller: the window is what the leased rate carries in a round trip.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use squall::congestion::{Ack, Arrival, Controller, ControllerFactory, NewPath};
 use squall::sched::Time;
 use squall::{Block, Config, CongestionControl, Connect, Endpoint, Identity, Trust};
 
-/// A leased line: its rate in bits per second is known, and does not change.
+/// A leased line with a known, constant rate in bits per second.
 struct Leased(u64);
 
 impl ControllerFactory for Leased {

@@ -1,12 +1,12 @@
-//! A scheduler of one's own: important blocks take the first path, the rest the last.
+//! A custom scheduler: important blocks take the first path, the rest the last.
 
 use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use squall::sched::{Assignment, Context, Decision, Scheduler, WorkKind};
 use squall::{Block, BlockOptions, Config, Connect, Endpoint, Identity, Outcome, PathId, Priority, Trust};
 
-/// Blocks of priority 0 to 3 take the first path, all others the last, while these have room: the one
-/// a steady link, say, and the other one that costs nothing. Repairs of losses take the fastest with room.
+/// Blocks of priority 0 to 3 take the first path, all others the last, while these have room; for
+/// example, a steady link and a free one. Repairs of losses take the fastest path with room.
 struct TwoClasses;
 
 impl Scheduler for TwoClasses {

@@ -7,7 +7,7 @@ use squall::{Arrival, Config, Endpoint, Identity, Session};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let listen = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:4433".to_owned());
-    // The file keeps the fingerprint over restarts.
+    // The file preserves the fingerprint over restarts.
     let file = std::env::temp_dir().join("squall-example.pem");
     let identity = Identity::load_or_create(Path::new(&file), "localhost")?;
     let endpoint = Endpoint::listen(&*listen, &identity.server_tls()?, Config::default())?;

@@ -1,4 +1,4 @@
-//! Errors of setting up sessions, each in a line that names the remedy.
+//! Errors when setting up sessions. Each is one line that names the remedy.
 
 use std::{
     io,
@@ -12,8 +12,7 @@ use squall_proto::{
     rustls::{CertificateError, Error as TlsFailure},
 };
 
-/// An accepted session runs over the interfaces that the peer chose: only the side that connects can set
-/// them.
+/// The session was accepted: only the side that connects can choose interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("only the side that connects can choose interfaces")]
 pub struct NotConnector;
@@ -23,9 +22,9 @@ pub struct NotConnector;
 #[error("no path runs over '{name}': there are {}", or_none(.known))]
 #[non_exhaustive]
 pub struct UnknownInterface {
-    /// What was given.
+    /// Name or address that was requested.
     pub name: String,
-    /// The names, or local addresses, of those that there are.
+    /// Names, or local addresses, of the existing interfaces.
     pub known: Vec<String>,
 }
 
@@ -33,7 +32,7 @@ fn or_none(known: &[String]) -> String {
     if known.is_empty() { "none".to_owned() } else { known.join(", ") }
 }
 
-/// Why there is no endpoint.
+/// Reason why an endpoint could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
@@ -45,37 +44,37 @@ pub enum EndpointError {
     NoRuntime,
 }
 
-/// Why an endpoint does not listen.
+/// Reason why an endpoint cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
     /// The address could not be bound.
     #[error("cannot listen on {addr}: {}", plain(.source))]
     Bind {
-        /// Which address.
+        /// Address that could not be bound.
         addr: SocketAddr,
         /// The error of the system.
         source: io::Error,
     },
-    /// The address could not be understood or resolved.
+    /// The address could not be parsed or resolved.
     #[error("cannot listen: {}", plain(.0))]
     Address(io::Error),
     /// No address was given.
     #[error("cannot listen: no address was given")]
     NoAddress,
-    /// There is no endpoint.
+    /// The endpoint could not be created.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
 }
 
-/// Why there is no connection.
+/// Reason why no connection was established.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The host name could not be resolved.
     #[error("cannot resolve '{host}': {}", plain(.source))]
     Resolve {
-        /// What was looked up.
+        /// Host name and port.
         host: String,
         /// The error of the system.
         source: io::Error,
@@ -83,25 +82,25 @@ pub enum ConnectError {
     /// No local interface or address can be used.
     #[error("no usable interface towards {remote}: {why}")]
     NoInterface {
-        /// The server.
+        /// Address or name of the server.
         remote: String,
-        /// What was tried.
+        /// Interfaces and addresses that were considered, and why each is unusable.
         why: String,
     },
-    /// There was no answer in time.
+    /// The server did not answer in time.
     #[error("no answer from {remote} within {timeout:?}: check the address, the port and the firewall{hint}")]
     Unreachable {
-        /// The server.
+        /// Address or name of the server.
         remote: String,
-        /// How long was waited, see [`Config::connect_timeout`](crate::Config::connect_timeout).
+        /// Timeout of the attempt, see [`Config::connect_timeout`](crate::Config::connect_timeout).
         timeout: Duration,
-        /// The system's error of sending, if there was one.
+        /// Error of the system from sending, if there was one; otherwise empty.
         hint: String,
     },
     /// The server's certificate is not signed by a trusted authority, or is for another name.
     #[error("the certificate of {server} is not trusted ({}): give its CA, or pin its fingerprint", text_of(.fault))]
     Untrusted {
-        /// The name the certificate was checked for.
+        /// Name that the certificate was checked for.
         server: String,
         /// Fault of the certificate.
         fault: CertificateError,
@@ -109,75 +108,76 @@ pub enum ConnectError {
     /// The server's certificate is not the pinned one.
     #[error("the certificate of {server} is not the pinned one: compare the fingerprint with the server's")]
     WrongPin {
-        /// The name of the server.
+        /// Name of the server.
         server: String,
     },
-    /// The server speaks QUIC, but another protocol in it.
+    /// The server speaks QUIC, but with another application protocol.
     #[error("the server does not speak squall/1: check the port, or update one of the two")]
     OtherProtocol,
-    /// The server turned the connection down.
+    /// The server refused the connection.
     #[error("the server refused the session: {0}")]
     Refused(String),
-    /// Any other end of the handshake.
+    /// The handshake failed in another way.
     #[error("the handshake failed: {0}")]
     Handshake(CloseReason),
     /// The TLS settings cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     #[error("cannot connect: {0}")]
     Request(#[from] squall_proto::ConnectError),
     /// The endpoint was closed by [`Endpoint::close`](crate::Endpoint::close).
     #[error("cannot connect: the endpoint is closed")]
     EndpointClosed,
-    /// There is no endpoint to connect from.
+    /// The endpoint could not be created.
     #[error("cannot connect: {0}")]
     Endpoint(#[from] EndpointError),
 }
 
-/// Why a certificate or a key could not be made, read or written.
+/// Reason why a certificate or a key could not be generated, read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
     /// The file could not be read or written.
     #[error("{}: {}", .path.display(), plain(.source))]
     File {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
-    /// The file is no PEM file of the expected kind.
+    /// The file is not a PEM file of the expected kind.
     #[error("{}: {why}", .path.display())]
     Content {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the content.
         why: String,
     },
-    /// The certificate could not be made.
+    /// The certificate could not be generated.
     #[error("cannot make a certificate for '{name}': {why}")]
     Generate {
-        /// For which name.
+        /// Name for the certificate.
         name: String,
-        /// Why.
+        /// Reason of the failure.
         why: String,
     },
 }
 
-/// What an attempt was about, to explain its end.
+/// Details of a connection attempt, to explain its end.
 pub(crate) struct Attempted {
     pub(crate) remote: String,
     pub(crate) server_name: String,
     pub(crate) timeout: Duration,
-    /// The last error of sending, if sending failed.
+    /// Last error of sending, if any.
     pub(crate) send_error: Option<String>,
 }
 
-/// Code of a server that accepts no connection now (RFC 9000 §20.1).
+/// Close code of a server that currently accepts no connection (RFC 9000 §20.1).
 const CONNECTION_REFUSED: u64 = 2;
 
-/// Code of the TLS alert of a server that supports none of the offered protocols (RFC 7301 §3.2).
+/// TLS alert of a server that supports none of the offered protocols (RFC 7301 §3.2), as a QUIC
+/// error code.
 const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
 
 impl ConnectError {
@@ -210,11 +210,13 @@ impl ConnectError {
     }
 }
 
-/// Description of the fault of a certificate, of at most 256 characters: it may list all names of the certificate.
+/// Describes the fault of a certificate in at most 256 characters. The text of rustls may list all
+/// names of the certificate.
 fn text_of(fault: &CertificateError) -> String {
     match fault {
         CertificateError::UnknownIssuer => "signed by an unknown authority".into(),
-        // No authority of this machine could have signed it; the description of rustls lists algorithms by their bytes.
+        // No authority of this machine could have signed it. The text of rustls lists algorithms as
+        // bytes.
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "signed by no known authority".into()
@@ -223,7 +225,7 @@ fn text_of(fault: &CertificateError) -> String {
     }
 }
 
-/// The system's text without Rust's additions: `address in use`.
+/// Returns the text of the system without Rust's additions, for instance `address in use`.
 pub(crate) fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => return "address in use".into(),
@@ -239,15 +241,17 @@ pub(crate) fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// What to listen on instead of `[::]`, which is all addresses, where the system has no IPv6.
+/// Returns the address to listen on instead of `[::]`, which means all addresses, where the system
+/// has no IPv6.
 pub(crate) fn without_ipv6(addr: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
     let is_all = addr.is_ipv6() && addr.ip().is_unspecified();
     (is_all && is_without_family(error)).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, addr.port())))
 }
 
-/// Whether the system has no sockets of that kind: IPv6 switched off at its start, netlink in a sandbox.
+/// `true` if the system has no sockets of this family: IPv6 disabled at boot, netlink denied by a
+/// sandbox.
 pub(crate) fn is_without_family(error: &io::Error) -> bool {
-    /// `EAFNOSUPPORT`, for which there is no kind.
+    /// `EAFNOSUPPORT`, which has no [`io::ErrorKind`].
     const NO_FAMILY: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
         97
     } else if cfg!(windows) {
@@ -258,17 +262,18 @@ pub(crate) fn is_without_family(error: &io::Error) -> bool {
     error.raw_os_error() == Some(NO_FAMILY)
 }
 
-/// Whether sending failed since there is no way to the peer now: no route, interface or address. A system that is short of
-/// memory or room may take the next packet, and a firewall may take others.
+/// `true` if sending failed because the peer is currently unreachable: no route, interface or
+/// address. Lack of memory or buffer space may be over with the next packet, and a firewall may
+/// pass other packets.
 pub(crate) fn is_unreachable(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
-    /// The interface that the socket is bound to is gone: `ENODEV`, for which there is no kind.
+    /// `ENODEV`, which has no [`io::ErrorKind`]: the interface that the socket is bound to is gone.
     const NO_DEVICE: i32 = 19;
     let no_device = cfg!(unix) && error.raw_os_error() == Some(NO_DEVICE);
     no_device || matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable)
 }
 
-/// The addresses that were tried.
+/// Formats addresses as a list.
 pub(crate) fn list_of(addresses: &[IpAddr]) -> String {
     let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     texts.join(", ")

@@ -1,4 +1,4 @@
-//! Certificates for servers, generated or kept in PEM files.
+//! Server certificates, generated or read from PEM files.
 
 use std::{io, path::Path};
 
@@ -24,11 +24,11 @@ use crate::{IdentityError, part::part_of};
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    /// Both, as a file holds them.
+    /// Chain and key in the PEM format of a file.
     pem: Pem,
 }
 
-/// PEM text, kept out of logs.
+/// PEM text whose `Debug` output hides the key.
 struct Pem(String);
 
 impl std::fmt::Debug for Pem {
@@ -38,11 +38,11 @@ impl std::fmt::Debug for Pem {
 }
 
 impl Identity {
-    /// Makes a self-signed certificate for a host name or an address, with a new key on the curve
-    /// P-256.
+    /// Generates a self-signed certificate for a host name or an address, with a new key on the
+    /// curve P-256.
     ///
     /// # Errors
-    /// If the name cannot stand in a certificate.
+    /// If the name is not valid in a certificate.
     #[cfg(feature = "self-signed")]
     pub fn self_signed(name: &str) -> Result<Self, IdentityError> {
         let fail = |e: rcgen::Error| IdentityError::Generate { name: name.to_owned(), why: e.to_string() };
@@ -54,7 +54,7 @@ impl Identity {
         Self::parse(pem).map_err(|why| IdentityError::Generate { name: name.to_owned(), why })
     }
 
-    /// Reads a PEM file that holds the chain, the server's own certificate first, and the key.
+    /// Reads a PEM file with the chain, the server's own certificate first, and the key.
     ///
     /// # Errors
     /// If the file cannot be read, or lacks one of the two.
@@ -76,8 +76,8 @@ impl Identity {
         Self::parse(format!("{certificates}\n{private}")).map_err(|why| fault(chain, why))
     }
 
-    /// Reads the file, or makes a self-signed certificate for `name` and writes the file when there is
-    /// none. Of several programs that do so at once, all use the certificate of one.
+    /// Reads the file, or generates a self-signed certificate for `name` and writes the file if it
+    /// does not exist. If several programs do so at once, all use the same certificate.
     ///
     /// # Errors
     /// As [`Self::load`], [`Self::self_signed`] and [`Self::save`].
@@ -99,12 +99,13 @@ impl Identity {
                 loaded => return loaded,
             }
         }
-        // A link to nothing is there, or the file system cannot keep a file from being replaced.
+        // The path is a dangling link, or the file system cannot create a file without replacing
+        // one.
         refused.file.persist(file).map_err(|error| failed(error.error))?;
         Ok(identity)
     }
 
-    /// Writes chain and key to a PEM file, which only its owner may read. A file there is replaced.
+    /// Writes chain and key to a PEM file that only its owner can read. Replaces an existing file.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -114,24 +115,24 @@ impl Identity {
         saved.map(drop).map_err(|source| IdentityError::File { path: file.to_owned(), source })
     }
 
-    /// Chain and key, beside the file that they will be.
+    /// Writes chain and key to a temporary file in the folder of the destination.
     fn part(&self, file: &Path) -> io::Result<NamedTempFile> {
         let part = part_of(file, self.pem.0.as_bytes())?;
         part.as_file().sync_all()?;
         Ok(part)
     }
 
-    /// What a client pins: SHA-256 of the server's own certificate.
+    /// Returns the SHA-256 of the server's own certificate, for a client to pin.
     pub fn fingerprint(&self) -> Fingerprint {
         fingerprint_of(&self.chain[0])
     }
 
-    /// The chain, the server's own certificate first.
+    /// Returns the chain, the server's own certificate first.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.chain
     }
 
-    /// What [`Endpoint::listen`](crate::Endpoint::listen) needs.
+    /// Returns the TLS settings for [`Endpoint::listen`](crate::Endpoint::listen).
     ///
     /// # Errors
     /// If the key does not belong to the certificate.
@@ -146,7 +147,7 @@ impl Identity {
     }
 }
 
-/// Largest PEM file in bytes.
+/// Size limit of a PEM file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
 /// Reads the certificates of a PEM file, for [`Trust::Roots`](crate::Trust::Roots).

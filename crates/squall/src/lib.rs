@@ -24,9 +24,9 @@
 //! }
 //! ```
 //!
-//! Everything runs on [tokio]: one task for each endpoint, or several ([`EndpointConfig::workers`]), which drive its sockets. Which path a byte
-//! takes is the [`Scheduler`](sched::Scheduler)'s decision, picked by name through [`scheduler`] or
-//! written by yourself ([`Config::scheduler`]).
+//! Everything runs on [tokio]: one task per endpoint, or several ([`EndpointConfig::workers`]),
+//! drive its sockets. The [`Scheduler`](sched::Scheduler) decides which path carries each byte.
+//! Select one by name through [`scheduler`], or write your own ([`Config::scheduler`]).
 
 #![forbid(unsafe_code)]
 
@@ -78,20 +78,22 @@ pub use squall_proto::{
     signal,
 };
 
-/// Picks a scheduler by its name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`. All that a process picks are of
-/// one registry, so that those that learn from other sessions learn from all of the process.
+/// Selects a scheduler by name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`.
+/// All schedulers of a process share one registry, so schedulers that use observations of other
+/// sessions use those of the whole process.
 ///
 /// # Errors
-/// If there is none of that name, or it does not take such an option.
+/// If no scheduler has this name, or it does not accept an option.
 pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
     static REGISTRY: LazyLock<sched::Registry> = LazyLock::new(registry);
     let description = description.to_owned();
-    // Mistakes are errors before there is a session.
+    // Report mistakes before there is a session.
     REGISTRY.build(&description)?;
     Ok(Arc::new(move || REGISTRY.build(&description).expect("the same description was built before")))
 }
 
-/// The schedulers that [`scheduler`] picks from; with the feature `papers` those of published systems too.
+/// Returns the schedulers for [`scheduler`]; with the feature `papers`, including those of
+/// published systems.
 pub fn registry() -> sched::Registry {
     #[cfg(feature = "papers")]
     return squall_papers::registry();
@@ -99,15 +101,17 @@ pub fn registry() -> sched::Registry {
     sched::Registry::standard()
 }
 
-/// Picks the congestion controller of all paths by its name, for [`Config::congestion`]: `steady`, `cubic`.
+/// Selects the congestion controller of all paths by name, for [`Config::congestion`]: `steady`,
+/// `cubic`.
 ///
 /// # Errors
-/// If there is none of that name.
+/// If no controller has this name.
 pub fn congestion_control(name: &str) -> Result<CongestionControl, UnknownController> {
     controllers().build(name)
 }
 
-/// The congestion controllers that [`congestion_control`] picks from; with the feature `papers` those of published systems too.
+/// Returns the congestion controllers for [`congestion_control`]; with the feature `papers`,
+/// including those of published systems.
 pub fn controllers() -> congestion::Registry {
     #[cfg(feature = "papers")]
     return squall_papers::controllers();
@@ -115,7 +119,7 @@ pub fn controllers() -> congestion::Registry {
     congestion::Registry::standard()
 }
 
-/// The examples of both READMEs and of `docs/library.md` compile.
+/// Compiles the examples of both READMEs, of `docs/library.md` and of `docs/scaling.md`.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../README.md")]

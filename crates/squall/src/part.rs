@@ -1,4 +1,4 @@
-//! Files that are whole as soon as they have their name.
+//! Files that appear under their name only when complete.
 
 use std::{
     io::{self, Write as _},
@@ -7,8 +7,8 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// A file with this content, of a name that did not exist, beside the one that it will be. Only its owner may read it. It is removed
-/// when it is dropped.
+/// Creates a temporary file with this content and a new name, in the folder of `file`. Only its
+/// owner can read it. It is removed when dropped.
 pub(crate) fn part_of(file: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut part = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;

@@ -26,13 +26,14 @@ const WORKERS: usize = 3;
 const SESSIONS: usize = 8;
 const PATHS: usize = 2;
 
-/// What a load balancer has: the format of the ids, and the servers.
+/// State of a load balancer: the format of the ids, and the servers.
 struct Table {
     format: QuicLb,
     servers: HashMap<ServerId, SocketAddr>,
-    /// Packets that were routed by a hash: of clients that have no answer yet.
+    /// Packets routed by a hash: those of clients that have no answer yet.
     hashed: AtomicU64,
-    /// Of those, the ones with a short header: of a session, and yet without the id of a server.
+    /// Packets among these with a short header: they belong to a session, but lack the id of a
+    /// server.
     lost: AtomicU64,
 }
 
@@ -43,7 +44,7 @@ impl Table {
         }
         self.hashed.fetch_add(1, Relaxed);
         self.lost.fetch_add(u64::from(packet.first().is_none_or(|first| first & 0x80 == 0)), Relaxed);
-        // Rendezvous hashing: a server more or less moves only what is for it.
+        // Rendezvous hashing: adding or removing a server moves only its own packets.
         let id = destination_id(packet, self.format.id_len()).unwrap_or_default();
         let weight = |server: &ServerId| {
             let mut hasher = DefaultHasher::new();
@@ -54,8 +55,8 @@ impl Table {
     }
 }
 
-/// Runs sessions through a load balancer for each path, and changes the port of every path in each round, until there were
-/// as many changes.
+/// Runs sessions through a load balancer per path, and changes the port of every path in each
+/// round, until `rebindings` changes were made.
 async fn shuffle(key: Option<[u8; 16]>, rebindings: usize) {
     let format = QuicLb::new(2, 3, 6, key).expect("is a format");
     let identity = Identity::self_signed("localhost").expect("is made");

@@ -1,4 +1,4 @@
-//! What a session can carry, on real sockets.
+//! Capacity of a session on real sockets.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn changes_of_the_capacity_are_reported() {
         changes.borrow_and_update();
         publisher.publish(&Reading::wifi(Time::EPOCH, -85.0));
         let is_out = |capacity: &Capacity| capacity.paths.iter().any(|path| path.limit == Limit::Radio);
-        // Nothing is sent meanwhile: the alert alone has it reported.
+        // Nothing is sent meanwhile: the alert alone triggers the report.
         let fell = changes.wait_for(is_out).await.expect("the session lasts").clone();
         assert_eq!(fell.paths.iter().filter(|path| path.now == 0).count(), 1, "{fell:?}");
 

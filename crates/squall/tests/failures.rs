@@ -1,4 +1,4 @@
-//! What cannot work says why, in one line.
+//! Failures give their reason in one line.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn quick() -> Config {
     Config::default().connect_timeout(Duration::from_millis(300))
 }
 
-/// Why a request fails, as one line.
+/// Returns the error of a request, which must be one line.
 async fn failure(request: Connect, config: Config) -> ConnectError {
     let error = squall::connect(request.config(config)).await.expect_err("must not connect");
     assert!(!error.to_string().contains('\n'), "{error}");
@@ -100,7 +100,7 @@ fn a_busy_port_is_named() {
         let tls = identity.server_tls().expect("is valid");
         let error = Endpoint::listen(addr, &tls, Config::default()).expect_err("is busy");
         assert_eq!(error.to_string(), format!("cannot listen on {addr}: address in use"));
-        // The port is free again when the endpoint is dropped and nothing is left of it.
+        // The port is free again once the endpoint is dropped and has no work left.
         drop(endpoint);
         while let Err(ListenError::Bind { .. }) = Endpoint::listen(addr, &tls, Config::default()) {
             tokio::time::sleep(Duration::from_millis(5)).await;

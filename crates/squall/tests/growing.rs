@@ -8,7 +8,7 @@ use common::{next_block, pair, within};
 use squall::{Block, BlockOptions, Channel, Config, Growth, Missed, Outcome, Part, Receiver, WriteError};
 use squall_testkit::pattern;
 
-/// The next part of a block.
+/// Returns the next part of a block.
 async fn next_part(receiver: &Receiver) -> Part {
     match receiver.recv().await {
         Ok(Some(Growth::Part(part))) => part,
@@ -123,7 +123,7 @@ fn a_writer_waits_for_room_and_notices_that_its_block_ended() {
         let options = BlockOptions::new().deadline(Duration::from_millis(200));
         let mut second = client.open(options).await.expect("the session lasts");
         assert!(matches!(second.try_append(pattern(20_000, 2)), Err(WriteError::Full(_))));
-        // Room comes when the first block has ended.
+        // Room appears when the first block ends.
         let mut third = client.open(BlockOptions::new()).await.expect("the session lasts");
         let append = async { third.append(pattern(20_000, 3)).await };
         let finish = async {
@@ -132,7 +132,7 @@ fn a_writer_waits_for_room_and_notices_that_its_block_ended() {
         };
         let (appended, outcome) = tokio::join!(append, finish);
         assert!(appended.is_ok() && matches!(outcome, Outcome::Delivered { .. }));
-        // None comes before the deadline of the second.
+        // No room appears before the deadline of the second block.
         assert_eq!(second.append(pattern(30_000, 4)).await, Err(WriteError::Ended));
         assert!(matches!(second.cancel().await, Outcome::Expired { .. }));
         third.finish().expect("has bytes").await;

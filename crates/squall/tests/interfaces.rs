@@ -23,7 +23,8 @@ use tokio::runtime::Handle;
 /// Without a report of the system a session suspects no path in less than 50 ms.
 const AT_ONCE: Duration = Duration::from_millis(40);
 
-/// From an address to the first packet that passes over it; without notices of the kernel it would be seconds.
+/// Time from adding an address to the first packet over it. Without notices of the kernel it would
+/// take seconds.
 const SOON: Duration = Duration::from_millis(200);
 
 /// Runs the test of this name in a network namespace with 127.0.0.1 to 3 and 10.9.9.2 on an interface `radio9`.
@@ -33,14 +34,16 @@ fn in_namespace(name: &str, test: impl AsyncFn()) {
         run("ip link set mast9 up");
         run("ip addr add 10.9.9.2/24 dev radio9");
         run("ip link set radio9 up");
-        // Rules for addresses of this machine are looked at first of all; ours are to come before them.
+        // Rules for addresses of this machine come first by default; those of the test must precede
+        // them.
         run("ip rule add pref 100 lookup local");
         run("ip rule del pref 0");
         in_real_time(|| within(&test));
     });
 }
 
-/// A session over 127.0.0.2 and `other`, both up, with both ends. Everything leaves on both, so that none is idle.
+/// Opens a session over 127.0.0.2 and `other`, both up, and returns both ends. Every packet leaves
+/// on both, so that neither is idle.
 async fn session(other: &str) -> (Endpoint, Session, Session) {
     let (endpoint, identity) = server(Config::default());
     let request = request(&endpoint, &identity).over([ip("127.0.0.2"), ip(other)]);
@@ -53,7 +56,7 @@ async fn session(other: &str) -> (Endpoint, Session, Session) {
     (endpoint, client, accepted)
 }
 
-/// The next change of the client's path from this address other than that it is up.
+/// Returns the next change of the client's path from this address, other than coming up.
 async fn change(client: &Session, local: &str) -> PathChange {
     let path = client.paths().iter().find(|path| path.local.ip() == ip(local)).expect("is up").id;
     loop {
@@ -68,7 +71,7 @@ async fn change(client: &Session, local: &str) -> PathChange {
 fn a_path_that_was_never_answered_is_opening() {
     within(async || {
         let (endpoint, identity) = server(Config::default());
-        // A peer that takes packets and answers none.
+        // A peer that receives packets and answers none.
         let mute = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         let any = |local: &str| std::net::SocketAddr::new(ip(local), 0);
         let pairs = [
@@ -144,14 +147,14 @@ fn an_idle_path_is_suspected_as_soon_as_its_interface_goes_down() {
                 .args(["addr", "add", "10.9.9.2/24", "dev", "radio9"])
                 .output()
                 .expect("there is ip");
-            // Over the loopback interface, where packets really run, they pass as before.
+            // Over the loopback interface, the actual route, packets pass as before.
             let change = self::change(&client, "10.9.9.2").await;
             assert!(matches!(change, PathChange::Readmitted { .. }), "{change:?}");
         }
     });
 }
 
-/// A server at 0.0.0.0 in the namespace at the other end of cables.
+/// Starts a server at 0.0.0.0 in the other namespace.
 fn listen(far: &Namespace) -> (Endpoint, Identity) {
     listen_on(far, "0.0.0.0:0")
 }
@@ -166,14 +169,15 @@ fn listen_on(far: &Namespace, address: &'static str) -> (Endpoint, Identity) {
     })
 }
 
-/// Moves an interface there, with an address.
+/// Moves an interface into the other namespace, and gives it an address.
 fn take(far: &Namespace, interface: &str, address: &str) {
     far.take(interface);
     far.run(&format!("ip addr add {address} dev {interface}"));
     far.run(&format!("ip link set {interface} up"));
 }
 
-/// A cable from an interface here to one in the other namespace, by its number: 10.9.N.2 here, with a route by way of 10.9.N.1.
+/// Connects an interface here to one in the other namespace, by number: 10.9.N.2 here, with a route
+/// via 10.9.N.1.
 fn plug(far: &Namespace, name: &str, number: u8, to: &str) {
     run(&format!("ip link add {name} type veth peer name far{number}"));
     take(far, &format!("far{number}"), &format!("10.9.{number}.1/24"));
@@ -182,13 +186,13 @@ fn plug(far: &Namespace, name: &str, number: u8, to: &str) {
     run(&format!("ip route add {to} via 10.9.{number}.1 dev {name} metric {number}"));
 }
 
-/// A request to a server in the other namespace, at 10.9.0.1.
+/// Returns a request to a server in the other namespace, at 10.9.0.1.
 fn request_to(endpoint: &Endpoint, identity: &Identity) -> Connect {
     let server = std::net::SocketAddr::from((ip("10.9.0.1"), endpoint.local_addrs()[0].port()));
     Connect::to(server).trust(Trust::Pinned(identity.fingerprint()))
 }
 
-/// How long it takes until the paths that are answered are those over the `expected` interfaces, by name.
+/// Returns the time until the answered paths are those over the `expected` interfaces, by name.
 async fn answered(client: &Session, expected: &[&str]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -205,7 +209,7 @@ async fn answered(client: &Session, expected: &[&str]) -> Duration {
     }
 }
 
-/// How long all usable paths may take, at most.
+/// Limit for the time until all usable paths are up.
 const ALL_USABLE: Duration = Duration::from_secs(5);
 
 #[test]
@@ -214,7 +218,7 @@ fn bridges_without_a_route_do_not_keep_modems_out() {
         let far = Namespace::new();
         far.run("ip addr add 10.9.0.1/32 dev lo");
         far.run("ip link set lo up");
-        // More than a session may have paths, before the modems in the system's order.
+        // More interfaces than a session may have paths, before the modems in the system's order.
         for number in 0..9 {
             run(&format!("ip link add br{number} type bridge"));
             run(&format!("ip link add member{number} type veth peer name guest{number}"));
@@ -238,7 +242,7 @@ fn bridges_without_a_route_do_not_keep_modems_out() {
         let why = |name: &str| {
             client.unused_interfaces().into_iter().find(|one| one.name == name).map(|one| one.why.to_string())
         };
-        // A bridge has its carrier somewhat later than its member.
+        // A bridge gets its carrier a little later than its member.
         let no_route = Some("the kernel has no route to 10.9.0.1 over it".to_owned());
         let begin = Instant::now();
         while why("br0") != no_route && begin.elapsed() < ALL_USABLE {
@@ -285,7 +289,7 @@ fn a_family_that_leads_nowhere_is_left_for_the_other() {
             let via = format!("via 2001:db8:{number}::1 dev modem{number} metric {number}");
             run(&format!("ip route add 2001:db8:f::1 {via}"));
         }
-        // Packets leave over the second one's IPv6, and none comes back.
+        // Packets leave over the IPv6 of the second modem, and no answer comes back.
         far.run("ip -6 route add blackhole 2001:db8:2::2/128");
         let (endpoint, identity) = listen_on(&far, "[::]:0");
         let port = endpoint.local_addrs()[0].port();
@@ -311,7 +315,7 @@ fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
             plug(&far, &format!("modem{number}"), number, "10.9.0.1");
             run(&format!("ip route add 10.9.0.2 via 10.9.{number}.1 dev modem{number} metric {number}"));
         }
-        // A gateway that is not there.
+        // A gateway that does not exist.
         run("ip route replace 10.9.0.1 via 10.9.2.77 dev modem2 metric 2");
         let (endpoint, identity) = listen(&far);
         let port = endpoint.local_addrs()[0].port();
@@ -320,7 +324,7 @@ fn an_address_of_the_server_that_leads_nowhere_is_left_for_the_next() {
         let client = squall::connect(request).await.expect("connects");
         let after = answered(&client, &["modem1", "modem2"]).await;
         assert_duration!(after < ALL_USABLE, "{after:?}");
-        // The other one has the same socket, and is abandoned.
+        // The other path has the same socket, and is abandoned.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let paths = client.paths();
         let to: Vec<_> = paths.iter().map(|path| (path.interface.as_deref(), path.remote.ip())).collect();
@@ -349,7 +353,7 @@ fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
         answered(&client, &["radio9"]).await;
         assert_eq!(client.paths()[0].local.ip(), ip("2001:db8:1::2"));
         renumbered("2001:db8:2");
-        // One of another scope, which reaches no server.
+        // An address of another scope, which reaches no server.
         run("ip addr add fd00:9::2/64 dev radio9 nodad");
         run("ip addr change 2001:db8:1::2/64 dev radio9 preferred_lft 0 valid_lft 7200");
         far.run("ip addr del 2001:db8:1::1/64 dev mast9");
@@ -358,7 +362,7 @@ fn a_deprecated_address_is_left_as_soon_as_the_kernel_does() {
         client.send(Block::new("still there")).await.expect("is taken");
         assert_eq!(next_block(&accepted).await.data, "still there");
         let is_new = |path: &squall::PathInfo| path.local.ip() == ip("2001:db8:2::2");
-        // The block may have left by the old address, of which only the way back is gone.
+        // The block may have left from the old address, for which only the return route is gone.
         while !client.paths().iter().any(is_new) {
             assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", client.paths());
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -417,14 +421,14 @@ fn a_route_that_comes_and_goes_takes_the_path_with_it() {
         while client.paths().len() > 1 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // By a rule for its address.
+        // A rule routes packets from its address.
         run("ip route add 10.9.0.1 via 10.9.2.1 dev modem2 table 102");
         run("ip rule add from 10.9.2.2 lookup 102");
         answered(&client, &["modem1", "modem2"]).await;
     });
 }
 
-/// The next time that a path comes up or goes down.
+/// Returns the next event of a path that comes up or goes down.
 async fn up_or_down(client: &Session) -> PathEvent {
     loop {
         let event = client.path_event().await.expect("the session lasts");
@@ -446,7 +450,7 @@ fn interfaces_that_appear_are_used_and_those_that_disappear_are_dropped() {
         let client = squall::connect(request).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         assert!(matches!(up_or_down(&client).await.change, PathChange::Up(_)));
-        // Until then the interfaces are polled each second.
+        // Until then the interfaces are polled every second.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
 
         run("ip link add modem9 type veth peer name cell9");

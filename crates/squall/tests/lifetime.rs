@@ -1,4 +1,4 @@
-//! How sessions and paths come, go, and leave nothing behind.
+//! Sessions and paths come and go without leaving state behind.
 
 mod common;
 
@@ -20,9 +20,10 @@ async fn paths_up(session: &Session, count: usize) {
     }
 }
 
-/// Sends blocks for a while, and has all of them arrive at the peer.
+/// Sends blocks for a while, and waits until the peer has received all of them.
 async fn send_steadily(client: &Session, server: &Session, count: u64, pause: Duration) {
-    // The caller keeps its handle: the last one closes the session, with what is in flight.
+    // The caller keeps its handle: dropping the last one closes the session, with its data in
+    // flight.
     let client = client.clone();
     let sender = tokio::spawn(async move {
         for n in 0..count {
@@ -83,8 +84,8 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
         let any = "127.0.0.2:0".parse().expect("is an address");
         let pairs = Interfaces::Pairs(vec![(any, first.addr), (any, second.addr)]);
         let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
-        // In turn: on a busy machine minRTT may find one of two equal paths the better one throughout, and the other
-        // carries nothing that could be missed.
+        // Round robin, because on a busy machine minRTT may always prefer one of two equal paths,
+        // and the other would carry no data.
         let in_turn = Config::default().scheduler(squall::scheduler("rr").expect("is known"));
         let client = squall::connect(request.config(in_turn)).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
@@ -167,7 +168,7 @@ fn finishing_waits_for_what_is_under_way() {
     });
 }
 
-/// The paths of a session that is over are those that it had, by identity and by what they carried.
+/// The paths of a closed session are those that it had, by id and by the bytes that they carried.
 #[test]
 fn the_paths_of_a_session_outlive_it() {
     within(async || {
@@ -212,7 +213,8 @@ fn finishing_ends_when_the_time_is_up() {
     });
 }
 
-/// A client that sends 100 blocks of half a megabyte to a server that holds two megabytes at most.
+/// Starts a client that sends 100 blocks of half a megabyte to a server that holds at most two
+/// megabytes.
 async fn send_to_a_small_inbox() -> (Endpoint, Session, tokio::task::JoinHandle<Session>) {
     let (endpoint, client, server) =
         pair(Config::default().reassembly(SMALL_INBOX).queued_bytes(4 << 20)).await;
@@ -259,7 +261,7 @@ fn an_application_that_never_reads_holds_the_sender_back() {
 #[test]
 fn a_full_queue_is_reported_and_so_is_room() {
     within(async || {
-        // The peer does not read, so the queue fills however fast the machine is.
+        // The peer does not read, so the queue fills whatever the speed of the machine.
         let (_endpoint, client, server) =
             pair(Config::default().reassembly(SMALL_INBOX).queued_bytes(1 << 20)).await;
         let block = Block::new(pattern(400_000, 1));
@@ -276,7 +278,7 @@ fn a_full_queue_is_reported_and_so_is_room() {
             for _ in 0..taken {
                 next_block(&server).await;
             }
-            server // Whose last handle closes the session.
+            server // Its last handle closes the session.
         });
         client.writable().await;
         client.try_send(block).expect("half of the queue is free");
@@ -296,7 +298,7 @@ fn two_hundred_sessions_leave_nothing_behind() {
             client.send(Block::new(n.to_le_bytes().to_vec())).await.expect("is taken");
             let session = endpoint.accept().await.expect("listens");
             assert_eq!(next_block(&session).await.data, n.to_le_bytes().to_vec());
-            // Either side goes first, with and without reading to the end.
+            // Either side closes first, with and without reading to the end.
             match n % 3 {
                 0 => client.finish(LIMIT).await.expect("has arrived"),
                 1 => client.close(0, "done"),
@@ -336,7 +338,7 @@ fn a_closed_endpoint_has_freed_its_address_when_it_is_idle() {
                 let sides = (client.expect("connects"), last.accept().await.expect("listens"));
                 last.close(0, "");
                 last.wait_idle().await;
-                // The closed one is still there, and so are the handles of its session.
+                // The closed endpoint still exists, and so do the handles of its session.
                 let next = Endpoint::listen(address, &tls, config.clone()).expect("the address is free");
                 assert_eq!(sides.1.closed().await, CloseReason::Local);
                 assert!(last.accept().await.is_none());

@@ -1,4 +1,4 @@
-//! What an idle session takes of memory, at the side that connects and at the side that accepts.
+//! Memory of an idle session, on the side that connects and on the side that accepts.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -10,16 +10,17 @@ use squall::{Config, Connect, Endpoint, Fingerprint, Identity, Session, Trust};
 
 const SESSIONS: usize = 200;
 
-/// Sessions before the count begins, so that tables and buffers have their size.
+/// Number of sessions before the measurement, so that tables and buffers have their final size.
 const EARLIER: usize = 20;
 
-/// Bytes that an idle session may take.
+/// Limit of the bytes per idle session.
 const MOST: f64 = 150_000.0;
 
-/// Gives the process of the other end the address of the server, and its fingerprint.
+/// Environment variable with the address of the server and its fingerprint, for the process of the
+/// other end.
 const SERVER: &str = "SQUALL_TEST_MEMORY_SERVER";
 
-/// Memory of this process.
+/// Returns the resident memory of this process.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("is there on Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("is reported");
@@ -27,12 +28,12 @@ fn resident_bytes() -> u64 {
     kib * 1024
 }
 
-/// Until the keys of the handshakes are dropped and the search for the largest packet is over.
+/// Waits until the keys of the handshakes are dropped and path MTU discovery has ended.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(4)).await;
 }
 
-/// The other end, in a process of its own, so that each counts its memory alone. Ends with this one.
+/// Process of the other end, so that each process counts its memory alone. Ends with this one.
 struct Other(Child);
 
 impl Drop for Other {

@@ -15,7 +15,7 @@ use std::{
 use common::{ip, next_block, request, server, within};
 use squall::{Block, Config, Connect, Endpoint, Interfaces, Network, PathInfo, Session};
 
-/// A network, and how often it bound a socket.
+/// Returns a network, and a counter of its bound sockets.
 fn network(name: &str, address: &str) -> (Network, Arc<AtomicUsize>) {
     let bound = Arc::new(AtomicUsize::new(0));
     let count = bound.clone();
@@ -68,7 +68,7 @@ fn each_network_binds_its_socket_once_and_carries_a_path() {
 
         client.send(Block::new("hello")).await.expect("is taken");
         assert_eq!(next_block(&accepted).await.data, "hello");
-        // Another price is no reason for another socket.
+        // A new price does not cause a new socket.
         client.set_interfaces(Interfaces::Networks(vec![wifi, cell])).expect("it connected");
         metered(&client, [false, false]).await;
         let counts = [&wifi_bound, &cell_bound].map(|bound| bound.load(Ordering::Relaxed));
@@ -94,7 +94,7 @@ fn a_session_outlives_networks_that_come_and_go() {
         assert_eq!(next_block(&accepted).await.data, "over cellular");
         assert_eq!(cell_bound.load(Ordering::Relaxed), 1);
 
-        // Nothing for a while, then a network of a name there was before.
+        // No network for a while, then one with a former name.
         client.set_interfaces(Interfaces::Networks(Vec::new())).expect("it connected");
         paths(&client, &[]).await;
         client.send(Block::new("after the tunnel")).await.expect("is taken");

@@ -1,4 +1,4 @@
-//! A quota over real sockets, several sessions and a restart, counted by a relay, too.
+//! A quota over real sockets, several sessions and a restart, also counted by a relay.
 
 mod common;
 
@@ -14,7 +14,8 @@ const METERED: &str = "127.0.0.2";
 const FREE: &str = "127.0.0.3";
 const BYTES: u64 = 3_000_000;
 
-/// How much of the quota may be used before the interface becomes a backup: a bucket, and what leaves until the session notices.
+/// Bytes that may be used before the interface becomes a backup: a bucket, and packets that leave
+/// until the session notices.
 const BEFORE_IT_IS_HELD: u64 = 64_000 + 600_000;
 
 struct Stage {
@@ -30,7 +31,8 @@ impl Stage {
         Self { endpoint, identity, relay }
     }
 
-    /// A session that spends from the quotas, and a task that reads what arrives at the server.
+    /// Connects a session that spends from the quotas, and starts a task that reads the blocks at
+    /// the server.
     async fn connect<const N: usize>(
         &self,
         quotas: &Quotas,
@@ -52,7 +54,7 @@ fn open(file: &Path) -> Quotas {
     Quotas::open(file, [(METERED.to_owned(), quota)])
 }
 
-/// Bytes used, by the file.
+/// Returns the bytes used according to the file.
 fn recorded(file: &Path) -> u64 {
     let text = fs::read_to_string(file).expect("is there");
     let used = text.split_whitespace().find_map(|word| word.strip_prefix("used="));
@@ -80,7 +82,8 @@ fn a_quota_lasts_over_sessions_and_a_restart_and_counts_what_passes() {
             let stage = Stage::new().await;
             let passed = || stage.relay.passed(ip(METERED));
 
-            // With another path, the interface is soon ahead of an even use over the month, and is spared.
+            // With another path, the interface is soon ahead of an even use over the month, and is
+            // spared.
             let quotas = open(&file);
             let session = stage.connect(&quotas, [METERED, FREE]).await.expect("connects");
             send(&session, 5_000_000).await;
@@ -90,7 +93,7 @@ fn a_quota_lasts_over_sessions_and_a_restart_and_counts_what_passes() {
             assert!(state.used <= BEFORE_IT_IS_HELD, "{state:?}");
             assert!(stage.relay.passed(ip(FREE)) > 4_000_000);
             drop(quotas);
-            // The session takes its leave for a moment more, and then writes the record.
+            // The session sends its close first, and then writes the record.
             while recorded(&file).abs_diff(passed()) > 3_000 {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -101,11 +104,11 @@ fn a_quota_lasts_over_sessions_and_a_restart_and_counts_what_passes() {
             send(&session, 2 * BYTES as usize).await;
             let end = session.closed().await;
             println!("{end:?} after {} bytes of {BYTES}", passed());
-            // All but the last 16 kB, which are kept from data.
+            // All but the last 16 kB, which are reserved from data.
             assert!((BYTES - 18_000..=BYTES).contains(&passed()), "{} passed", passed());
             drop(session);
 
-            // A session begins without it, or not at all.
+            // A session begins without the interface, or not at all.
             let used = passed();
             let session = stage.connect(&quotas, [METERED, FREE]).await.expect("connects");
             send(&session, 100_000).await;
@@ -117,7 +120,7 @@ fn a_quota_lasts_over_sessions_and_a_restart_and_counts_what_passes() {
                     stage.relay.addr
                 )
             );
-            // The last packets of the session before were still on their way.
+            // The last packets of the previous session were still in flight.
             assert!(passed() - used <= 1_000, "{} more", passed() - used);
             let _ = fs::remove_file(file);
         });

@@ -1,4 +1,4 @@
-//! Servers with several addresses, some of which lead nowhere.
+//! Servers with several addresses, some of them unreachable.
 
 mod common;
 
@@ -11,24 +11,24 @@ use common::{ip, next_block, within};
 use squall::{Block, Config, Connect, Endpoint, Identity, Interfaces, Trust};
 use squall_testkit::{assert_duration, in_real_time};
 
-/// How long a connection may take although an address leads nowhere.
+/// Time limit for a connection although an address is unreachable.
 const SOON: Duration = Duration::from_millis(500);
 
-/// A server on 127.0.0.1, its identity, and its port.
+/// Starts a server on 127.0.0.1; returns its identity and its port too.
 fn server() -> (Endpoint, Identity, u16) {
     let (endpoint, identity) = common::server(Config::default());
     let port = endpoint.local_addrs()[0].port();
     (endpoint, identity, port)
 }
 
-/// A socket that is never read: packets to it vanish.
+/// Binds a socket that is never read: packets to it vanish.
 fn black_hole(addr: &str) -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind(addr).expect("a port is free");
     let addr = socket.local_addr().expect("is bound");
     (socket, addr)
 }
 
-/// Connects over loopback; gives back the address that answered.
+/// Connects over loopback; returns the address that answered.
 async fn connect(identity: &Identity, addresses: Vec<SocketAddr>, interfaces: Interfaces) -> SocketAddr {
     let request = Connect::to("server.test:4433")
         .addresses(addresses)
@@ -116,7 +116,7 @@ fn one_endpoint_listens_and_connects_and_its_sessions_share_sockets() {
         back.send(Block::new("hello")).await.expect("is taken");
         assert_eq!(next_block(&accepted).await.data, "hello");
         assert!(accepted.set_interfaces(Interfaces::Auto).is_err(), "the other side connected");
-        // The others go on without one of them.
+        // The others continue when sessions are dropped.
         drop(sessions.drain(..20));
         sessions[0].send(Block::new("still there")).await.expect("is taken");
         assert_eq!(next_block(&sessions[1]).await.data, "still there");

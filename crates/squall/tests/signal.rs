@@ -1,4 +1,4 @@
-//! Radios on real sockets: a reading on one side, and what both sides do.
+//! Radios on real sockets: a reading on one side, and its effects on both.
 
 mod common;
 
@@ -12,7 +12,7 @@ use squall::{
 
 use common::{next_block, pair, within};
 
-/// Waits for what the radio of one path says.
+/// Waits for an alert of the radio of a path.
 async fn alert(session: &Session) -> AlertKind {
     loop {
         let event = session.path_event().await.expect("the session lasts");
@@ -22,7 +22,8 @@ async fn alert(session: &Session) -> AlertKind {
     }
 }
 
-/// Block bytes the side has put on the path from or to 127.0.0.2, and its state.
+/// Returns the block bytes that this side has sent on the path from or to 127.0.0.2, and the state
+/// of the path.
 fn first(session: &Session) -> (u64, PathState) {
     let paths = session.paths();
     let wanted = |ip: IpAddr| ip.to_string() == "127.0.0.2";
@@ -47,7 +48,7 @@ fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
         both_paths(&client).await;
         both_paths(&server).await;
         let (mut publisher, subscriber) = board();
-        // Before the first reading nothing is known.
+        // The interface is unknown.
         let error = client.interface("wlan7").expect_err("is unknown").to_string();
         assert_eq!(error, "no path runs over 'wlan7': there are 127.0.0.2, 127.0.0.3");
         client.set_signal("127.0.0.2", Some(subscriber));
@@ -68,7 +69,7 @@ fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
         assert_eq!((first(&client).0, first(&server).0), before, "no data on the path that is out");
         wifi(&mut publisher, -50.0);
         assert_eq!(alert(&server).await, AlertKind::Recovery);
-        // Each sends data there again when a probe was answered.
+        // Each side sends data there again after a probe was answered.
         while (first(&client).1, first(&server).1) != (PathState::Active, PathState::Active) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -84,7 +85,7 @@ fn a_radio_that_says_nothing_for_long_is_believed_until_it_is_let_go() {
         wifi(&mut publisher, -85.0);
         client.set_signal("127.0.0.2", Some(subscriber));
         assert_eq!(alert(&server).await, AlertKind::Outage);
-        // Most radios say something only when it changes.
+        // Most radios report only changes.
         tokio::time::sleep(Duration::from_millis(5_500)).await;
         assert_eq!(first(&server).1, PathState::Deactivated);
         client.set_signal("127.0.0.2", None);

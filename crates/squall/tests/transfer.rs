@@ -61,7 +61,7 @@ fn twenty_megabytes_arrive_as_they_were_sent() {
 #[test]
 fn an_application_that_takes_no_outcome_keeps_sending() {
     within(async || {
-        // Many times what may be open at a time.
+        // Many times the number of blocks that may be open at a time.
         let (endpoint, identity) = server(Config::default());
         let request = request(&endpoint, &identity);
         let client =

@@ -28,7 +28,7 @@ fn workers(workers: usize) -> EndpointConfig {
     EndpointConfig::from(Config::default()).workers(workers)
 }
 
-/// Sessions of a client to a server, and both sides of each.
+/// Opens sessions of a client to a server, and returns both sides of each.
 async fn connect_many(
     client: &Endpoint,
     server: &Endpoint,
@@ -43,7 +43,7 @@ async fn connect_many(
     sessions
 }
 
-/// Sends a block each way in every session, and has it arrive.
+/// Sends a block in each direction of every session, and waits for its arrival.
 async fn exchange(sessions: &[[Session; 2]], seed: u64) {
     for [client, server] in sessions {
         client.send(Block::new(pattern(3000, seed))).await.expect("is taken");
@@ -64,7 +64,7 @@ fn sessions_spread_over_the_workers_with_all_their_paths() {
     within(async || {
         let (server, identity) = server(workers(3));
         let client = Endpoint::client(workers(2)).expect("is in a runtime");
-        // The chance that one worker gets none of 40 is one in four million.
+        // The probability that one worker gets none of 40 sessions is one in four million.
         let sessions = connect_many(&client, &server, &request(&server, &identity), 40).await;
         for seed in 0..5 {
             exchange(&sessions, seed).await;
@@ -96,7 +96,7 @@ fn a_session_stays_with_its_worker_when_its_ports_change() {
         let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
         let mut sessions = Vec::new();
         for _ in 0..8 {
-            // Each with sockets of its own, and so with ports of its own.
+            // Each client has its own sockets, and so its own ports.
             let client = Endpoint::client(Config::default()).expect("is in a runtime");
             sessions.extend(connect_many(&client, &server, &request, 1).await);
         }
@@ -106,7 +106,7 @@ fn a_session_stays_with_its_worker_when_its_ports_change() {
             changed += relays.iter().map(Balancer::rebind).sum::<usize>();
             exchange(&sessions, round).await;
         }
-        // In the first round not every second path may have sent a packet.
+        // In the first round up to half of the paths may have sent no packet.
         assert!(changed >= 4 * 16, "{changed}");
         let after = server.workers();
         assert_eq!(after.iter().map(|worker| worker.sessions).collect::<Vec<_>>(), before);
@@ -129,7 +129,7 @@ fn workers_that_end_leave_the_others_their_packets() {
             server.closed().await;
             drop((client, server));
         }
-        // The address is free when the last has ended.
+        // The address is free once the last session has ended.
         while UdpSocket::bind(addr).is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -197,7 +197,7 @@ fn every_address_has_all_workers() {
     });
 }
 
-/// A packet of a version that is not known: answered with those that are (RFC 9000 §6.1).
+/// Builds a packet of an unknown version, which is answered with the known ones (RFC 9000 §6.1).
 fn packet_for(worker: u8) -> Vec<u8> {
     let mut packet =
         vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, worker, 1, 2, 3, 4, 5, 6, 7, 8, worker, 9, 9, 9, 9, 9, 9, 9];
@@ -211,7 +211,7 @@ fn packets_that_the_kernel_has_joined_are_handed_over() {
         let (server, _identity) = server(workers(4));
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         socket.set_read_timeout(Some(Duration::from_secs(20))).expect("is taken");
-        // They go through the kernel as one, which is given to the worker of the first.
+        // The kernel treats them as one packet, and gives it to the worker of the first.
         setsockopt(&socket.as_fd(), UdpGsoSegment, &1200).expect("the kernel segments");
         let packets: Vec<u8> = [2, 0, 1, 3].into_iter().flat_map(packet_for).collect();
         socket.send_to(&packets, server.local_addrs()[0]).expect("leaves");
@@ -220,7 +220,8 @@ fn packets_that_the_kernel_has_joined_are_handed_over() {
             let mut answered = BTreeSet::new();
             while answered.len() < 4 {
                 let len = socket.recv(&mut buf).expect("is answered");
-                // The destination id of the answer is the source id of the packet, whose first byte names the worker.
+                // The destination id of the answer is the source id of the packet, and its first
+                // byte names the worker.
                 assert!(len > 15 && buf[1..5] == [0; 4], "negotiates the version");
                 answered.insert(buf[6]);
             }
@@ -243,7 +244,7 @@ fn an_endpoint_of_which_a_worker_has_ended_accepts_no_more() {
         let config = EndpointConfig::from(Config::default().accept(Arc::new(accept))).workers(2);
         let (server, identity) = server(config);
         let client = Endpoint::client(Config::default()).expect("is in a runtime");
-        // One address: what a second one sends meanwhile may be the other worker's, which answers.
+        // One address: packets of a second one might belong to the other worker, which answers.
         let first = client.connect(request(&server, &identity).over([ip("127.0.0.2")]));
         let ended = tokio::time::timeout(Duration::from_secs(5), server.accept());
         tokio::select! {

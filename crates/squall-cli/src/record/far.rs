@@ -1,4 +1,4 @@
-//! The listening end: serves all that prove to have the token.
+//! The listening end: serves all peers that prove possession of the token.
 
 use std::{
     collections::HashMap,
@@ -17,29 +17,30 @@ use super::{
     wire::{self, Datagram, Packet, Secret},
 };
 
-/// Microseconds without a packet after which an interface of a recording is forgotten: long outages belong to a walk.
+/// Microseconds without a packet after which an interface of a recording is forgotten. Long outages
+/// are part of a walk.
 const SILENCE: u64 = 120_000_000;
 
-/// Most interfaces of all recordings.
+/// Maximum number of interfaces of all recordings.
 const MAX_FLOWS: usize = 64;
 
-/// Packets that arrive, and to an interface, before others have their turn.
+/// Maximum number of packets received in a row, and sent to an interface in a row.
 const BURST: usize = 64;
 
 struct Server {
     socket: Socket,
     epoch: Epoch,
     token: Key,
-    /// From which the nonces of addresses derive.
+    /// Secret from which the nonces of addresses derive.
     secret: Key,
     flows: HashMap<u64, Served>,
 }
 
 /// An interface of a recording.
 struct Served {
-    /// Where it is now: a network may give it another address.
+    /// Current address of the interface; a network may assign another one.
     address: SocketAddr,
-    /// The address of this host that it has.
+    /// Address of this host that the interface sends to.
     local: Option<IpAddr>,
     flow: Flow,
     arrived_at: u64,
@@ -62,9 +63,9 @@ pub(super) fn run(socket: Socket, token: &[u8]) -> anyhow::Result<()> {
     let mut buffer = [0; 2_048];
     loop {
         socket::wait(&server.socket, !server.flows.is_empty()).context("cannot wait for packets")?;
-        // However many strangers send, recordings have their turn.
+        // Limited, so that recordings are served even in a flood of packets from others.
         for _ in 0..BURST {
-            // Errors of the socket are answers to single packets, such as "port unreachable".
+            // Errors of the socket are answers to single packets, for instance "port unreachable".
             let Ok(Some(arrival)) = socket::receive(&server.socket, &mut buffer) else { break };
             let now = server.epoch.now().saturating_sub(arrival.age).max(1);
             let Some(from) = arrival.from else { continue };
@@ -139,7 +140,7 @@ impl Server {
             }
         }
         for (data, address, local) in out {
-            // A packet without room in the socket is lost, which the other end counts.
+            // A packet without room in the socket is lost, and the other end counts it as lost.
             let _ = socket::send(&self.socket, &data, address, local);
         }
     }

@@ -1,10 +1,13 @@
-//! One end of the traffic over an interface, without clock and socket: what it sends when, and what arrived at each step.
+//! One end of the traffic over an interface, without clock and socket: departures, and arrivals at
+//! each step.
 //!
 //! Two ways to measure a rate:
 //!
-//! - *Samples*: at each step each end sends a train of packets back to back. The bottleneck spreads them, and the rate is their bytes over
-//!   the time from the first to the last arrival (packet trains; Dovrolis et al., INFOCOM 2001). The two ends are half a step apart.
-//! - *Saturation*: each end keeps packets in the queue of the bottleneck ([`Pace`]), so that all that arrives in a step is its rate.
+//! - *Samples*: at each step each end sends a train of packets back to back. The bottleneck spreads
+//!   them, and the rate is their bytes over the time from the first to the last arrival (packet
+//!   trains; Dovrolis et al., INFOCOM 2001). The two ends are half a step apart.
+//! - *Saturation*: each end keeps packets in the queue of the bottleneck ([`Pace`]), so that the
+//!   arrivals in a step are its rate.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +16,31 @@ use super::{
     wire::{Bin, Echo, MAX_BINS, Mode, Packet, Plan, Report, SIZE, Secret, Train},
 };
 
-/// Microseconds after which arrivals are reported, if no other packet has left: after a train, of a queue that is full otherwise, and until an
-/// end that has finished asks again.
+/// Microseconds after which the arrivals of a train are reported, if no other packet has left.
 const REPORT: u64 = 20_000;
+/// Microseconds between reports while saturating, and between requests of an end that has finished.
 const RARE_REPORT: u64 = 100_000;
 
-/// Microseconds after which a step is over: later packets of it count as lost.
+/// Microseconds after which a step is closed; its later packets count as lost.
 const CLOSED: u64 = 1_000_000;
 
-/// Most steps that are kept for an end that does not fetch them.
+/// Maximum number of steps kept for an end that does not fetch them.
 const MAX_KEPT: usize = 100_000;
 
-/// Steps by which the clocks of the two ends may differ beyond the delay.
+/// Steps by which the clocks of the two ends may differ in addition to the delay.
 const AHEAD: u32 = 2;
 
-/// One end of the traffic over an interface. Times are in microseconds of its own clock, steps those of the recording end.
+/// One end of the traffic over an interface. Times are in microseconds of its own clock; steps are
+/// those of the recording end.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) plan: Plan,
     is_recorder: bool,
     /// Bytes of the IP and UDP headers.
     headers: u32,
-    /// Most packets of a train.
+    /// Maximum number of packets of a train.
     pub(super) most: u16,
-    /// Packets of a train from here.
+    /// Number of packets of a train from here.
     pub(super) train: u16,
     sent: u64,
     sent_at: u64,
@@ -45,30 +49,31 @@ pub(super) struct Flow {
     pace: Pace,
     received: Report,
     is_report_due: bool,
-    /// Least difference between arrival here and departure there.
+    /// Smallest difference between arrival here and departure there.
     offset: Option<i64>,
     echo: Option<Held>,
     open: BTreeMap<u32, Open>,
     /// Arrivals here.
     pub(super) bins: BTreeMap<u32, Bin>,
-    /// Arrivals at the other end, at the recording end.
+    /// Arrivals at the other end; only at the recording end.
     pub(super) theirs: BTreeMap<u32, Bin>,
-    /// Step before which the recording end has the bins of the other one.
+    /// Step before which the recording end has the bins of the other end.
     pub(super) until: u32,
-    /// Least round trip of packets that left in a step, in microseconds, at the recording end.
+    /// Smallest round trip, in microseconds, of packets that left in a step; only at the recording
+    /// end.
     pub(super) round_trips: BTreeMap<u32, u64>,
-    /// Packets of the trains that left here.
+    /// Number of packets of the trains that left here, by step.
     pub(super) trains: BTreeMap<u32, u16>,
 }
 
-/// A train that is leaving.
+/// A train that is being sent.
 #[derive(Debug)]
 struct Leaving {
     train: Train,
     left: u16,
 }
 
-/// The packet of the latest step that had the least delay.
+/// Packet of the latest step with the smallest delay.
 #[derive(Debug)]
 struct Held {
     sent: u64,
@@ -76,11 +81,11 @@ struct Held {
     step: u32,
 }
 
-/// A step of which packets may still arrive.
+/// A step whose packets may still arrive.
 #[derive(Debug)]
 struct Open {
     first_at: u64,
-    /// Highest number of a packet before it.
+    /// Highest packet number before it.
     before: u64,
 }
 
@@ -110,7 +115,7 @@ impl Flow {
         }
     }
 
-    /// Takes in a packet with `size` bytes of UDP payload.
+    /// Processes a packet with `size` bytes of UDP payload.
     pub(super) fn receive(&mut self, packet: &Packet, size: usize, now: u64) {
         let delay = signed(now) - signed(packet.sent);
         self.offset = Some(self.offset.map_or(delay, |least| least.min(delay)));
@@ -129,7 +134,7 @@ impl Flow {
         self.received =
             Report { highest: highest.max(packet.number), received: received + 1, at: now, delay };
         self.is_report_due = true;
-        // A higher number would be of an earlier life of this end.
+        // A higher number would belong to an earlier run of this end.
         if packet.report.highest <= self.sent {
             self.pace.on_report(packet.report, now);
         }
@@ -165,7 +170,7 @@ impl Flow {
         }
     }
 
-    /// Round trips, and what arrived at the other end.
+    /// Adds round trips, and arrivals at the other end.
     fn take_results(&mut self, packet: &Packet, now: u64) {
         if let Some(echo) = packet.echo {
             let round_trip = now.saturating_sub(echo.sent).saturating_sub(echo.held.into());
@@ -177,7 +182,7 @@ impl Flow {
         self.until = self.until.max(packet.until);
     }
 
-    /// The next packet, if one is due.
+    /// Returns the next packet, if one is due.
     pub(super) fn transmit(&mut self, now: u64, proof: Secret) -> Option<(Packet, usize)> {
         let train = match self.plan.mode {
             _ if self.plan.is_ending => None,
@@ -202,7 +207,7 @@ impl Flow {
     }
 
     fn next_of_train(&mut self, now: u64) -> Option<Train> {
-        // The ends do not send at the same time.
+        // The ends send at different times.
         let phase = if self.is_recorder { 0 } else { i64::from(self.plan.step / 2) };
         let step = self.step_at(self.time_of_recorder(now) - phase);
         if step >= self.next_train && (self.is_recorder || self.offset.is_some()) {
@@ -221,7 +226,7 @@ impl Flow {
         Some(train)
     }
 
-    /// Enters trains up to now as lost, because nothing can be sent.
+    /// Records trains up to now as lost, because sending is impossible.
     pub(super) fn skip(&mut self, now: u64) {
         let step = self.step(now);
         self.trains.insert(step, self.train);
@@ -240,7 +245,8 @@ impl Flow {
         Packet { proof, plan, number: self.sent, sent: now, train, echo, report: self.received, until, bins }
     }
 
-    /// The bins of steps that are over and that the recording end does not have yet, and the step up to which they are all.
+    /// Returns the bins of closed steps that the recording end does not have yet, and the step up
+    /// to which they are complete.
     fn results(&self, now: u64) -> (u32, Vec<Bin>) {
         let closed = self.closed(now);
         let all = self.bins.range(self.until.min(closed)..closed).map(|(_, bin)| *bin);
@@ -249,7 +255,7 @@ impl Flow {
         (until.max(self.until), bins)
     }
 
-    /// The present step.
+    /// Returns the current step.
     pub(super) fn step(&self, now: u64) -> u32 {
         self.step_at(self.time_of_recorder(now))
     }
@@ -258,17 +264,19 @@ impl Flow {
         u32::try_from(time / i64::from(self.plan.step)).unwrap_or(if time < 0 { 0 } else { u32::MAX })
     }
 
-    /// Step before which nothing is counted any more: trains towards the recording end leave in the middle of a step.
+    /// Returns the step before which no packets are counted any more. Trains towards the recording
+    /// end leave in the middle of a step.
     pub(super) fn closed(&self, now: u64) -> u32 {
         self.step_at(self.time_of_recorder(now) - signed(CLOSED) - i64::from(self.plan.step / 2))
     }
 
-    /// Microseconds from the end of a step until it is closed at both ends.
+    /// Returns the microseconds from the end of a step until it is closed at both ends.
     pub(super) fn patience(&self) -> u64 {
         2 * CLOSED + u64::from(self.plan.step)
     }
 
-    /// The recording end's clock; at the other end late by the least delay.
+    /// Returns the time of the recording end's clock; at the other end, it is late by the smallest
+    /// delay.
     fn time_of_recorder(&self, now: u64) -> i64 {
         signed(now) - if self.is_recorder { 0 } else { self.offset.unwrap_or(0) }
     }
@@ -287,7 +295,7 @@ mod tests {
 
     const HEADERS: u32 = 28;
 
-    /// A bottleneck with a rate, a delay and a queue in bytes; none passes during the outage.
+    /// A bottleneck with a rate, a delay and a queue in bytes. No packet passes during the outage.
     struct Link {
         rate: f64,
         delay: u64,
@@ -319,7 +327,8 @@ mod tests {
         }
     }
 
-    /// The recording end after these seconds over these links; the clock of the other end is half an hour ahead.
+    /// Returns the recording end after this time over these links. The clock of the other end is
+    /// half an hour ahead.
     fn run(mode: Mode, step: u32, seconds: u64, mut up: Link, mut down: Link) -> Flow {
         const AHEAD: u64 = 1_800_000_000;
         let plan = Plan { mode, step, train: 16, is_ending: false };
@@ -366,7 +375,8 @@ mod tests {
                     assert_eq!((bin.packets, bin.lost), (16, 0));
                 }
             }
-            // A packet takes its time at the bottleneck too; the answer may be a report, which is small.
+            // Serialisation at the bottleneck counts too; the answer may be a report, which is
+            // small.
             let least = 50_000.0 + 8.0 * (1_260.0 / up + 150.0 / down);
             let most = least + 8.0 * 1_260.0 / down + 500.0;
             for &round_trip in near.round_trips.values() {

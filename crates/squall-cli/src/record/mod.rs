@@ -39,35 +39,38 @@ use crate::{
     token::{self, TokenArgs},
 };
 
-/// Time for the other end to answer, and for a saturating end to fill the queue. It is not recorded.
+/// Time for the other end to answer, and for a saturating end to fill the queue. Not recorded.
 const BEGIN: Duration = Duration::from_secs(3);
 
 /// Time without an answer over any interface after which the recording fails.
 const NO_ANSWER: Duration = Duration::from_secs(5);
 
-/// Interval at which the files are written: little is lost if the battery is empty.
+/// Interval at which the files are written, so that little is lost if the battery runs out.
 const SAVE: Duration = Duration::from_secs(30);
 
-/// Time whose bytes are kept in reserve for the end of a recording with a bound.
+/// Time at the current rate whose bytes are reserved for the end of a recording with a limit.
 const RESERVE: Duration = Duration::from_secs(1);
 
-/// Bytes beside the trains of a step, such as reports.
+/// Bytes of a step in addition to trains, for instance reports.
 const REPORTS: f64 = 1_000.0;
 
-/// Interval of looks at the radios.
+/// Interval of reading the radios.
 const RADIO: Duration = Duration::from_millis(100);
 
-/// Steps without `--step`.
+/// Default steps: for samples, and with `--saturate`.
 const STEP: (Span, Span) = (Span::from_millis(500), Span::from_millis(100));
 
-/// Longest recording: a trace is not longer.
+/// Maximum duration of a recording, which is that of a trace.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Records the rate, the round trip and the loss of every interface to another host, with the levels of its radio, as a scenario.
+/// Records the rate, the round trip and the loss of every interface to another host, with the
+/// levels of its radio, as a scenario.
 ///
-/// One end listens, the other one records and writes a table for each interface, and scenario.toml for `squall-lab run`. Without
-/// --saturate each end sends a train of packets at each step, which needs little data; a radio that delivers a train in one piece has a
-/// gap there. --saturate fills every link in both directions all the time: exact, and as dear as the links are fast.
+/// One end listens; the other end records and writes a table for each interface, and scenario.toml
+/// for `squall-lab run`. Without --saturate each end sends a train of packets at each step, which
+/// needs little data; a radio that delivers a train in one piece has a gap in its recording.
+/// --saturate fills every link in both directions all the time: exact, but the data grows with the
+/// rate of the links.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  squall record --listen 0.0.0.0:4434\n  squall record --to HOST:4434 --token-file secret --for 10min --out walk\n  \
@@ -78,30 +81,30 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address, conflicts_with_all = ["to", "interfaces", "out", "saturate",
         "at_most", "step", "packets", "duration"], required_unless_present = "to")]
     listen: Option<SocketAddr>,
-    /// The end that listens
+    /// Address of the end that listens
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_host, requires = "out")]
     to: Option<String>,
     #[command(flatten)]
     token: TokenArgs,
-    /// Only this interface; repeatable. Default: all that are up and get an answer
+    /// Interface to record, repeatable. Default: all that are up and get an answer
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Folder for the tables and scenario.toml, which must not have them yet
+    /// Folder for the tables and scenario.toml, which must not exist there yet
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Fill the links, in place of samples
+    /// Fill the links instead of sampling them
     #[arg(long, requires = "at_most")]
     saturate: bool,
-    /// IP bytes after which the recording ends, sent and received over all interfaces
+    /// IP bytes, sent and received over all interfaces, after which the recording ends
     #[arg(long, value_name = "SIZE")]
     at_most: Option<Size>,
-    /// Time of a row, 10ms to 10s [default: 500ms, with --saturate 100ms]
+    /// Duration of a row, 10ms to 10s [default: 500ms, with --saturate 100ms]
     #[arg(long, value_name = "TIME")]
     step: Option<Span>,
-    /// Packets of a train; fewer are sent over links that would take long for them
+    /// Packets of a train; fewer over slow links
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(4..=256))]
     packets: u16,
-    /// End after this time; else with Ctrl-C
+    /// Duration of the recording; otherwise it ends with Ctrl-C
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
 }
@@ -164,7 +167,7 @@ fn listen(address: SocketAddr, given: Option<squall_tunnel::config::Token>) -> a
     Ok(ExitCode::SUCCESS)
 }
 
-/// The interfaces to record.
+/// Returns the interfaces to record.
 fn chosen(given: &[String], host: SocketAddr) -> anyhow::Result<Vec<String>> {
     let known = interfaces(host.is_ipv6())?;
     let Some(unknown) = given.iter().find(|name| !known.contains(name)) else {
@@ -180,7 +183,7 @@ fn chosen(given: &[String], host: SocketAddr) -> anyhow::Result<Vec<String>> {
     )))
 }
 
-/// The cost in data, in words.
+/// Describes the expected amount of data.
 fn cost(args: &RecordArgs, plan: Plan, interfaces: usize) -> String {
     let size = |bytes: f64| format::size(bytes);
     let most =
@@ -200,18 +203,18 @@ fn cost(args: &RecordArgs, plan: Plan, interfaces: usize) -> String {
     )
 }
 
-/// Readings of a radio, in the order of time.
+/// Readings of a radio, ordered by time.
 type Readings = Arc<Mutex<Vec<Reading>>>;
 
-/// A recording that runs.
+/// A recording in progress.
 struct Recording {
     common: Arc<Common>,
     interfaces: Vec<Arc<Interface>>,
     readings: BTreeMap<String, Readings>,
-    /// Read while they exist.
+    /// Monitors, which read as long as they exist.
     _radios: Vec<Monitor>,
     out: PathBuf,
-    /// First step that is recorded.
+    /// First recorded step.
     begin: u32,
 }
 
@@ -276,7 +279,7 @@ impl Recording {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Waits for the end, and writes what is there meanwhile.
+    /// Waits for the end, and writes intermediate results.
     async fn supervise(&self, duration: Option<Duration>) -> anyhow::Result<()> {
         let mut interrupts = Interrupts::listen()?;
         let began = self.common.epoch.0;
@@ -293,7 +296,7 @@ impl Recording {
             if self.answered().is_empty() && now >= began + NO_ANSWER {
                 return Err(self.no_answer());
             }
-            // The packets under way still arrive: no more than those of a second, as the queue is shorter.
+            // Packets in flight still arrive: at most those of a second, as the queue is shorter.
             let bytes = self.common.bytes.load(Relaxed);
             spent.push_back((now, bytes));
             while spent.front().is_some_and(|(at, _)| *at + RESERVE < now) {

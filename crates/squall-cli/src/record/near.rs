@@ -1,4 +1,4 @@
-//! The recording end: a thread for each interface.
+//! The recording end, with a thread for each interface.
 
 use std::{
     io,
@@ -20,16 +20,16 @@ use super::{
     wire::{self, Datagram, Packet, Plan, Secret},
 };
 
-/// Microseconds between requests for a challenge, and before a socket that failed is opened again.
+/// Microseconds between requests for a challenge, and before a failed socket is opened again.
 const RETRY: u64 = 250_000;
 
-/// Part of a step that a train may take at the rate that was measured last.
+/// Maximum share of a step that a train may take at the last measured rate.
 const SHARE: f64 = 1.0 / 8.0;
 
-/// Fewest packets of a train: fewer would measure chance.
+/// Minimum number of packets of a train; fewer would measure chance.
 const MIN_TRAIN: u16 = 4;
 
-/// Packets before arrivals are looked at.
+/// Packets sent before arrivals are processed.
 const BURST: usize = 64;
 
 /// Parts of a recording that all interfaces share.
@@ -38,17 +38,17 @@ pub(super) struct Common {
     pub(super) plan: Plan,
     pub(super) token: Key,
     pub(super) host: SocketAddr,
-    /// IP bytes that were sent and received over all interfaces.
+    /// IP bytes sent and received over all interfaces.
     pub(super) bytes: AtomicU64,
     pub(super) at_most: u64,
-    /// Ends the recording: no more is measured.
+    /// The recording has ended, and measuring stops.
     pub(super) is_over: AtomicBool,
 }
 
 /// An interface.
 pub(super) struct Interface {
     pub(super) name: String,
-    /// Names the interface to the other end, also from another address of it.
+    /// Identifies the interface to the other end, even after a change of its address.
     session: u64,
     state: Mutex<State>,
 }
@@ -56,15 +56,15 @@ pub(super) struct Interface {
 /// The state of an interface.
 pub(super) struct State {
     pub(super) flow: Flow,
-    /// Whether the other end has answered.
+    /// The other end has answered.
     pub(super) has_answer: bool,
-    /// Whether it has refused the token.
+    /// The other end has refused the token.
     pub(super) is_refused: bool,
-    /// Why nothing can be sent now.
+    /// Reason why packets cannot be sent now.
     pub(super) problem: Option<String>,
 }
 
-/// The proof for the other end.
+/// State of the proof for the other end.
 #[derive(Default)]
 struct Entrance {
     nonce: Option<Secret>,
@@ -84,7 +84,7 @@ impl Interface {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Measures until the recording is over and the other end has reported all.
+    /// Measures until the recording has ended and the other end has reported all results.
     pub(super) fn run(&self, common: &Common) {
         let mut entrance = Entrance::default();
         let mut over_at = None;
@@ -105,7 +105,7 @@ impl Interface {
                 return;
             }
             thread::sleep(Duration::from_micros(RETRY));
-            // Steps pass in which nothing leaves: nothing arrives either.
+            // Steps pass without sending: nothing arrives either.
             self.state().flow.skip(common.epoch.now());
         }
     }
@@ -165,7 +165,7 @@ impl Interface {
                     proven_at: now,
                 };
             }
-            // An answer to a request before it may be late.
+            // May be a late answer to an earlier request.
             Datagram::Challenge(_) => {
                 state.is_refused |= now > entrance.proven_at + 4 * RETRY && !state.has_answer;
             }
@@ -222,7 +222,7 @@ fn count(common: &Common, payload: usize) {
     }
 }
 
-/// Errors of an outage: no program listens, a router has no route, a buffer is full.
+/// `true` for errors of an outage: no program listens, a router has no route, a buffer is full.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, WouldBlock};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | WouldBlock)

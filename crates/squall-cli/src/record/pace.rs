@@ -1,47 +1,55 @@
-//! The rate of a saturating end, so that the queue of the bottleneck is never empty.
+//! Rate of a saturating end, which keeps the queue of the bottleneck from draining.
 
 use std::collections::VecDeque;
 
 use super::wire::Report;
 
-/// Delay in the queue, in microseconds, that is kept.
+/// Queueing delay that is maintained, in microseconds.
 const TARGET: f64 = 300_000.0;
 
-/// Excess over the rate of arrivals while the queue is empty: until it first has its length, and then. A report is as old as the queues of
-/// both directions are long; with a larger excess the rate would swing.
+/// Excess over the rate of arrivals while the queue is empty: until it first reaches its length,
+/// and afterwards. Reports are delayed by the queues of both directions; with a larger excess the
+/// rate would oscillate.
 const EXCESS: (f64, f64) = (1.0, 0.5);
 
-/// Least share of the rate of arrivals, while the queue is too long.
+/// Minimum share of the rate of arrivals while the queue is too long.
 const LEAST_SHARE: f64 = 0.5;
 
-/// Share of lost packets above which the excess is small: the queue overflows before it has [`TARGET`].
+/// Share of lost packets above which the excess is small: the queue overflows below [`TARGET`].
 const MAX_LOSS: f64 = 0.1;
+/// Excess over the rate of arrivals after such losses.
 const LOSSY_EXCESS: f64 = 0.05;
+/// Microseconds for which [`LOSSY_EXCESS`] applies.
 const LOSSY: u64 = 2_000_000;
 
-/// Packets a second at first, at least and at most.
+/// Initial rate in packets per second.
 const FIRST: f64 = 50.0;
+/// Minimum rate in packets per second.
 const LEAST_RATE: f64 = 2.0;
+/// Maximum rate in packets per second.
 const MOST: f64 = 200_000.0;
 
-/// Arrivals that a rate is measured by: microseconds and packets.
+/// Minimum microseconds and packets of a rate measurement.
 const MEASURED: (u64, u64) = (200_000, 20);
 
-/// Pause of arrivals, as in an outage, whose rate is not that of the link.
+/// Microseconds without arrivals that count as an outage; the rate measured across them is not that
+/// of the link.
 const GAP: u64 = 500_000;
 
-/// Time that a late look at the clock may make up for.
+/// Microseconds of sending that may be made up for after a late wake-up.
 const BURST: f64 = 20_000.0;
 
-/// Microseconds without progress after which a packet is sent beyond the rate, and until the next one.
+/// Microseconds without progress after which packets are sent beyond the rate.
 const STALL: u64 = 1_000_000;
+/// Microseconds between such packets.
 const PROBE: u64 = 50_000;
 
-/// The rate follows that of arrivals and the delay of packets, not what is in flight: with full queues in both directions the packets in flight
-/// of one would depend on the queue of the other. Saturator (Winstein et al., NSDI 2013, §4.1) reports over another link instead.
+/// Controls the rate by the rate of arrivals and the delay of packets, not by the data in flight:
+/// with full queues in both directions, the packets in flight of one would depend on the queue of
+/// the other. Saturator (Winstein et al., NSDI 2013, §4.1) instead reports over another link.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Packets a second.
+    /// Packets per second.
     rate: f64,
     next_at: f64,
     reports: VecDeque<Report>,
@@ -66,7 +74,7 @@ impl Pace {
         }
     }
 
-    /// Takes in a report of the other end about packets of this one.
+    /// Processes a report of the other end about packets of this end.
     pub(super) fn on_report(&mut self, report: Report, now: u64) {
         let least = self.least_delay.map_or(report.delay, |least| least.min(report.delay));
         if let Some(last) = self.reports.back().copied() {
@@ -97,7 +105,7 @@ impl Pace {
         self.follow(arrivals, 1.0 - (report.delay - least) as f64 / TARGET, now);
     }
 
-    /// Sets the rate from that of arrivals and how far the queue is from its length, 1 if it is empty.
+    /// Sets the rate from that of arrivals and the relative lack of queue, 1 if it is empty.
     fn follow(&mut self, arrivals: f64, missing: f64, now: u64) {
         self.rate = if missing < 0.0 {
             self.excess = EXCESS.1;
@@ -105,13 +113,13 @@ impl Pace {
         } else if now < self.lossy_until {
             arrivals * (1.0 + LOSSY_EXCESS)
         } else {
-            // After an outage it begins with what the link had before.
+            // After an outage it starts with the earlier rate of the link.
             self.rate.max(arrivals * (1.0 + self.excess * missing))
         };
         self.rate = self.rate.clamp(LEAST_RATE, MOST);
     }
 
-    /// Whether a packet may leave now.
+    /// `true` if a packet may leave now.
     pub(super) fn allows(&mut self, now: u64) -> bool {
         if now >= self.progress_at + STALL {
             let is_due = now >= self.probed_at + PROBE;

@@ -1,4 +1,4 @@
-//! Sockets of a recording: over one interface, and with the kernel's times of arrival.
+//! Sockets of a recording: bound to an interface, with arrival timestamps of the kernel.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -17,13 +17,13 @@ use nix::{
 };
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Bytes of the kernel's buffers.
+/// Size of the kernel buffers in bytes.
 const BUFFER: usize = 4 << 20;
 
-/// Milliseconds between looks at the clock.
+/// Milliseconds between checks of the clock.
 const TICK: u8 = 2;
 
-/// A clock in microseconds, from 1.
+/// Clock in microseconds, starting at 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch(pub(super) Instant);
 
@@ -33,17 +33,17 @@ impl Epoch {
     }
 }
 
-/// A datagram that has arrived.
+/// A received datagram.
 pub(super) struct Arrival {
     pub(super) length: usize,
     pub(super) from: Option<SocketAddr>,
-    /// The address of this host that it was for, at a socket that listens.
+    /// Address of this host that it was sent to, on a listening socket.
     pub(super) to: Option<IpAddr>,
-    /// Time since the kernel received it.
+    /// Microseconds since the kernel received it.
     pub(super) age: u64,
 }
 
-/// A socket to the host over an interface.
+/// Opens a socket to the host over an interface.
 pub(super) fn connect(interface: &str, host: SocketAddr) -> io::Result<Socket> {
     let socket = open(host)?;
     socket.bind_device(Some(interface.as_bytes()))?;
@@ -51,10 +51,10 @@ pub(super) fn connect(interface: &str, host: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A socket that listens.
+/// Opens a listening socket.
 pub(super) fn listen(address: SocketAddr) -> io::Result<Socket> {
     let socket = open(address)?;
-    // A connected socket takes answers only from the address that it asked.
+    // The peer has a connected socket, which accepts answers only from the address that it sent to.
     match address {
         SocketAddr::V4(_) => setsockopt(&socket, Ipv4PacketInfo, &true)?,
         SocketAddr::V6(_) => setsockopt(&socket, Ipv6RecvPacketInfo, &true)?,
@@ -65,7 +65,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<Socket> {
 
 fn open(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
-    // The kernel may grant less, and have no times; then those of the program count.
+    // The kernel may grant less, and may lack timestamps; then the program's own clock is used.
     let _ = socket.set_recv_buffer_size(BUFFER);
     let _ = socket.set_send_buffer_size(BUFFER);
     let _ = setsockopt(&socket, ReceiveTimestampns, &true);
@@ -73,7 +73,7 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Waits for a datagram: with something to send for a moment at most.
+/// Waits for a datagram; only briefly if there are packets to send.
 pub(super) fn wait(socket: &Socket, sends: bool) -> io::Result<()> {
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
     match poll(&mut polled, if sends { PollTimeout::from(TICK) } else { PollTimeout::NONE }) {
@@ -82,7 +82,7 @@ pub(super) fn wait(socket: &Socket, sends: bool) -> io::Result<()> {
     }
 }
 
-/// The next datagram, if there is one.
+/// Reads the next datagram, if there is one.
 pub(super) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<Arrival>> {
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec, libc::in6_pktinfo);
     let mut slices = [IoSliceMut::new(buffer)];
@@ -105,7 +105,7 @@ pub(super) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<A
         }
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // A system clock that was set meanwhile makes no packet a second old.
+    // If the system clock was changed, no packet counts as older than a second.
     let age = stamp.map_or(Duration::ZERO, |stamp| now.saturating_sub(stamp)).min(Duration::from_secs(1));
     let from = message.address.as_ref().and_then(|from| {
         let v4 = from.as_sockaddr_in().map(|one| SocketAddr::new(one.ip().into(), one.port()));
@@ -114,7 +114,7 @@ pub(super) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<A
     Ok(Some(Arrival { length: message.bytes, from, to, age: age.as_micros() as u64 }))
 }
 
-/// Sends from an address of this host; `None`: from that which the routes choose.
+/// Sends from this address of the host; `None` for that of the route.
 pub(super) fn send(socket: &Socket, data: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<usize> {
     let any = libc::in_addr { s_addr: 0 };
     let (v4, v6);
@@ -141,7 +141,7 @@ pub(super) fn send(socket: &Socket, data: &[u8], to: SocketAddr, from: Option<Ip
     )?)
 }
 
-/// Bytes of the headers of an IP packet to the address.
+/// Returns the bytes of the headers of an IP packet to the address.
 pub(super) fn headers(address: SocketAddr) -> u32 {
     if address.is_ipv4() { 28 } else { 48 }
 }

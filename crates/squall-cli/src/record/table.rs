@@ -1,4 +1,4 @@
-//! The recording as files: a table for each interface, and a scenario of them.
+//! The recording as files: a table for each interface, and a scenario with these tables.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use super::{
 /// Columns of a trace, in the order of docs/signal.md.
 const COLUMNS: &str = "time_s,down_mbps,up_mbps,rtt_ms,rsrp_dbm,rsrq_db,sinr_db,rssi_dbm,tech,event";
 
-/// Fewest packets of a train whose times are a rate.
+/// Minimum number of packets of a train that gives a rate.
 const MIN_PACKETS: u32 = 3;
 
-/// The highest rate that a trace may have. A train that a radio delivers in one piece has none.
+/// Maximum rate of a trace. A train that a radio delivers in one piece exceeds it, and has no rate.
 const MAX_MBPS: f64 = 10_000.0;
 
 /// One row of a trace.
@@ -27,11 +27,11 @@ pub(super) struct Row {
     pub(super) up: Option<f64>,
     pub(super) rtt_us: Option<u64>,
     reading: Option<Reading>,
-    /// Share of lost packets of both directions.
+    /// Share of lost packets in both directions.
     loss: f64,
 }
 
-/// The rate of a train in Mbit/s, which is bytes over the time from its first packet to its last.
+/// Returns the rate of a train in Mbit/s: bytes over the time from its first packet to its last.
 pub(super) fn sampled(bin: &Bin) -> Option<f64> {
     if bin.packets < MIN_PACKETS || bin.span == 0 {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn sampled(bin: &Bin) -> Option<f64> {
     Some(8.0 * bytes / f64::from(bin.span)).filter(|rate| *rate <= MAX_MBPS)
 }
 
-/// The rows of steps from `begin` to before `end`, and readings in the order of time.
+/// Returns the rows of the steps from `begin` to before `end`, with readings ordered by time.
 pub(super) fn rows(flow: &Flow, readings: &[Reading], begin: u32, end: u32) -> Vec<Row> {
     let step = u64::from(flow.plan.step);
     let mut rows = Vec::new();
@@ -49,12 +49,12 @@ pub(super) fn rows(flow: &Flow, readings: &[Reading], begin: u32, end: u32) -> V
         let end_at = (u64::from(number) + 1) * step;
         let before = read;
         read += readings[read..].partition_point(|reading| reading.at.since_epoch().micros() < end_at);
-        // A suspended machine has measured nothing.
+        // A suspended machine has no measurements.
         if flow.plan.mode == Mode::Sample && !flow.trains.contains_key(&number) {
             continue;
         }
         let (down, up) = (flow.bins.get(&number), flow.theirs.get(&number));
-        // The other end could not report any more, perhaps because of an outage.
+        // The other end could no longer report, perhaps because of an outage.
         let is_up_known = number < flow.until || down.is_none();
         rows.push(Row {
             at: u64::from(number - begin) * step,
@@ -85,7 +85,7 @@ fn loss<'b>(bins: impl Iterator<Item = &'b Bin>) -> f64 {
     if sent > 0.0 { lost / sent } else { 0.0 }
 }
 
-/// The rows in the format of traces.
+/// Formats rows as a trace.
 pub(super) fn csv(rows: &[Row]) -> String {
     let mut text = format!("{COLUMNS}\n");
     for row in rows {
@@ -120,7 +120,7 @@ fn events(row: &Row) -> Vec<String> {
     events
 }
 
-/// How traces call a technology.
+/// Returns the name of a technology in traces.
 fn word(technology: Technology) -> &'static str {
     match technology {
         Technology::Unknown => "",
@@ -138,11 +138,11 @@ pub(super) struct Link<'r> {
     pub(super) name: &'r str,
     pub(super) file: &'r str,
     pub(super) rows: &'r [Row],
-    /// Least round trip, also before the first row, in microseconds.
+    /// Smallest round trip in microseconds, including that before the first row.
     pub(super) least_rtt: u64,
 }
 
-/// A scenario of the links, with a stream that a user can exchange.
+/// Builds a scenario of the links, with a stream that a user can replace.
 pub(super) fn scenario(name: &str, mode: Mode, links: &[Link<'_>], duration: u64) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let mut text = format!(
@@ -158,7 +158,7 @@ pub(super) fn scenario(name: &str, mode: Mode, links: &[Link<'_>], duration: u64
         let _ = write!(text, "\n[[path]]\nname = {}\n", quoted(link.name));
         let _ = match mode {
             Mode::Sample => writeln!(text, "delay = {{ csv = {file}, column = \"rtt_ms\", scale = 0.5 }}"),
-            // Those of the table include the queue that saturates the link.
+            // The round trips of the table include the queue that saturates the link.
             Mode::Saturate => writeln!(text, "delay = \"{}us\"", link.least_rtt / 2),
         };
         for direction in ["down", "up"] {
@@ -179,7 +179,7 @@ pub(super) fn scenario(name: &str, mode: Mode, links: &[Link<'_>], duration: u64
     text
 }
 
-/// Whether a scenario can use it.
+/// `true` if a scenario can use the reading.
 fn has_level(reading: &Reading) -> bool {
     !reading.disconnected && [reading.rsrp, reading.sinr, reading.rssi].iter().any(Option::is_some)
 }

@@ -1,21 +1,24 @@
-//! Datagrams of a recording, and the proof that the other end has the token and is at its address.
+//! Datagrams of a recording, and the proof that the recording end has the token and is at its
+//! address.
 //!
-//! The listening end answers a stranger with a nonce of his address, fewer bytes than he sent. The recording end proves with it that it
-//! has the token and receives at that address; only then is anything of size sent there. Nothing is encrypted: there are only times and
-//! counts.
+//! The listening end answers an unauthenticated peer with a nonce for its address, in fewer bytes
+//! than it received. With this nonce the recording end proves that it has the token and receives at
+//! that address; only then are larger amounts sent there. Nothing is encrypted: the datagrams
+//! contain only times and counts.
 
 use std::fmt;
 
 use bytes::{Buf, BufMut, TryGetError};
 use ring::hmac::{HMAC_SHA256, Key, sign};
 
-/// UDP payload of packets that measure: an IP packet of 1,280 bytes over IPv6, which passes everywhere.
+/// UDP payload of measuring packets in bytes: an IP packet of 1,280 bytes over IPv6, which passes
+/// everywhere.
 pub(super) const SIZE: usize = 1_232;
 
-/// Most bins in a packet.
+/// Maximum number of bins in a packet.
 pub(super) const MAX_BINS: usize = 40;
 
-/// Fewest bytes of a datagram that is answered with a challenge, which is smaller.
+/// Minimum size in bytes of a datagram that is answered with a challenge, which is smaller.
 const MIN_REQUEST: usize = 64;
 
 const MAGIC: u32 = u32::from_be_bytes(*b"sqr1");
@@ -23,12 +26,12 @@ const MAGIC: u32 = u32::from_be_bytes(*b"sqr1");
 /// A nonce, or the proof that answers it.
 pub(super) type Secret = [u8; 16];
 
-/// How the rate is measured.
+/// Method of measuring the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// By trains of packets at each step.
+    /// Trains of packets at each step.
     Sample,
-    /// By a queue that is never empty.
+    /// A queue that never drains.
     Saturate,
 }
 
@@ -41,46 +44,46 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Wishes of the recording end, in every packet of it.
+/// Parameters from the recording end, in each of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) mode: Mode,
-    /// Microseconds of a step.
+    /// Length of a step in microseconds.
     pub(super) step: u32,
-    /// Packets of a train towards the recording end.
+    /// Number of packets of a train towards the recording end.
     pub(super) train: u16,
-    /// Whether nothing more is measured, and only the last results are needed.
+    /// Measuring has ended, and only the last results are needed.
     pub(super) is_ending: bool,
 }
 
-/// The train that a packet belongs to.
+/// Train that a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Train {
-    /// Step of the recording end's clock.
+    /// Step by the recording end's clock.
     pub(super) step: u32,
-    /// Packets of the train.
+    /// Number of packets of the train.
     pub(super) length: u16,
 }
 
-/// A packet of the other end, returned to it.
+/// A packet of the other end, echoed to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Echo {
-    /// When it left, by the clock of its sender.
+    /// Departure by the clock of its sender.
     pub(super) sent: u64,
-    /// How long ago it arrived.
+    /// Microseconds since its arrival.
     pub(super) held: u32,
 }
 
-/// Arrivals up to now.
+/// Summary of arrivals up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
-    /// Highest number of a packet.
+    /// Highest packet number.
     pub(super) highest: u64,
-    /// Packets.
+    /// Number of packets.
     pub(super) received: u64,
-    /// When the latest one arrived, by the clock of its receiver.
+    /// Arrival of the latest packet, by the clock of its receiver.
     pub(super) at: u64,
-    /// Delay of the latest one, with the difference of the two clocks.
+    /// Delay of the latest packet, including the offset of the two clocks.
     pub(super) delay: i64,
 }
 
@@ -89,11 +92,11 @@ pub(super) struct Report {
 pub(super) struct Bin {
     pub(super) step: u32,
     pub(super) packets: u32,
-    /// Packets that are missing.
+    /// Number of missing packets.
     pub(super) lost: u32,
     /// IP bytes.
     pub(super) bytes: u32,
-    /// Microseconds from the first packet to the last one.
+    /// Microseconds from the first packet to the last.
     pub(super) span: u32,
 }
 
@@ -107,26 +110,27 @@ pub(super) enum Datagram {
     Bye(Secret),
 }
 
-/// A packet that measures or reports.
+/// A packet with measurements or a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Of the recording end.
+    /// Proof of the recording end.
     pub(super) proof: Secret,
     pub(super) plan: Plan,
-    /// Its number, from 1.
+    /// Number of the packet, from 1.
     pub(super) number: u64,
-    /// When it left, by the clock of its sender.
+    /// Departure by the clock of its sender.
     pub(super) sent: u64,
     pub(super) train: Option<Train>,
     pub(super) echo: Option<Echo>,
     pub(super) report: Report,
-    /// Step before which the listening end has listed all bins, or the recording end has them.
+    /// At the listening end, step before which it has listed all bins; at the recording end, step
+    /// before which it has them.
     pub(super) until: u32,
     pub(super) bins: Vec<Bin>,
 }
 
 impl Datagram {
-    /// The bytes; a packet of a train, or one that fills the queue, has [`SIZE`].
+    /// Encodes the datagram. A packet of a train, or one that fills the queue, has [`SIZE`].
     pub(super) fn encode(&self, session: u64, size: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(SIZE);
         out.put_u32(MAGIC);
@@ -149,7 +153,7 @@ impl Datagram {
         out
     }
 
-    /// The datagram in these bytes and its session; none if they are something else.
+    /// Decodes a datagram and its session; `None` for other data.
     pub(super) fn decode(mut data: &[u8]) -> Option<(u64, Self)> {
         let is_small = data.len() < MIN_REQUEST;
         let buffer = &mut data;
@@ -172,7 +176,7 @@ fn secret(buffer: &mut &[u8]) -> Result<Secret, TryGetError> {
 }
 
 impl Packet {
-    /// A packet without a proof, which is answered with a challenge.
+    /// Creates a packet without a proof, which is answered with a challenge.
     pub(super) fn request(plan: Plan) -> Self {
         Self {
             proof: Secret::default(),
@@ -194,7 +198,7 @@ impl Packet {
         out.put_u16(self.plan.train);
         out.put_u64(self.number);
         out.put_u64(self.sent);
-        // A train has packets, and an echo left after the start of the clock: 0 is none.
+        // 0 means none: a train has packets, and an echo left after the start of the clock.
         let train = self.train.unwrap_or(Train { step: 0, length: 0 });
         out.put_u32(train.step);
         out.put_u16(train.length);
@@ -247,7 +251,7 @@ impl Packet {
             until,
             bins,
         };
-        // Times and numbers are added to others.
+        // Times and numbers are added to others, which must not overflow.
         let is_sane = packet.number < 1 << 48
             && packet.sent < 1 << 50
             && packet.report.highest < 1 << 48
@@ -260,29 +264,30 @@ impl Packet {
 }
 
 impl Plan {
-    /// The step of a time in microseconds.
+    /// Returns the step of a time in microseconds.
     pub(super) fn step_of(&self, time: u64) -> u32 {
         u32::try_from(time / u64::from(self.step)).unwrap_or(u32::MAX)
     }
 
-    /// Steps of 10 ms to 10 s, and trains of at most 256 packets.
+    /// `true` for steps of 10 ms to 10 s, and trains of at most 256 packets.
     pub(super) fn is_possible(&self) -> bool {
         (10_000..=10_000_000).contains(&self.step) && (2..=256).contains(&self.train)
     }
 }
 
-/// Key of proofs, or of nonces.
+/// Returns the key of proofs, or of nonces.
 pub(super) fn key(secret: &[u8]) -> Key {
     Key::new(HMAC_SHA256, secret)
 }
 
-/// The proof for a nonce with the token's key, or the nonce of an address with a key of the listening end.
+/// Computes the proof for a nonce with the token's key, or the nonce of an address with a key of
+/// the listening end.
 pub(super) fn proof(key: &Key, session: u64, of: &[u8]) -> Secret {
     let tag = sign(key, &[b"squall record", &session.to_be_bytes()[..], of].concat());
     tag.as_ref()[..16].try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Whether two secrets are equal, in constant time.
+/// Compares two secrets in constant time.
 pub(super) fn is_equal(one: &Secret, other: &Secret) -> bool {
     one.iter().zip(other).fold(0, |different, (one, other)| different | (one ^ other)) == 0
 }

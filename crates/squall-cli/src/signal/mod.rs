@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Shows what radios say and what the watermarks make of it.
+/// Shows the readings of radios and the effect of the watermarks
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SignalArgs {
     #[command(subcommand)]

@@ -56,7 +56,8 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The status as text, with rates since an earlier status and the seconds between both.
+/// Formats the status as text, with rates since an earlier status; `before` is that status and the
+/// seconds since then.
 fn text(status: &Status, before: (&Status, f64)) -> String {
     let mut text = format!("{}\n\n", rows::title(status));
     let has_tenants = !status.tenants.is_empty();

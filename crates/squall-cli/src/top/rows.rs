@@ -1,4 +1,4 @@
-//! The status of a tunnel as tables, for a terminal or a file.
+//! Status of a tunnel as tables, for a terminal or a file.
 
 use squall_observe::{
     Status,
@@ -9,7 +9,7 @@ use squall_terminal::wrap::wrap;
 
 use crate::table::{Table, millis, span};
 
-/// The tunnel in one line.
+/// Describes the tunnel in one line.
 pub(super) fn title(status: &Status) -> String {
     let verb = if status.role == "entry" { "to" } else { "on" };
     let agreed = status.sessions.iter().filter(|session| session.agreed).count();
@@ -32,14 +32,14 @@ pub(super) fn title(status: &Status) -> String {
     )
 }
 
-/// The exit in use, if the configuration has another or several.
+/// Returns the exit in use, if the configuration has another or several.
 fn exit_in_use(status: &Status) -> String {
     let sessions = status.sessions.iter().rev().filter(|session| session.agreed && !session.leaving);
     let exit = sessions.filter_map(|session| session.exit.as_deref()).next();
     exit.filter(|exit| *exit != status.address).map_or_else(String::new, |exit| format!(" (now {exit})"))
 }
 
-/// The schedulers of the sessions, and that of the next one if a reload changed it.
+/// Returns the schedulers of the sessions, and that of the next one if a reload changed it.
 fn scheduler(status: &Status) -> String {
     let next = &status.scheduler;
     let mut running: Vec<&str> = status
@@ -56,14 +56,14 @@ fn scheduler(status: &Status) -> String {
     format!("{} (next session: {next})", running.join(" and "))
 }
 
-/// What a path costs and is used for, where that is not the usual.
+/// Describes cost and role of a path, unless they are the usual ones.
 fn use_of(path: &PathStatus) -> String {
     let cost = path.metered.then_some("metered");
     let role = Some(path.role.as_str()).filter(|role| !matches!(*role, "" | "primary"));
     cost.into_iter().chain(role).collect::<Vec<_>>().join(" ")
 }
 
-/// A line for each path.
+/// Returns a table with a line for each path.
 pub(super) fn paths(status: &Status) -> Table {
     let row = |session: u64, path: &PathStatus| {
         vec![
@@ -104,7 +104,7 @@ pub(super) fn paths(status: &Status) -> Table {
     }
 }
 
-/// Parity that was sent, as a share of all bytes.
+/// Formats the share of parity in the sent bytes.
 fn parity(path: &PathStatus) -> String {
     match path.sent_bytes {
         0 => "–".to_owned(),
@@ -112,7 +112,7 @@ fn parity(path: &PathStatus) -> String {
     }
 }
 
-/// A line for each flow, with its rate since an earlier status.
+/// Returns a table with a line for each flow, with its rate since an earlier status.
 pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
     let row = |flow: &FlowStatus| {
         let mut cells = vec![
@@ -126,7 +126,7 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
             ["key", "reference", "disposable", "audio", "data"].map(|class| count(flow, class).to_string()),
         );
         cells.push(lost(flow).to_string());
-        // Late blocks have been counted as missing.
+        // Includes late blocks, which have been counted as missing.
         cells.push(flow.received.missing.to_string());
         let latency = &flow.latency;
         let shown = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), millis);
@@ -144,7 +144,7 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
     }
 }
 
-/// Blocks of a class: sent ones at an `in` end, received ones at an `out` end.
+/// Counts the blocks of a class: sent ones at an `in` end, received ones at an `out` end.
 fn count(flow: &FlowStatus, class: &str) -> u64 {
     let sent =
         || flow.sent.get(class).map_or(0, |sent| sent.outcomes.values().map(|amount| amount.blocks).sum());
@@ -154,13 +154,13 @@ fn count(flow: &FlowStatus, class: &str) -> u64 {
     }
 }
 
-/// Sent blocks that were not delivered.
+/// Counts the sent blocks that were not delivered.
 fn lost(flow: &FlowStatus) -> u64 {
     let outcomes = flow.sent.values().flat_map(|sent| &sent.outcomes);
     outcomes.filter(|(outcome, _)| *outcome != "delivered").map(|(_, amount)| amount.blocks).sum()
 }
 
-/// Bytes of blocks, in both directions.
+/// Sums the bytes of blocks in both directions.
 fn bytes(flow: &FlowStatus) -> u64 {
     let sent: u64 =
         flow.sent.values().flat_map(|sent| sent.outcomes.values()).map(|amount| amount.bytes).sum();
@@ -172,12 +172,13 @@ fn flow_rate(flow: &FlowStatus, then: &Status, seconds: f64) -> u64 {
     if seconds > 0.0 { (bytes(flow).saturating_sub(before) as f64 * 8.0 / seconds) as u64 } else { 0 }
 }
 
-/// The events to show, oldest first. A new main path is in the rates of the paths, and would fill the list.
+/// Returns the events to show, oldest first. Changes of the main path are omitted: they show in the
+/// rates of the paths, and would fill the list.
 pub(super) fn events(status: &Status) -> Vec<&EventStatus> {
     status.events.iter().filter(|event| event.kind != "main").collect()
 }
 
-/// An event with its age at `now`, in lines of at most `width`.
+/// Formats an event with its age at `now`, in lines of at most `width`.
 pub(super) fn event(event: &EventStatus, now: f64, width: Option<usize>) -> String {
     let mark = if event.level == "warn" { "!" } else { " " };
     let ago = format!("{} ago", span((now - event.at_s).max(0.0)));
@@ -185,7 +186,7 @@ pub(super) fn event(event: &EventStatus, now: f64, width: Option<usize>) -> Stri
     wrap(&first, first.len(), &format!("{}: {}", event.kind, event.words), width)
 }
 
-/// A rate with its unit.
+/// Formats a rate with its unit.
 fn rate(bps: u64) -> String {
     match bps {
         1_000_000.. => format!("{:.1} Mbps", bps as f64 / 1e6),

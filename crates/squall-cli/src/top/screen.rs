@@ -1,4 +1,4 @@
-//! The live view.
+//! Live view of the status.
 
 use std::{
     io::{IsTerminal as _, stdin, stdout},
@@ -24,14 +24,14 @@ use crate::{
     tenants,
 };
 
-/// Rates of flows are taken over this number of statuses.
+/// Number of statuses over which the rates of flows are measured.
 const KEPT: usize = 4;
 
-/// The content of the screen.
+/// Content of the screen.
 struct View {
-    /// Statuses, the latest last.
+    /// Statuses, latest last.
     statuses: Vec<(Instant, Status)>,
-    /// Why there is no newer one.
+    /// Reason why there is no newer status.
     problem: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn show(address: SocketAddr, first: Status) -> anyhow::Result<()> {
         return Err(usage("the live view needs a terminal; --once prints the status as text"));
     }
     let mut view = View { statuses: vec![(Instant::now(), first)], problem: None };
-    // Restores the terminal when the program panics, too.
+    // Also restores the terminal when the program panics.
     let mut terminal = ratatui::try_init()?;
     let shown = run(&mut terminal, address, &mut view);
     ratatui::restore();
@@ -74,7 +74,7 @@ fn run(terminal: &mut DefaultTerminal, address: SocketAddr, view: &mut View) -> 
     }
 }
 
-/// A request from the terminal.
+/// Result of an input event.
 enum Action {
     Quit,
     Draw,
@@ -111,7 +111,7 @@ fn draw(frame: &mut Frame<'_>, view: &View) {
         Constraint::Length(1),
         Constraint::Length(height(&paths)),
         Constraint::Length(height(&flows)),
-        // An entry, or an exit without tenants, has no such table.
+        // Empty for an entry, or an exit without tenants.
         Constraint::Length(if now.tenants.is_empty() { 0 } else { height(&tenants) }),
         Constraint::Min(3),
         Constraint::Length(foot_lines.len() as u16),
@@ -127,7 +127,7 @@ fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(Paragraph::new(foot_lines), foot_area);
 }
 
-/// An error, or how to end the view.
+/// Returns an error, or the key that ends the view.
 fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     let Some(problem) = &view.problem else { return vec![Line::from("q: quit").dim()] };
     let lines = wrap("", 0, problem, Some(width));
@@ -154,7 +154,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, shown: &Ta
     frame.render_widget(grid, area);
 }
 
-/// The colour of a state.
+/// Returns the colour of a state.
 fn colour(text: &str) -> Style {
     match text {
         "active" | "carried" => Style::new().fg(Color::Green),
@@ -164,7 +164,7 @@ fn colour(text: &str) -> Style {
     }
 }
 
-/// The latest events that fit, the newest last.
+/// Draws the latest events that fit, newest last.
 fn draw_events(frame: &mut Frame<'_>, area: Rect, status: &Status) {
     let room = usize::from(area.height.saturating_sub(2));
     let width = usize::from(area.width.saturating_sub(2));

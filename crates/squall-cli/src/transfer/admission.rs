@@ -1,4 +1,4 @@
-//! Authorisation and bounds of senders.
+//! Authorisation and limits of senders.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use super::{
 /// Timeout of the first message of a sender.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which senders are authorised.
+/// Rule for the authorisation of senders.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// Those that present the token.
+    /// Senders that present the token.
     Token(Token),
-    /// All that reach a loopback address: programs on this machine.
+    /// Senders that reach a loopback address: programs on this machine.
     Local,
-    /// All that reach the address.
+    /// All senders that reach the address.
     Anyone,
 }
 
 impl Admission {
-    /// Whether senders may be strangers.
+    /// `true` if senders need no authorisation.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::Anyone)
     }
@@ -33,7 +33,7 @@ impl Admission {
     /// Waits for the header of a sender, and authorises it.
     ///
     /// # Errors
-    /// Why it is not authorised.
+    /// The reason why it is not authorised.
     pub(super) async fn greet(&self, connection: &Connection) -> anyhow::Result<Header> {
         let silent = || Fault::of_peer("the sender did not describe its transfer in time");
         let first = tokio::time::timeout(HEADER_TIMEOUT, connection.next()).await.map_err(|_| silent())?;
@@ -57,21 +57,21 @@ impl Admission {
     }
 }
 
-/// Bounds of transfers.
+/// Limits of transfers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Bytes of a file.
+    /// Maximum size of a file in bytes.
     pub(super) size: Option<u64>,
-    /// Files altogether.
+    /// Maximum number of files altogether.
     pub(super) files: Option<u64>,
-    /// Time without new data from a connected sender.
+    /// Maximum time without new data from a connected sender.
     pub(super) stall: Duration,
-    /// Time for a sender to reconnect.
+    /// Maximum time for a sender to reconnect.
     pub(super) outage: Duration,
 }
 
 impl Bounds {
-    /// Whether a file may have this size.
+    /// Checks the size of a file.
     pub(super) fn check(&self, bytes: u64) -> anyhow::Result<()> {
         match self.size {
             Some(most) if bytes > most => {

@@ -1,4 +1,4 @@
-//! One session of a transfer: messages in both directions. A transfer may need several sessions.
+//! A session of a transfer, with messages in both directions. A transfer may need several sessions.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -6,7 +6,7 @@ use squall::{Block, BlockOptions, CloseReason, Priority, SendError, Session};
 
 use super::message::{Message, MessageError};
 
-/// Timeout for the end of a session that is closed.
+/// Timeout for the end of a closed session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A session of a transfer.
@@ -15,7 +15,7 @@ pub(super) struct Connection {
     pub(super) session: Session,
 }
 
-/// Why no more messages arrive.
+/// Reason why no more messages arrive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Disconnect {
     /// The peer closed the session without a reason.
@@ -40,7 +40,7 @@ impl Connection {
         Self { session }
     }
 
-    /// The next message. Cancel safe.
+    /// Returns the next message. Cancel safe.
     pub(super) async fn next(&self) -> Result<Message, Disconnect> {
         match self.session.recv().await {
             Ok(Some(block)) => Message::decode(&block.data).map_err(Disconnect::Unknown),
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// Sends a message before all data that waits.
+    /// Sends a message before all queued data.
     ///
     /// # Errors
     /// If the session is over.
@@ -61,7 +61,7 @@ impl Connection {
         .await
     }
 
-    /// Sends a message after all data that waits.
+    /// Sends a message after all queued data.
     ///
     /// # Errors
     /// If the session is over.
@@ -76,12 +76,12 @@ impl Connection {
     pub(super) async fn send_block(&self, block: Block) -> Result<(), Disconnect> {
         match self.session.send(block).await {
             Err(SendError::Closed(_)) => Err(self.over().await),
-            // Other errors are about options and sizes, which are right for all messages.
+            // Other errors concern options and sizes, which are valid for all messages.
             _ => Ok(()),
         }
     }
 
-    /// Sends a message if there is room for it; another one will follow.
+    /// Sends a message if there is room for it; a later one replaces it.
     pub(super) fn try_send(&self, message: &Message) {
         let _ = self.session.try_send(Block::with(
             message.encode(),
@@ -98,10 +98,10 @@ impl Connection {
         }
     }
 
-    /// Closes the session for a reason that the peer receives; 0 is a normal end.
+    /// Closes the session with a reason for the peer; code 0 is a normal end.
     pub(super) async fn close(&self, code: u32, reason: &str) {
         self.session.close(code, reason);
-        // Unacknowledged data is not waited for.
+        // Do not wait for unacknowledged data.
         let _ = self.session.finish(Duration::ZERO).await;
         self.closed().await;
     }
@@ -111,12 +111,12 @@ impl Connection {
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.session.closed()).await;
     }
 
-    /// The address of the peer.
+    /// Returns the address of the peer.
     pub(super) fn remote(&self) -> IpAddr {
         self.session.remote_address().ip()
     }
 
-    /// Bytes of blocks that arrived, without duplicates.
+    /// Returns the bytes of blocks that arrived, without duplicates.
     pub(super) fn arrived(&self) -> u64 {
         let paths = self.session.paths();
         let new =

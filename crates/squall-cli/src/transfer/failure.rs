@@ -1,31 +1,33 @@
-//! Errors with a version for the peer, and errors of the system without the numbers that Rust adds.
+//! Errors with a separate text for the peer, and system errors without the numbers that Rust adds.
 
 use std::{borrow::Cow, io, path::Path};
 
-/// An error with a text for this side, and one for the peer that names no file of this machine.
+/// An error with a text for this side, and one for the peer that does not name files of this
+/// machine.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(super) struct Fault {
     words: String,
     peer: Cow<'static, str>,
-    /// Whether it is about this machine.
+    /// The error concerns this machine.
     here: bool,
 }
 
 impl Fault {
-    /// An error that the peer may see completely.
+    /// Creates an error that the peer may see completely.
     pub(super) fn of_peer(words: impl Into<String>) -> anyhow::Error {
         let words = words.into();
         Self { peer: words.clone().into(), words, here: false }.into()
     }
 
-    /// An error of this machine: the peer sees another text, and a stranger none.
+    /// Creates an error of this machine: the peer gets another text, and an unauthenticated peer
+    /// none.
     pub(super) fn here(words: impl Into<String>, peer: impl Into<Cow<'static, str>>) -> anyhow::Error {
         Self { words: words.into(), peer: peer.into(), here: true }.into()
     }
 }
 
-/// The text of an error for the peer.
+/// Returns the text of an error for the peer.
 pub(super) fn for_peer(error: &anyhow::Error, stranger: bool) -> &str {
     match error.downcast_ref::<Fault>() {
         Some(fault) if !(fault.here && stranger) => fault.peer.as_ref(),
@@ -34,12 +36,12 @@ pub(super) fn for_peer(error: &anyhow::Error, stranger: bool) -> &str {
     }
 }
 
-/// `cannot WHAT FILE: no such file or directory`.
+/// Creates an error of the form `cannot WHAT FILE: no such file or directory`.
 pub(super) fn on_file(what: &str, file: &Path, error: &io::Error) -> anyhow::Error {
     anyhow::anyhow!("cannot {what} {}: {}", file.display(), plain(error))
 }
 
-/// The description of an error of the system.
+/// Returns the description of a system error.
 pub(super) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or(&text);

@@ -1,4 +1,4 @@
-//! The transfers of a receiver: which may begin, and which session belongs to which transfer.
+//! Transfers of a receiver: admission, and assignment of sessions to transfers.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,28 +29,29 @@ use super::{
     output::{Kept, Target},
 };
 
-/// Code of a session whose transfer failed here.
+/// Close code of a session whose transfer failed here.
 const FAILED: u32 = 3;
 
-/// Timeout for the receipt of a transfer that had ended before its session.
+/// Timeout for sending the receipt of a transfer that had ended before its session.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most transfers at a time. Further sessions of the endpoint are for senders that reconnect.
+/// Maximum number of simultaneous transfers. Further sessions of the endpoint are for senders that
+/// reconnect.
 const MAX_TRANSFERS: usize = 4;
 
-/// Most sessions that are not authorised yet.
+/// Maximum number of sessions that are not authorised yet.
 pub(super) const MAX_UNAUTHENTICATED: usize = 48;
 
-/// Of these, sessions of one host.
+/// Maximum number of these sessions per host.
 const MAX_UNAUTHENTICATED_OF_HOST: usize = 4;
 
-/// Receipts that are kept for senders that lost the connection before they had theirs.
+/// Number of receipts kept for senders that lost the connection before the receipt arrived.
 const MAX_RECEIPTS: usize = 64;
 
-/// Rejected senders are reported at most once in this time.
+/// Minimum interval between two reports of rejected senders.
 const REJECTION_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Lines about what authorised senders bring about, at once; after them one per second.
+/// Lines that authorised senders can cause at once; afterwards one per second.
 const LINES: u64 = 32;
 
 /// A receiver.
@@ -58,13 +59,13 @@ pub(super) struct Host {
     pub(super) target: Target,
     pub(super) admission: Admission,
     pub(super) bounds: Bounds,
-    /// Whether it ends after one transfer.
+    /// The receiver ends after one transfer.
     once: bool,
     permits: Semaphore,
     unauthenticated: Arc<Places<Session>>,
     rejections: Throttle,
     began: Instant,
-    /// The lines that are left.
+    /// Lines that are left.
     lines: Mutex<LogAllowance>,
     pub(super) kept: Kept,
     state: Mutex<State>,
@@ -72,36 +73,36 @@ pub(super) struct Host {
 
 #[derive(Default)]
 struct State {
-    /// Passes further sessions to a running transfer.
+    /// Senders of further sessions to running transfers.
     running: HashMap<String, mpsc::Sender<Connection>>,
     finished: VecDeque<(String, Total)>,
     files: u64,
 }
 
-/// The sessions of a transfer.
+/// Sessions of a transfer.
 pub(super) struct Sessions {
-    /// The current one.
+    /// Current session.
     pub(super) connection: Connection,
-    /// Later ones.
+    /// Later sessions.
     pub(super) next: mpsc::Receiver<Connection>,
 }
 
-/// How a transfer ended.
+/// Result of a transfer that has ended.
 pub(super) struct Outcome {
     pub(super) result: anyhow::Result<Summary>,
-    /// Whether anything of it was written.
+    /// Some of the data was written.
     pub(super) begun: bool,
-    /// Completes when the sender is notified, or unreachable.
+    /// Completes once the sender is notified, or unreachable.
     pub(super) settled: oneshot::Receiver<()>,
 }
 
-/// The part of an authorised session.
+/// Role of an authorised session.
 enum Assignment {
     /// The first session of a transfer.
     New(mpsc::Receiver<Connection>),
     /// The next session of a running transfer.
     Next(mpsc::Sender<Connection>),
-    /// The sender of a finished transfer has missed its receipt.
+    /// The sender of a finished transfer missed its receipt.
     Finished(Total),
 }
 
@@ -123,7 +124,7 @@ impl Host {
         })
     }
 
-    /// Serves a session to its end. Reports the end of a transfer.
+    /// Serves a session until it ends. Reports the end of a transfer.
     pub(super) async fn serve(&self, session: Session, report: mpsc::Sender<Outcome>) {
         let connection = Connection::new(session);
         let greeted = tokio::select! {
@@ -135,7 +136,8 @@ impl Host {
                 self.transfer(Sessions { connection, next }, &header, report).await;
                 self.state().running.remove(&header.transfer);
             }
-            // If the transfer has ended meanwhile, the session closes with its handle, and the sender reconnects.
+            // If the transfer has ended meanwhile, dropping the handle closes the session, and the
+            // sender reconnects.
             Ok((Assignment::Next(transfer), _)) => drop(transfer.send(connection).await),
             Ok((Assignment::Finished(receipt), _)) => {
                 send_receipt(&connection, receipt, RECEIPT_TIMEOUT).await;
@@ -144,7 +146,7 @@ impl Host {
         }
     }
 
-    /// Prints a line about what an authorised sender brought about, as long as there are lines left.
+    /// Prints a line caused by an authorised sender, if there are lines left.
     pub(super) fn note(&self, words: fmt::Arguments<'_>) {
         let now = Time::EPOCH + self.began.elapsed().into();
         match self.lines.lock().unwrap_or_else(PoisonError::into_inner).take(now) {
@@ -154,7 +156,7 @@ impl Host {
         }
     }
 
-    /// Waits until a sender has authorised itself. Newer sessions may displace it.
+    /// Waits until a sender is authorised. Newer sessions may displace it.
     async fn greet(&self, connection: &Connection) -> anyhow::Result<Header> {
         let (_place, displaced) = self.unauthenticated.enter(connection.remote(), connection.session.clone());
         if let Some(displaced) = displaced {
@@ -203,7 +205,7 @@ impl Host {
         if let Ok(receipt) = receipt {
             self.keep_receipt(&header.transfer, receipt);
         }
-        // Transfers that wait for it now see whether there is anything left to do.
+        // Waiting transfers can now determine whether there is work left.
         drop(permit);
         // Fails if the receiver is ending.
         let _ = report.send(Outcome { result, begun, settled }).await;
@@ -214,7 +216,7 @@ impl Host {
         drop(settle);
     }
 
-    /// Receives one transfer. Returns also whether anything of it was written.
+    /// Receives one transfer. Also returns `true` if some of the data was written.
     async fn receive(&self, sessions: &mut Sessions, header: &Header) -> (anyhow::Result<Summary>, bool) {
         let mut transfer = match Transfer::open(self, header) {
             Ok(transfer) => transfer,
@@ -232,12 +234,12 @@ impl Host {
         (result, begun)
     }
 
-    /// Waits until the transfer may begin. Its sender waits for [`Message::Go`] meanwhile.
+    /// Waits until the transfer may begin. Meanwhile its sender waits for [`Message::Go`].
     async fn permit(&self, sessions: &mut Sessions) -> anyhow::Result<SemaphorePermit<'_>> {
         let Sessions { connection, next } = sessions;
         loop {
             tokio::select! {
-                // A sender that has sent more has not waited.
+                // A sender that has sent more did not wait.
                 biased;
                 permit = self.permits.acquire() => {
                     if self.is_done(&self.state()) {
@@ -279,7 +281,7 @@ impl Host {
         }
     }
 
-    /// Whether the only transfer has ended.
+    /// `true` if the only transfer has ended.
     fn is_done(&self, state: &State) -> bool {
         self.once && state.files > 0
     }
@@ -312,7 +314,8 @@ impl Host {
     }
 }
 
-/// Ends a session with a receipt. Returns whether the connection was lost before the receipt arrived.
+/// Ends a session with a receipt. Returns `true` if the connection was lost before the receipt
+/// arrived.
 async fn send_receipt(connection: &Connection, receipt: Total, timeout: Duration) -> bool {
     let sent = connection.send_first(&Message::Receipt(receipt)).await;
     if sent.is_ok() && connection.session.finish(timeout).await.is_ok() {

@@ -1,4 +1,4 @@
-//! A transfer at its receiver: over as many sessions as it takes.
+//! A transfer at its receiver, over as many sessions as necessary.
 
 use std::{
     fmt,
@@ -21,20 +21,20 @@ use super::{
     paths::{PathCounters, PathSummary},
 };
 
-/// Code of a session whose transfer continues in another one.
+/// Close code of a session whose transfer continues in another one.
 const REPLACED: u32 = 4;
 
 /// Interval at which counters are read and received data is acknowledged.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Bytes that are acknowledged at once: the sender keeps unacknowledged ones.
+/// Received bytes after which an acknowledgement is sent. The sender keeps unacknowledged bytes.
 const ACKNOWLEDGE_AFTER: u64 = 4 << 20;
 
-/// The result.
+/// Summary of a transfer.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     name: String,
-    /// The file; none for standard output.
+    /// Path of the file; `None` for standard output.
     file: Option<PathBuf>,
     bytes: u64,
     blocks: u64,
@@ -55,9 +55,9 @@ pub(super) struct Transfer<'a> {
     /// Number of the next block.
     next: u64,
     written: Total,
-    /// Bytes that were acknowledged.
+    /// Number of acknowledged bytes.
     acknowledged: u64,
-    /// Whether the written bytes are worthless.
+    /// The written bytes are worthless.
     worthless: bool,
     begin: Instant,
     sessions: u32,
@@ -65,8 +65,9 @@ pub(super) struct Transfer<'a> {
     paths: PathCounters,
     progress: Progress,
     sample_at: Instant,
-    /// Bytes of this session so far, and when they increased last.
+    /// Bytes received in this session so far.
     arrived: u64,
+    /// Time at which `arrived` last increased.
     arrived_at: Instant,
 }
 
@@ -97,7 +98,7 @@ impl<'a> Transfer<'a> {
         })
     }
 
-    /// Whether anything was written.
+    /// `true` if some of the data was written.
     pub(super) fn has_begun(&self) -> bool {
         self.written.blocks > 0
     }
@@ -159,7 +160,7 @@ impl<'a> Transfer<'a> {
     async fn on_message(&mut self, message: Message, connection: &Connection) -> anyhow::Result<()> {
         match message {
             Message::Data(data) if data.is_empty() => {
-                // A stranger could send that for ever.
+                // An unauthenticated sender could send this without end.
                 if !self.host.admission.is_open() {
                     self.arrived_at = Instant::now();
                 }
@@ -210,7 +211,10 @@ impl<'a> Transfer<'a> {
         connection.try_send(&Message::Taken(self.position()));
     }
 
-    /// Reads the counters. Fails if the sender has stalled.
+    /// Reads the counters.
+    ///
+    /// # Errors
+    /// If the sender has stalled.
     fn sample(&mut self, connection: &Connection) -> anyhow::Result<()> {
         self.sample_at = Instant::now() + SAMPLE_INTERVAL;
         self.paths.update(&connection.session);
@@ -260,7 +264,8 @@ impl<'a> Transfer<'a> {
         })
     }
 
-    /// Ends an incomplete transfer. Keeps the received bytes unless they are worthless, and adds their place to the error.
+    /// Ends an incomplete transfer. Keeps the received bytes unless they are worthless, and adds
+    /// their path to the error.
     pub(super) fn abandon(mut self, why: anyhow::Error) -> anyhow::Error {
         self.progress.clear();
         let keep = self.written.bytes > 0 && !self.worthless && !self.host.admission.is_open();
@@ -273,7 +278,7 @@ impl<'a> Transfer<'a> {
 }
 
 impl Summary {
-    /// The receipt for the sender.
+    /// Returns the receipt for the sender.
     pub(super) fn receipt(&self) -> Total {
         Total { blocks: self.blocks, bytes: self.bytes }
     }

@@ -1,9 +1,11 @@
-//! The messages between `squall send` and `squall recv`, one per block; `docs/transfer.md` describes them.
+//! Messages between `squall send` and `squall recv`, one per block; `docs/transfer.md` describes
+//! them.
 //!
-//! The first byte of a block is its kind. Each session of a transfer begins with a [`Header`], which the receiver answers
-//! with [`Message::Go`]; [`Message::Data`] and [`Message::End`] follow. All are ordered, on channel 0. The receiver
-//! acknowledges data with [`Message::Taken`], and answers with [`Message::Receipt`] once everything is written: only then
-//! has the sender succeeded.
+//! The first byte of a block is its kind. Each session of a transfer begins with a [`Header`],
+//! which the receiver answers with [`Message::Go`]; [`Message::Data`] and [`Message::End`] follow.
+//! All are ordered, on channel 0. The receiver acknowledges data with [`Message::Taken`], and
+//! answers with [`Message::Receipt`] once everything is written: only then has the sender
+//! succeeded.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -13,13 +15,13 @@ use squall_units::format::is_hidden;
 /// Version of this format. A receiver refuses others.
 pub(crate) const VERSION: u32 = 3;
 
-/// Bytes of a file in a [`Message::Data`] block.
+/// Maximum bytes of a file in a [`Message::Data`] block.
 pub(crate) const DATA_BYTES: usize = 256 << 10;
 
-/// Longest message other than data.
+/// Maximum length of a message other than data.
 const MAX_TEXT: usize = 4 << 10;
 
-/// Longest name in bytes, as in file systems.
+/// Maximum length of a name in bytes, as in file systems.
 pub(crate) const MAX_NAME: usize = 255;
 
 /// Length of a transfer's id in hexadecimal digits.
@@ -42,7 +44,7 @@ pub(crate) enum Message {
     Receipt(Total),
 }
 
-/// Describes a transfer.
+/// Description of a transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
     /// [`VERSION`] of the sender.
@@ -53,12 +55,12 @@ pub(crate) struct Header {
     /// Number of the first block that the sender still has.
     #[serde(default)]
     pub(crate) from: u64,
-    /// The token.
+    /// Token of the sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<Secret>,
     /// Name of the file, without folders.
     pub(crate) name: String,
-    /// Its size, if known.
+    /// Size of the file, if known.
     pub(crate) size: Option<u64>,
 }
 
@@ -89,7 +91,7 @@ pub(crate) struct Total {
     pub(crate) bytes: u64,
 }
 
-/// Why a block is not a message.
+/// Reason why a block is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MessageError {
     /// Its kind is unknown.
@@ -110,7 +112,7 @@ pub(crate) enum MessageError {
 }
 
 impl Message {
-    /// The block.
+    /// Encodes the message as a block.
     pub(crate) fn encode(&self) -> Bytes {
         match self {
             Self::Header(header) => text(b'H', header),
@@ -127,7 +129,7 @@ impl Message {
         }
     }
 
-    /// The message of a block.
+    /// Decodes a block.
     pub(crate) fn decode(block: &Bytes) -> Result<Self, MessageError> {
         let Some(&kind) = block.first() else { return Err(MessageError::Short(0)) };
         match kind {
@@ -164,7 +166,8 @@ impl Header {
     }
 }
 
-/// A name that looks like what it is, and is no option of a command: hidden characters and a hyphen at the start become `_`.
+/// Replaces hidden characters, and a hyphen at the start, by `_`, so that a name cannot look like
+/// another one or like an option of a command.
 pub(crate) fn plain_name(name: &str) -> String {
     if name.trim().is_empty() {
         return "unnamed".to_owned();
@@ -190,12 +193,12 @@ fn parse<T: DeserializeOwned>(block: &Bytes) -> Result<T, MessageError> {
     serde_json::from_slice(&block[1..]).map_err(|error| MessageError::Text(printable(error.to_string())))
 }
 
-/// The fuzz target; see `fuzz/README.md`.
+/// Fuzz target; see `fuzz/README.md`.
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz {
     use super::{Bytes, Message};
 
-    /// Any bytes as a block: a message that is decoded survives another round.
+    /// Decodes arbitrary bytes as a block: a valid message must survive encoding and decoding.
     pub(crate) fn transfer(input: &[u8]) {
         match Message::decode(&Bytes::copy_from_slice(input)) {
             Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),

@@ -1,9 +1,10 @@
 //! `squall send` and `squall recv`: files and streams of bytes between two machines.
 //!
-//! [`send`] starts a [`sender`], which reads a [`source`], sends it in [`message`]s over one [`connection`] after the other,
-//! and keeps unacknowledged blocks ([`replay`]). [`recv`] starts a [`host`], which authorises sessions ([`admission`]) and
-//! assigns them to transfers ([`incoming`]), which write files ([`output`]). Both count the traffic of [`paths`].
-//! `docs/transfer.md` describes the messages, and what happens when a connection is lost.
+//! [`send`] starts a [`sender`], which reads a [`source`], sends it in [`message`]s over successive
+//! [`connection`]s, and keeps unacknowledged blocks ([`replay`]). [`recv`] starts a [`host`], which
+//! authorises sessions ([`admission`]) and assigns them to transfers ([`incoming`]), which write
+//! files ([`output`]). Both count the traffic of [`paths`]. `docs/transfer.md` describes the
+//! messages, and the handling of lost connections.
 
 mod admission;
 mod connection;

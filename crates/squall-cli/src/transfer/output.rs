@@ -1,4 +1,4 @@
-//! The output of a transfer: a file that gets its name once it is complete, or standard output.
+//! Output of a transfer: a file that gets its name once it is complete, or standard output.
 
 use std::{
     collections::VecDeque,
@@ -18,49 +18,49 @@ use super::{
     message::Header,
 };
 
-/// Files of failed transfers that stay.
+/// Number of files of failed transfers that are kept.
 const MAX_KEPT: usize = 16;
 
-/// Names that are tried for a file whose own name is taken.
+/// Number of names that are tried for a file whose own name is taken.
 const MAX_NAMES: u32 = 1000;
 
-/// The error for the peer if its name for a file cannot be used.
+/// Error for the peer if its name for a file cannot be used.
 const NAME_REFUSED: &str =
     "the receiver cannot use this name, or has such a file: send it under another name";
 
-/// Where the user wants the output.
+/// Destination of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// This folder, under the sender's name; nothing is overwritten.
+    /// A folder; files get the sender's name, and nothing is overwritten.
     Folder(PathBuf),
-    /// This file; one that exists is replaced.
+    /// A file; an existing one is replaced.
     File(PathBuf),
     /// Standard output.
     Stdout,
 }
 
-/// What to do if the sender's name for a file is taken.
+/// Response to a sender's name for a file that is already taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Refuse the transfer.
     Refuse,
-    /// Add a number to the name, so that a sender does not learn which files exist.
+    /// Append a number to the name, so that a sender cannot detect which files exist.
     Number,
 }
 
 /// A file, or standard output, that is being written.
 pub(super) struct Output {
-    /// Absent while a piece is being written.
+    /// `None` while a piece is being written.
     sink: Option<Box<dyn Write + Send>>,
     part: Option<Part>,
 }
 
-/// The files of failed transfers: senders must not fill the disk or the folder with them.
+/// Files of failed transfers, limited so that senders cannot fill the disk or the folder with them.
 #[derive(Default)]
 pub(super) struct Kept(Mutex<VecDeque<PathBuf>>);
 
 impl Kept {
-    /// Keeps a file under its own name, in the place of the oldest one if there are many.
+    /// Keeps a file under its own name, in place of the oldest one if there are too many.
     fn keep(&self, file: NamedTempFile) -> Option<PathBuf> {
         let (_, path) = file.keep().ok()?;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,8 @@ impl Kept {
     }
 }
 
-/// The incomplete file, under a name of its own, in the folder of the final one. It is removed when it is dropped.
+/// Incomplete file under a temporary name, in the folder of the final one. Dropping it removes the
+/// file.
 struct Part {
     file: NamedTempFile,
     to: PathBuf,
@@ -81,7 +82,7 @@ struct Part {
 }
 
 impl Target {
-    /// The target of the option `--out`.
+    /// Returns the target of the option `--out`.
     pub(super) fn of(out: Option<&Path>) -> Self {
         match out {
             None => Self::Folder(PathBuf::from(".")),
@@ -91,7 +92,7 @@ impl Target {
         }
     }
 
-    /// Whether several transfers can be written at a time.
+    /// `true` if several transfers can be written at the same time.
     pub(super) fn takes_several(&self) -> bool {
         matches!(self, Self::Folder(_))
     }
@@ -113,7 +114,7 @@ impl Target {
         part_of(&probe).map(drop).map_err(|error| cannot_write(folder_of(&probe), &error))
     }
 
-    /// The file of a transfer; the sender chooses its name in a folder.
+    /// Returns the file of a transfer. In a folder, the sender chooses its name.
     fn file_for(&self, name: &str, taken: Taken) -> anyhow::Result<Option<PathBuf>> {
         let folder = match self {
             Self::Stdout => return Ok(None),
@@ -149,11 +150,12 @@ impl Output {
         Ok(Self { sink: Some(sink), part })
     }
 
-    /// Writes a piece, in a thread of its own: a pipe may block. If this is cancelled, the output cannot be completed.
+    /// Writes a piece in a separate thread, as a pipe may block. If this is cancelled, the output
+    /// cannot be completed.
     pub(super) async fn write(&mut self, piece: Bytes) -> anyhow::Result<()> {
         let mut sink = self.sink.take().context("an earlier write did not end")?;
         let writing = tokio::task::spawn_blocking(move || {
-            // Standard output holds nothing back.
+            // Standard output must not buffer.
             let written = sink.write_all(&piece).and_then(|()| sink.flush());
             (sink, written)
         });
@@ -166,7 +168,7 @@ impl Output {
         cannot_write(self.part.as_ref().map_or(Path::new("standard output"), |part| &part.to), error)
     }
 
-    /// Waits until everything is on its disk, and gives the file its name.
+    /// Waits until everything is on disk, and gives the file its name.
     pub(super) async fn finish(mut self, kept: &Kept) -> anyhow::Result<Option<PathBuf>> {
         let Some(part) = &self.part else { return Ok(None) };
         let file = part.file.as_file().try_clone()?;
@@ -213,7 +215,8 @@ impl Part {
     }
 }
 
-/// The error about a complete file that did not get its name, and the name that it keeps.
+/// Returns the error about a complete file that did not get its name, with the name under which it
+/// is kept.
 fn unnamed(kept: &Kept, file: NamedTempFile, why: anyhow::Error) -> anyhow::Error {
     match kept.keep(file) {
         Some(path) => why.context(format!("complete, and kept as {}", path.display())),
@@ -221,7 +224,7 @@ fn unnamed(kept: &Kept, file: NamedTempFile, why: anyhow::Error) -> anyhow::Erro
     }
 }
 
-/// The name, from the second attempt on with a number.
+/// Returns the name, with a number from the second attempt on.
 fn numbered(file: &Path, number: u32) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     if number > 1 {

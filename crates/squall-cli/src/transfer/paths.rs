@@ -1,4 +1,4 @@
-//! The traffic of each path of a transfer, closed paths included.
+//! Traffic of each path of a transfer, including closed paths.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use squall::{PathInfo, Session};
 use squall_units::format;
 
-/// The latest counters of every path.
+/// Latest counters of every path.
 #[derive(Debug, Default)]
 pub(super) struct PathCounters {
     session: u32,
@@ -49,7 +49,7 @@ impl PathCounters {
         }
     }
 
-    /// One entry for each pair of addresses: a path that was reopened counts as one.
+    /// Returns one entry per pair of addresses: a reopened path counts as one.
     pub(super) fn summary(&self) -> Vec<PathSummary> {
         let mut all: Vec<PathSummary> = Vec::new();
         for info in self.by_number.values() {
@@ -91,7 +91,7 @@ impl PathSummary {
         };
     }
 
-    /// The entry as text.
+    /// Formats the entry as text.
     pub(super) fn line(&self) -> String {
         let local = self.interface.as_ref().map_or_else(|| self.local.to_string(), Clone::clone);
         format!(

@@ -1,19 +1,19 @@
-//! `--qlog` of both commands.
+//! Option `--qlog` of both commands.
 
 use std::path::PathBuf;
 
 use squall::Config;
 
-/// Where records of connections go.
+/// Destination of qlog files.
 #[derive(clap::Args, Debug)]
 pub(super) struct Qlog {
-    /// Folder for a qlog of each connection; takes a build with the feature qlog
+    /// Folder for a qlog file of each connection; needs a build with the feature qlog
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }
 
 impl Qlog {
-    /// Has sessions write them, if they are asked for.
+    /// Enables qlog for sessions, if requested.
     #[cfg(feature = "qlog")]
     pub(super) fn apply(&self, config: Config) -> anyhow::Result<Config> {
         if let Some(folder) = &self.qlog {
@@ -23,7 +23,7 @@ impl Qlog {
         Ok(config.qlog_dir(self.qlog.clone()))
     }
 
-    /// Refuses to, if they are asked for.
+    /// Refuses the option, as this build has no qlog.
     #[cfg(not(feature = "qlog"))]
     pub(super) fn apply(&self, config: Config) -> anyhow::Result<Config> {
         anyhow::ensure!(

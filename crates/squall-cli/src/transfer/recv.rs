@@ -33,19 +33,20 @@ use crate::{
     token::{self, TokenArgs},
 };
 
-/// Most sessions: [`MAX_UNAUTHENTICATED`], and those of authorised senders.
+/// Maximum number of sessions: [`MAX_UNAUTHENTICATED`], and those of authorised senders.
 const SESSIONS: usize = MAX_UNAUTHENTICATED + 16;
 
-/// Most handshakes at a time.
+/// Maximum number of simultaneous handshakes.
 const HANDSHAKES: usize = 16;
 
-/// Bytes of incomplete or unread blocks of a session.
+/// Maximum bytes of incomplete or unread blocks of a session.
 const REASSEMBLY: u64 = 16 << 20;
 
-/// How long a stranger may stall, and stay disconnected: other senders may wait.
+/// Time for which an unauthenticated sender may stall, or stay disconnected, as other senders may
+/// wait.
 const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Timeout for the close of all sessions.
+/// Timeout for closing all sessions.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Receives files from `squall send`.
@@ -79,16 +80,16 @@ pub(crate) struct RecvArgs {
     /// Exit after one transfer, with code 1 if it failed
     #[arg(long)]
     once: bool,
-    /// Largest file that is accepted, such as 2GB
+    /// Maximum size of a file, such as 2GB
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
-    /// Most files that are accepted
+    /// Maximum number of files
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
-    /// How long a connected sender may send nothing [default: 60s; 10s with --anyone]
+    /// Time for which a connected sender may send nothing [default: 60s; 10s with --anyone]
     #[arg(long, value_name = "SPAN")]
     stall: Option<Span>,
-    /// How long to wait for a sender that lost its connection [default: 5min; 10s with --anyone]
+    /// Time to wait for a sender that lost its connection [default: 5min; 10s with --anyone]
     #[arg(long, value_name = "SPAN")]
     outage: Option<Span>,
     #[arg(long, value_name = "NAME", default_value = "steady", value_parser = squall::congestion_control, help = format!(
@@ -129,7 +130,7 @@ async fn receive(args: &RecvArgs) -> anyhow::Result<ExitCode> {
     ended
 }
 
-/// Code of sessions that are open at the end.
+/// Close code of sessions that are open at the end.
 const ENDED: u32 = 5;
 
 /// Serves senders until the only transfer has ended, or the user interrupts it.
@@ -177,7 +178,7 @@ async fn serve(
     ended
 }
 
-/// The last transfer: the receiver ends once its sender is notified.
+/// The last transfer. The receiver ends once its sender is notified.
 struct Last {
     settled: oneshot::Receiver<()>,
     ended: anyhow::Result<ExitCode>,
@@ -199,7 +200,7 @@ fn announce(listening: SocketAddr, identity: &Identity, admission: &Admission, i
     let fingerprint = identity.fingerprint();
     note!("listening on {listening}, fingerprint {fingerprint}");
     let host = match listening.ip() {
-        // Without a route only the user can name this machine.
+        // Without a route, only the user can name this machine.
         any if any.is_unspecified() => outward(any.is_ipv4()).map_or_else(|| "HOST".to_owned(), in_brackets),
         one => in_brackets(one),
     };
@@ -219,9 +220,9 @@ fn in_brackets(address: IpAddr) -> String {
     }
 }
 
-/// The address with which this machine reaches others. No packet is sent.
+/// Returns the address from which this machine reaches others. Sends no packet.
 fn outward(v4: bool) -> Option<IpAddr> {
-    // Addresses for documentation (RFC 5737, RFC 3849) are routed like others.
+    // Documentation addresses (RFC 5737, RFC 3849) are routed like others.
     let (any, far) = if v4 { ("0.0.0.0:0", "192.0.2.1:9") } else { ("[::]:0", "[2001:db8::1]:9") };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect(far).ok()?;
@@ -229,7 +230,7 @@ fn outward(v4: bool) -> Option<IpAddr> {
 }
 
 impl RecvArgs {
-    /// Which senders are authorised, and whether the token is a new one.
+    /// Returns the rule for authorisation, and `true` if the token is a new one.
     fn admission(&self) -> anyhow::Result<(Admission, bool)> {
         if self.anyone {
             return Ok((Admission::Anyone, false));
@@ -255,7 +256,8 @@ impl RecvArgs {
     /// Prints the outcome of a transfer. Returns it if it is the last one.
     fn report(&self, host: &Host, outcome: Outcome) -> Option<Last> {
         let Outcome { result, begun, settled } = outcome;
-        // The failed transfer of a stranger has no effect, except on standard output.
+        // The failed transfer of an unauthenticated sender has no effect, except on standard
+        // output.
         let has_no_effect = host.admission.is_open() && !(begun && host.target == Target::Stdout);
         match result.and_then(|summary| self.publish(&host.target, &summary)) {
             // Interrupted during a transfer.

@@ -1,4 +1,4 @@
-//! Blocks that the receiver has not acknowledged, which the next session may have to send again.
+//! Blocks without an acknowledgement, which the next session may have to send again.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::message::Position;
 
-/// Most bytes that are kept; beyond that the source waits for the receiver.
+/// Maximum bytes that are kept; beyond it the source waits for the receiver.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Most blocks that are kept.
+/// Maximum number of blocks that are kept.
 const MAX_BLOCKS: usize = 16_384;
 
 /// Blocks from the first unacknowledged one on.
@@ -21,12 +21,12 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Number of the first kept block; of the next one if none is kept.
+    /// Returns the number of the first kept block; that of the next one if none is kept.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Number of the next block.
+    /// Returns the number of the next block.
     pub(super) fn next(&self) -> u64 {
         self.first + self.kept.len() as u64
     }
@@ -37,7 +37,8 @@ impl Replay {
         self.kept.push_back(block);
     }
 
-    /// The receiver acknowledges all blocks before this position. Returns false if they were never sent.
+    /// Drops the blocks before this position, which the receiver acknowledged. Returns `false` if
+    /// they were never sent.
     pub(super) fn confirm(&mut self, taken: Position) -> bool {
         while self.first < taken.next {
             let Some(block) = self.kept.pop_front() else { return false };
@@ -47,12 +48,12 @@ impl Replay {
         true
     }
 
-    /// Whether another block may be kept.
+    /// `true` if another block may be kept.
     pub(super) fn has_room(&self) -> bool {
         self.bytes < MAX_BYTES && self.kept.len() < MAX_BLOCKS
     }
 
-    /// The block of this number, if it is kept.
+    /// Returns the block of this number, if it is kept.
     pub(super) fn block(&self, number: u64) -> Option<Bytes> {
         self.kept.get(usize::try_from(number.checked_sub(self.first)?).ok()?).cloned()
     }
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!((replay.first(), replay.next()), (2, 4));
         assert_eq!(replay.block(1), None);
         assert_eq!(replay.block(3).expect("is kept")[..], [3]);
-        // An older confirmation changes nothing; one of what was never sent is a lie.
+        // An older confirmation changes nothing; one of unsent blocks is invalid.
         assert!(replay.confirm(at(1)));
         assert_eq!(replay.first(), 2);
         assert!(!replay.confirm(at(5)));

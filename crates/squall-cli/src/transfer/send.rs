@@ -28,7 +28,7 @@ use crate::{
     token::{self, TokenArgs},
 };
 
-/// Unacknowledged bytes: enough for a quarter of a second at a gigabit, and bounded memory.
+/// Maximum unacknowledged bytes: enough for a quarter of a second at 1 Gbit/s, with bounded memory.
 const QUEUED: u64 = 32 << 20;
 
 /// Sends a file or standard input to `squall recv`, over all networks at once.
@@ -55,7 +55,7 @@ pub(crate) struct SendArgs {
     /// Timeout of the first connection
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     timeout: Span,
-    /// How long to try to reconnect; the transfer then continues where it was
+    /// Time to try to reconnect; the transfer then continues where it stopped
     #[arg(long, value_name = "SPAN", default_value = "5min")]
     outage: Span,
     /// File for the summary as JSON; - for standard output
@@ -65,13 +65,13 @@ pub(crate) struct SendArgs {
     qlog: Qlog,
 }
 
-/// The result.
+/// Summary of a transfer.
 #[derive(Serialize)]
 struct Summary {
     name: String,
     bytes: u64,
     seconds: f64,
-    /// Bytes that arrived, over the time it took, in bits per second.
+    /// Delivered bytes over the time of the transfer, in bits per second.
     goodput_bps: u64,
     blocks: Blocks,
     /// Number of sessions: more than one if the connection was lost.
@@ -109,7 +109,7 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
         outage: args.outage,
         signal: connect.signal,
     };
-    // From here on: to open a FIFO may have blocked.
+    // Not earlier: opening a FIFO may have blocked.
     let mut interrupts = Interrupts::listen()?;
     let mut sender = Sender::new(plan, source, header);
     let sent = tokio::select! {

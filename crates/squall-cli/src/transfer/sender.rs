@@ -1,4 +1,5 @@
-//! A transfer at its sender: over as many sessions as it takes, until the receiver has written everything.
+//! A transfer at its sender, over as many sessions as necessary, until the receiver has written
+//! everything.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +20,10 @@ use super::{
 /// Interval at which counters are read and the progress is shown.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The shown rate is taken over this time: the receiver acknowledges in steps of a quarter of a megabyte.
+/// Window of the shown rate: the receiver acknowledges in steps of a quarter of a megabyte.
 const RATE_WINDOW: Duration = Duration::from_secs(1);
 
-/// A sender that waits for its own input reports that at this interval.
+/// Interval at which a sender reports that it waits for its own input.
 const PULSE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Timeout for the end of a session in which everything has arrived.
@@ -34,15 +35,15 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How a sender connects.
+/// Settings of the connections of a sender.
 pub(super) struct Plan {
     pub(super) request: Connect,
     pub(super) config: Config,
     /// Timeout of the first attempt.
     pub(super) timeout: Span,
-    /// How long it tries to reconnect.
+    /// Time for which it tries to reconnect.
     pub(super) outage: Span,
-    /// Whether sessions follow the radios of their interfaces.
+    /// Sessions read the radios of their interfaces.
     pub(super) signal: bool,
 }
 
@@ -53,19 +54,19 @@ pub(super) struct Sender {
     header: Header,
     replay: Replay,
     connection: Option<Connection>,
-    /// Blocks that were read and sent so far.
+    /// Blocks read and sent so far.
     pub(super) sent: Total,
-    /// Whether the source is at its end.
+    /// The source has ended.
     pub(super) all_sent: bool,
     /// Bytes that the receiver has acknowledged.
     pub(super) acknowledged: u64,
-    /// When the first session came up.
+    /// Time at which the first session came up.
     pub(super) begin: Option<Instant>,
-    /// Sessions so far.
+    /// Number of sessions so far.
     pub(super) sessions: u32,
     pub(super) paths: PathCounters,
     progress: Progress,
-    /// Acknowledged bytes at a time, and the rate since the time before.
+    /// Acknowledged bytes, the time of that measurement, and the rate since the one before.
     rate: (u64, Instant, f64),
 }
 
@@ -88,7 +89,7 @@ impl Sender {
         }
     }
 
-    /// Connects, delivers, and reconnects while that can help.
+    /// Connects, delivers, and reconnects while that may succeed.
     pub(super) async fn run(&mut self) -> anyhow::Result<Total> {
         let mut session = self.connect(self.plan.timeout.duration()).await.map_err(whole)?;
         loop {
@@ -207,7 +208,7 @@ impl Sender {
         }
     }
 
-    /// Sends a block once there is room for it, unless it is acknowledged.
+    /// Sends a block once there is room for it, unless it is already acknowledged.
     async fn send_block(&self, connection: &Connection, number: u64) -> anyhow::Result<()> {
         let Some(data) = self.replay.block(number) else { return Ok(()) };
         match connection.session.send(Block::with(data, BlockOptions::new().ordered(true))).await {

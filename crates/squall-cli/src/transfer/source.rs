@@ -1,4 +1,4 @@
-//! The source of a transfer: a file, a device or standard input.
+//! Source of a transfer: a file, a device or standard input.
 
 use std::{
     fs::File,
@@ -15,14 +15,14 @@ use super::{
     message::{DATA_BYTES, plain_name},
 };
 
-/// Pieces that are read ahead.
+/// Number of pieces that are read ahead.
 const AHEAD: usize = 4;
 
-/// The source of a transfer. A thread reads it, as pipes may block.
+/// Source of a transfer. A thread reads it, as pipes may block.
 pub(super) struct Source {
-    /// Its name, without folders.
+    /// Name of the source, without folders.
     pub(super) name: String,
-    /// Its size, if known.
+    /// Size, if known.
     pub(super) size: Option<u64>,
     pieces: mpsc::Receiver<anyhow::Result<Bytes>>,
 }
@@ -38,7 +38,8 @@ impl Source {
             if metadata.is_dir() {
                 bail!("cannot read {}: it is a folder", path.display());
             }
-            // Devices and pipes have no size, and files of the kernel say 0. A file that grows is sent as it was.
+            // Devices and pipes have no size, and kernel files report 0. A file that grows is sent
+            // at its initial size.
             let size = Some(metadata.len()).filter(|size| metadata.is_file() && *size > 0);
             (name_of(path), size, Box::new(file.take(size.unwrap_or(u64::MAX))))
         };
@@ -47,7 +48,7 @@ impl Source {
         std::thread::Builder::new().name("squall-read".to_owned()).spawn(move || {
             let mut buffer = vec![0; DATA_BYTES];
             loop {
-                // A pipe returns what it has: its writer may be slow.
+                // A pipe returns the available bytes: its writer may be slow.
                 let piece = match input.read(&mut buffer) {
                     Ok(0) => return,
                     Ok(length) => Ok(Bytes::copy_from_slice(&buffer[..length])),
@@ -64,13 +65,13 @@ impl Source {
         Ok(Self { name, size, pieces })
     }
 
-    /// The next piece; `None` at the end. Cancel safe.
+    /// Returns the next piece; `None` at the end. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<anyhow::Result<Bytes>> {
         self.pieces.recv().await
     }
 }
 
-/// The last part of a path, without what a receiver would replace.
+/// Returns the last part of a path, without characters that a receiver would replace.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "unnamed".into(), |name| name.to_string_lossy());
     plain_name(&name)

@@ -1,4 +1,4 @@
-//! The log of a tunnel, on standard error.
+//! Log of a tunnel, on standard error.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use tracing_subscriber::{
 
 /// Starts the log. `RUST_LOG` overrides the configured level: `LEVEL`, or a list of `TARGET=LEVEL`.
 pub(super) fn start(log: &LogConfig) -> anyhow::Result<()> {
-    // An error, so that every level has it.
+    // Logged as an error, so that it appears at every level.
     let report = |lost| tracing::error!("{lost} lines lost: standard error was not read");
     lines::start(report).context("cannot start the log")?;
     let level = LevelFilter::from(log.level);
@@ -30,7 +30,7 @@ pub(super) fn start(log: &LogConfig) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
 }
 
-/// Standard error, whose reader nothing here waits for.
+/// Standard error through the queue, without waiting for its reader.
 struct Queued;
 
 impl Write for Queued {

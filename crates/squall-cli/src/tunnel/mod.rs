@@ -58,7 +58,7 @@ pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
     }
     let plan = args.options.plan()?;
     log::start(&plan.config.log)?;
-    // Beside the workers of the endpoint, the flows need time.
+    // In addition to the workers of the endpoint, the flows need a thread.
     let threads = plan.config.workers + 1;
     let runtime = crate::runtime::start(threads)?;
     let outcome = runtime.block_on(service::run(plan));

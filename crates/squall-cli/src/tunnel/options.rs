@@ -1,4 +1,4 @@
-//! The configuration of a tunnel, from command-line options or a file.
+//! Configuration of a tunnel, from command-line options or a file.
 
 use std::{
     fmt::Write as _,
@@ -20,7 +20,7 @@ use crate::{
     token::{self, TokenArgs},
 };
 
-/// The options of `squall tunnel`.
+/// Options of `squall tunnel`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Configuration file, instead of options
@@ -63,20 +63,20 @@ pub(super) struct Options {
     bitrate: bool,
 }
 
-/// The configuration to run.
+/// Configuration to run.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) config: Config,
-    /// Its file, for reloads.
+    /// File of the configuration, for reloads.
     pub(super) file: Option<PathBuf>,
-    /// Whether the token is new, and has to be printed.
+    /// The token is new, and has to be printed.
     pub(super) is_new_token: bool,
-    /// Whether the capacity of sessions is printed.
+    /// Capacity changes of sessions are printed.
     pub(super) prints_bitrate: bool,
 }
 
 impl Options {
-    /// The configuration of these options.
+    /// Returns the configuration of these options.
     pub(super) fn plan(&self) -> anyhow::Result<Plan> {
         if let Some(file) = &self.config {
             let (config, file) = (load(file)?, Some(file.clone()));
@@ -117,12 +117,12 @@ impl Options {
     }
 }
 
-/// Reads a file.
+/// Reads a configuration file.
 pub(super) fn load(file: &Path) -> anyhow::Result<Config> {
     Config::load(file).map_err(usage)
 }
 
-/// A summary of a configuration.
+/// Summarises a configuration.
 pub(super) fn describe(config: &Config) -> String {
     let mut text = match &config.side {
         Side::Connect(connect) => {
@@ -131,7 +131,7 @@ pub(super) fn describe(config: &Config) -> String {
         }
         Side::Listen(listen) => format!("exit: listens on {}", listen.address),
     };
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, ", scheduler {}, congestion {}", config.scheduler, config.congestion);
     if config.workers > 1 {
         let _ = writeln!(text, "workers {}", config.workers);
@@ -179,7 +179,7 @@ pub(super) fn describe(config: &Config) -> String {
     text
 }
 
-/// What the paths of an interface are used for, and may carry.
+/// Describes role and limits of the paths of an interface.
 fn path_words(path: &PathConfig) -> String {
     let limit = path.rate_limit.map(|RateLimit { bits_per_second, burst }| {
         format!("rate_limit {}, rate_burst {}", Rate::from_bps(bits_per_second), Size::from_bytes(burst))

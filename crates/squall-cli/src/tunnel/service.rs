@@ -1,4 +1,5 @@
-//! A tunnel as a service: SIGTERM and Ctrl-C stop it, an exit once its sessions have moved; SIGHUP reloads its file.
+//! A tunnel as a service: SIGTERM and Ctrl-C stop it, an exit once its sessions have moved; SIGHUP
+//! reloads its file.
 
 use std::{
     path::Path,
@@ -11,26 +12,28 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::options::Plan;
 
-/// Signals within this time of the first count as one: `timeout` and others send theirs to the process and to its group.
+/// Time from the first signal within which further ones count as the same: `timeout` and others
+/// send theirs to the process and to its group.
 const SAME: Duration = Duration::from_millis(500);
 
-/// While a tunnel starts, systemd is notified this often that it needs time, and how much at most.
+/// Interval of notices to systemd while a tunnel starts.
 const START_NOTICE: Duration = Duration::from_secs(20);
+/// Start time that each notice requests from systemd.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs until the program is stopped.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     let has_flows = !plan.config.flows.is_empty();
     let (token, format) = (plan.config.token.clone().filter(|_| plan.is_new_token), plan.config.log.format);
-    // Signals first: they may arrive as soon as the tunnel reports that it is up.
+    // Listen for signals first: they may arrive as soon as the tunnel reports that it is up.
     let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
-    // To open a FIFO may block.
+    // Opening a FIFO may block.
     let mut started = tokio::spawn(Tunnel::start(plan.config));
     let tunnel = loop {
         tokio::select! {
             started = &mut started => break started?.map_err(whole)?,
             () = interrupts.next() => return Ok(()),
-            // An exit waits for its address as long as it takes.
+            // An exit waits for its address without a limit.
             () = tokio::time::sleep(START_NOTICE) => {
                 notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(START_LIMIT.as_micros() as u32)]);
             }
@@ -47,7 +50,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
             reload(&tunnel, plan.file.as_deref()).await;
         }
     };
-    // An exit lets its entries move to other exits first. The second signal ends it at once.
+    // An exit first moves its entries to other exits. The second signal ends it at once.
     let stopped = async {
         let asked = tokio::select! {
             () = interrupts.next() => Some(Instant::now()),
@@ -73,8 +76,8 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     failed.map_or(Ok(()), |why| Err(anyhow::anyhow!("the tunnel cannot continue: {why}")))
 }
 
-/// Waits for a second signal. The first one may have come at this time, or is still to come where the drain was begun over the control
-/// socket: a service manager sends it after that.
+/// Waits for a second signal. `first` is the time of the first one; `None` if the drain was started
+/// over the control socket, in which case the service manager sends the first signal later.
 async fn second(interrupts: &mut Interrupts, mut first: Option<Instant>) {
     loop {
         interrupts.next().await;
@@ -84,7 +87,8 @@ async fn second(interrupts: &mut Interrupts, mut first: Option<Instant>) {
     }
 }
 
-/// Prints a line for each change. If standard output is closed, the printing ends, not the tunnel.
+/// Prints a line for each change. If standard output is closed, the printing ends, but not the
+/// tunnel.
 async fn print_bitrates(mut changes: Receiver<Bitrate>) {
     loop {
         let Bitrate { session, safe_bps, limit } = match changes.recv().await {
@@ -93,7 +97,7 @@ async fn print_bitrates(mut changes: Receiver<Bitrate>) {
             Err(RecvError::Closed) => return,
         };
         let line = format!("{safe_bps} {} {session}\n", limit.name());
-        // A slow reader blocks a thread of its own.
+        // A slow reader blocks only a separate thread.
         let printed = tokio::task::spawn_blocking(move || output::print(&line)).await;
         if !matches!(printed, Ok(Ok(()))) {
             tracing::warn!("standard output is closed: bitrates are no longer printed");
@@ -102,7 +106,7 @@ async fn print_bitrates(mut changes: Receiver<Bitrate>) {
     }
 }
 
-/// Prints the options of the other end on standard error; as lines of the log if a machine reads it.
+/// Prints the options for the other end on standard error; as log lines if the log is JSON.
 fn announce(tunnel: &Tunnel, format: LogFormat, has_flows: bool, is_new_token: Option<&str>) {
     let say = |line: String| match format {
         LogFormat::Text => note!("{line}"),
@@ -134,7 +138,7 @@ async fn reload(tunnel: &Tunnel, file: Option<&Path>) {
     if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
         notify(&[sd_notify::NotifyState::Reloading, now]);
     }
-    // To open a FIFO may block.
+    // Opening a FIFO may block.
     let file = file.to_owned();
     let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
     match loaded {

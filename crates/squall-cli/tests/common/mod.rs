@@ -1,4 +1,4 @@
-//! What the tests share: the program, run as a user would.
+//! Shared parts of the tests: the program, run as a user would.
 
 #![allow(dead_code, unused_imports, reason = "every test file uses its own part")]
 
@@ -15,12 +15,12 @@ use std::{
 
 pub(crate) use squall_testkit::program::{Scratch, ends_within, failure, signal};
 
-/// The program.
+/// Returns a command for the program.
 pub(crate) fn squall() -> Command {
     Command::new(env!("CARGO_BIN_EXE_squall"))
 }
 
-/// Runs it to its end.
+/// Runs the program to its end.
 pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
     squall().args(args).output().expect("the program starts")
 }
@@ -34,12 +34,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// For one transfer.
+    /// Starts a receiver for one transfer.
     pub(crate) fn start(out: &Path, more: &[&str]) -> Self {
         Self::service(out, &[&["--once"], more].concat())
     }
 
-    /// Until it is ended.
+    /// Starts a receiver that runs until it is stopped.
     pub(crate) fn service(out: &Path, more: &[&str]) -> Self {
         Self::listen("127.0.0.1:0", out, more)
     }
@@ -50,7 +50,8 @@ impl Receiver {
         Self::of(command)
     }
 
-    /// Until it is ended; its files may not be larger than that many blocks of 512 bytes, or of 1,024.
+    /// Starts a receiver that runs until it is stopped, with files limited to this number of blocks
+    /// of 512 or 1,024 bytes.
     #[cfg(unix)]
     pub(crate) fn limited(out: &Path, blocks: u32) -> Self {
         let mut command = Command::new("/bin/sh");
@@ -93,14 +94,14 @@ impl Receiver {
         command.output().expect("the program starts")
     }
 
-    /// The next line on standard error.
+    /// Returns the next line on standard error.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stderr.read_line(&mut line).expect("is text");
         line
     }
 
-    /// Its standard output, before it ends.
+    /// Takes its standard output, before it ends.
     pub(crate) fn stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("is piped")
     }
@@ -113,12 +114,12 @@ impl Receiver {
         signal(&self.child, name);
     }
 
-    /// Its exit code, should it end within this time.
+    /// Returns its exit code, if it ends within this time.
     pub(crate) fn ends_within(&mut self, time: Duration) -> Option<i32> {
         ends_within(&mut self.child, time)
     }
 
-    /// Waits for its end; gives back its code, standard output and standard error.
+    /// Waits for its end; returns its code, standard output and standard error.
     pub(crate) fn finish(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.child.stdout.take().expect("is piped").read_to_string(&mut out).expect("is text");

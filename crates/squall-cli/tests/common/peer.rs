@@ -1,16 +1,17 @@
-//! A sender under the control of a test: it may leave out, break off or lie where `squall send` does not.
+//! A sender under the control of a test, which may omit or abort messages or send false ones.
 
 use std::{net::SocketAddr, time::Duration};
 
 use squall::{Block, BlockOptions, CloseReason, Config, Connect, Endpoint, Identity, Session, Trust};
 
-/// The header of a file of unknown size.
+/// Returns the header of a file of unknown size.
 pub(crate) fn header(transfer: u32, name: &str, token: Option<&str>) -> String {
     let token = token.map_or_else(String::new, |token| format!(r#""token":"{token}","#));
     format!(r#"{{"version":3,"transfer":"{transfer:032x}","from":0,{token}"name":"{name}","size":null}}"#)
 }
 
-/// A receiver that answers the first message of a sender with these messages. Returns its address; it ends with the runtime.
+/// Starts a receiver that answers the first message of a sender with these messages. Returns its
+/// address; it ends with the runtime.
 pub(crate) fn receiver(runtime: &tokio::runtime::Runtime, answers: &'static [&'static str]) -> SocketAddr {
     let _entered = runtime.enter();
     let tls = Identity::self_signed("localhost").expect("is made").server_tls().expect("is right");
@@ -44,13 +45,13 @@ impl Peer {
         Self { session, runtime }
     }
 
-    /// Sends a message: its kind, and what follows.
+    /// Sends a message: its kind, and its content.
     pub(crate) fn say(&self, kind: u8, content: impl AsRef<[u8]>) {
         let block = Block::with([&[kind], content.as_ref()].concat(), BlockOptions::new().ordered(true));
         self.runtime.block_on(self.session.send(block)).expect("is taken");
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(crate) fn next(&self) -> Result<Vec<u8>, CloseReason> {
         let next = async {
             match self.session.recv().await {
@@ -63,7 +64,7 @@ impl Peer {
         self.runtime.block_on(waited).expect("an answer within 20 s")
     }
 
-    /// The receipt, after whatever is reported before.
+    /// Returns the receipt, skipping earlier messages.
     pub(crate) fn receipt(&self) -> Vec<u8> {
         loop {
             let message = self.next().expect("a receipt");
@@ -76,11 +77,11 @@ impl Peer {
     /// Ends the session.
     pub(crate) fn leave(&self, code: u32, reason: &str) {
         self.session.close(code, reason);
-        // The code is on its way then.
+        // The close with its code has then been sent.
         let _ = self.runtime.block_on(self.session.finish(Duration::ZERO));
     }
 
-    /// The words with which the receiver closed the session.
+    /// Returns the reason with which the receiver closed the session.
     pub(crate) fn refusal(&self) -> String {
         loop {
             match self.next() {

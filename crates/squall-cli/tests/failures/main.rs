@@ -1,5 +1,5 @@
-//! What fails on the way: connections, processes, and what the system gives out. Most of these tests wait, so they are one
-//! program and wait together.
+//! Failures during operation: of connections, processes, and system resources. Most of these tests
+//! wait, so they are one program and wait together.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! The fault matrix with real processes: programs that freeze, and programs that run out of what the system has.
-//! `docs/reliability.md` has the table.
+//! The fault matrix with real processes: programs that freeze, and programs that run out of system
+//! resources. `docs/reliability.md` has the table.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -15,16 +15,16 @@ use squall_testkit::assert_duration;
 
 const TOKEN: &str = "a token for tests";
 
-/// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
+/// Limit of anything that hangs. Far more than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Arguments of an exit.
 const EXIT: &[&str] = &["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", "x=udp://127.0.0.1:9"];
 
-/// A running `squall tunnel`, with as many descriptors as it may have.
+/// A running `squall tunnel`, with a limited number of descriptors.
 struct Tunnel {
     child: Child,
-    /// The reader of its log, until it is removed.
+    /// Reader of its log, until it is removed.
     stderr: Option<BufReader<ChildStderr>>,
 }
 
@@ -33,11 +33,11 @@ impl Tunnel {
         Self::limited(&format!("ulimit -n {descriptors}"), args)
     }
 
-    /// With what these words of the shell leave of the system.
+    /// Starts it with limits set by shell commands.
     fn limited(limits: &str, args: &[&str]) -> Self {
         let limited = format!("{limits}; exec \"$0\" tunnel \"$@\"");
         let mut command = Command::new("sh");
-        // Memory is taken from the system as it is needed, not a gigabyte at once.
+        // Allocate memory as needed, not a gigabyte at once.
         command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0").env("MIMALLOC_EAGER_COMMIT", "0");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_squall")]).args(args);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("there is a shell");
@@ -45,7 +45,7 @@ impl Tunnel {
         Self { child, stderr }
     }
 
-    /// The rest of the first line that has these words.
+    /// Returns the rest of the first line that contains these words.
     fn line(&mut self, words: &str) -> String {
         let mut seen = String::new();
         loop {
@@ -59,7 +59,7 @@ impl Tunnel {
         }
     }
 
-    /// All that it says, once it has ended with this code.
+    /// Returns its whole output, once it has ended with this code.
     fn end(&mut self, code: i32) -> String {
         let mut said = String::new();
         self.stderr.take().expect("is piped").read_to_string(&mut said).expect("is text");
@@ -67,7 +67,7 @@ impl Tunnel {
         said
     }
 
-    /// Sets a limit of the running program, as `prlimit` has them.
+    /// Sets a limit of the running program, in the syntax of `prlimit`.
     fn limit(&self, limit: &str) {
         let set = Command::new("prlimit").args(["--pid", &self.child.id().to_string(), limit]).status();
         assert!(set.expect("prlimit runs").success());
@@ -91,7 +91,7 @@ impl Drop for Tunnel {
 struct Pair {
     exit: Tunnel,
     entry: Tunnel,
-    /// The address and the fingerprint of the exit.
+    /// Address and fingerprint of the exit.
     to: (String, String),
     metrics: String,
     target: UdpSocket,
@@ -104,7 +104,7 @@ impl Pair {
         Self::with(descriptors, "127.0.0.1:0", &[])
     }
 
-    /// The same, with an exit at this address, and with these options.
+    /// Starts a pair with an exit at this address, and with these options.
     fn with(descriptors: u32, at: &str, more: &[&str]) -> Self {
         let socket = || UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let (target, source) = (socket(), socket());
@@ -124,7 +124,7 @@ impl Pair {
         pair
     }
 
-    /// Sends this number until it arrives, which the flow may not be ready for yet; gives the time that takes.
+    /// Sends this number until it arrives, as the flow may not be ready yet; returns the time.
     fn passes(&self, number: u32) -> Duration {
         self.target.set_read_timeout(Some(Duration::from_millis(50))).expect("is set");
         let (begin, mut buffer) = (Instant::now(), [0; 100]);
@@ -140,7 +140,7 @@ impl Pair {
     }
 }
 
-/// What the status page answers, if it does.
+/// Returns the answer of the status page, if there is one.
 fn status(metrics: &str) -> Option<String> {
     let mut stream = TcpStream::connect(metrics).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).expect("is set");
@@ -154,7 +154,7 @@ fn status(metrics: &str) -> Option<String> {
 fn a_program_that_froze_continues() {
     let pair = Pair::start(1_024);
     let both = [&pair.entry, &pair.exit];
-    // Shorter and longer than a session lasts without an answer.
+    // Shorter and longer than the idle timeout of a session.
     for (number, seconds) in [(1, 2), (2, 12)] {
         for (stopped, which) in [(&both[..1], "entry"), (&both[1..], "exit"), (&both[..], "both")] {
             pair.passes(10 * number);
@@ -168,12 +168,12 @@ fn a_program_that_froze_continues() {
     }
 }
 
-/// A pair whose exit can be started again at its address, with its identity.
+/// A pair whose exit can be restarted at its address, with its identity.
 struct Lasting {
     pair: Pair,
     at: String,
     state: String,
-    /// Of the identity.
+    /// Folder of the identity.
     _scratch: crate::common::Scratch,
 }
 
@@ -210,7 +210,7 @@ fn an_exit_that_is_killed_is_used_again_within_a_second_of_its_restart() {
 fn a_tunnel_outlives_the_reader_of_its_log() {
     let mut pair = Pair::start(1_024);
     for (tunnel, number) in [(0, 1), (1, 2)] {
-        // Each logs that the other has frozen, and finds that it cannot.
+        // Each logs that the other has frozen, and finds that it cannot write.
         let (loses, stops) =
             if tunnel == 0 { (&mut pair.exit, &pair.entry) } else { (&mut pair.entry, &pair.exit) };
         drop(loses.stderr.take());
@@ -223,7 +223,7 @@ fn a_tunnel_outlives_the_reader_of_its_log() {
     assert!(status.contains("\"task_failures\":0"), "{status}");
 }
 
-/// Fills a pipe to the last byte, until its reader goes on or ends.
+/// Fills a pipe to the last byte, until its reader continues or ends.
 fn fill_standard_error(tunnel: &Tunnel) {
     let path = format!("/proc/{}/fd/2", tunnel.child.id());
     let mut pipe = std::fs::OpenOptions::new().write(true).open(path).expect("is a pipe");
@@ -322,7 +322,7 @@ fn an_entry_whose_record_of_quotas_cannot_be_written_connects() {
     let said = pair.entry.line("record: ");
     assert!(said.contains("; what is used of quotas is lost if the program ends"), "{said}");
     pair.passes(1);
-    // It is tried again each second, without another line.
+    // Writing is retried every second, without another line.
     thread::sleep(Duration::from_millis(2_500));
     pair.passes(2);
     pair.entry.signal("TERM");
@@ -336,7 +336,7 @@ fn what_is_used_of_quotas_is_kept_in_memory_while_the_disk_is_full() {
     let mut pair = Pair::start(1_024);
     pair.entry.signal("KILL");
     pair.entry.child.wait().expect("has ended");
-    // A record of an earlier month: this one has begun, and nothing was used.
+    // A record of an earlier month: this month has begun, and no bytes were used.
     let record = scratch.write("record", b"127.0.0.1 start=0 used=0 earned=0\n");
     let used = || {
         let text = std::fs::read_to_string(&record).expect("is there");
@@ -363,7 +363,8 @@ fn what_is_used_of_quotas_is_kept_in_memory_while_the_disk_is_full() {
     pair.entry = Tunnel::limited("trap '' XFSZ", &[file.to_str().expect("is text")]);
     pair.passes(1);
 
-    // No byte can be written. The record has some bytes more than were used, so it takes a while until it is to be written.
+    // No byte can be written. The record exceeds the use by some bytes, so it takes a while until
+    // it must be written.
     pair.entry.limit("--fsize=0:unlimited");
     let before = used();
     let mut sent = 0;
@@ -374,7 +375,7 @@ fn what_is_used_of_quotas_is_kept_in_memory_while_the_disk_is_full() {
     let said = pair.entry.line("record: ");
     assert!(said.contains("; what is used of quotas is lost if the program ends"), "{said}");
     pair.passes(2);
-    // The old record is left, and no half of a new one.
+    // The old record remains, and no partial new one.
     assert_eq!((used(), scratch.files().len()), (before, 2), "{:?}", scratch.files());
 
     pair.entry.limit("--fsize=unlimited:unlimited");
@@ -395,7 +396,7 @@ fn an_exit_without_memory_left_ends_by_name_and_is_used_again_once_it_is_restart
     let begin = Instant::now();
     while pair.exit.child.try_wait().expect("is its parent").is_none() {
         assert!(begin.elapsed() < PATIENCE, "it needs no more memory");
-        // Far more than the tunnel carries at once, so that what it keeps grows.
+        // Far more than the tunnel can carry at once, so that its memory grows.
         for _ in 0..20 {
             pair.source.send_to(&[0; 1_000], ("127.0.0.1", pair.port)).expect("is sent");
         }
@@ -411,7 +412,7 @@ fn an_exit_without_memory_left_ends_by_name_and_is_used_again_once_it_is_restart
     assert_duration!(took < Duration::from_secs(1), "{took:?}");
 }
 
-/// Sizes in a file are checked, whatever memory there is.
+/// Sizes in a file are checked independently of the available memory.
 #[test]
 fn sizes_without_measure_are_refused_by_name() {
     let scratch = crate::common::Scratch::new("sizes");
@@ -438,7 +439,8 @@ fn sizes_without_measure_are_refused_by_name() {
 
 #[test]
 fn an_exit_without_descriptors_left_carries_what_it_has() {
-    // Eight more than it takes to carry the flow, and fewer than the connections that the status page serves.
+    // Eight more than needed to carry the flow, and fewer than the connections that the status page
+    // serves.
     const DESCRIPTORS: u32 = 28;
     let pair = Pair::start(DESCRIPTORS);
     let line = "the status page accepts no connections: Too many open files";
@@ -449,7 +451,7 @@ fn an_exit_without_descriptors_left_carries_what_it_has() {
             pair.passes(number);
         });
     };
-    // The page may not have taken the connections yet when the datagrams have passed.
+    // The page may not have accepted the connections yet when the datagrams have passed.
     let events = loop {
         let held: Vec<TcpStream> =
             (0..DESCRIPTORS * 2).filter_map(|_| TcpStream::connect(&pair.metrics).ok()).collect();

@@ -1,4 +1,4 @@
-//! Transfers whose connection is lost on the way.
+//! Transfers whose connection is lost in between.
 
 use std::{
     collections::HashMap,
@@ -21,13 +21,13 @@ use crate::common::{
 };
 use squall_testkit::pattern;
 
-/// Longer than the 30 s after which a session without an answer is over.
+/// Longer than the idle timeout of 30 s.
 const OUTAGE: Duration = Duration::from_secs(38);
 
-/// How long anything may take that should be at once.
+/// Time limit of anything that should happen at once.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A way between a sender and a receiver that can be cut. Its threads end with the test.
+/// A relay between a sender and a receiver that can be cut. Its threads end with the test.
 struct Way {
     addr: SocketAddr,
     cut: Arc<AtomicBool>,
@@ -52,7 +52,7 @@ impl Way {
         Self { addr, cut }
     }
 
-    /// The way back to one sender.
+    /// Creates the return direction to one sender.
     fn back(front: &UdpSocket, to: SocketAddr, receiver: SocketAddr, dark: &Arc<AtomicBool>) -> UdpSocket {
         let back = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         back.connect(receiver).expect("is an address");
@@ -92,7 +92,7 @@ fn a_transfer_survives_an_outage_longer_than_the_idle_timeout() {
     input.write_all(&content[..1_000_000]).expect("is taken");
     thread::sleep(Duration::from_millis(500));
     way.cut.store(true, Relaxed);
-    // Some of it is on its way when the connection is lost, some is read during the outage.
+    // Some data is in flight when the connection is lost, some is read during the outage.
     let rest = content[1_000_000..].to_vec();
     let feeding = thread::spawn(move || input.write_all(&rest).expect("is taken"));
     thread::sleep(OUTAGE);
@@ -124,7 +124,7 @@ fn a_second_session_goes_on_where_the_first_one_was() {
     first.say(b'D', "one");
     first.say(b'D', "two");
     assert_eq!(first.next().expect("is reported")[0], b'T');
-    // The first one is still there for the receiver.
+    // The first session still exists for the receiver.
     let second = Peer::connect(receiver.addr);
     second.say(b'H', header(1, "a", None).replace(r#""from":0"#, r#""from":1"#));
     assert_eq!(second.next().expect("may go on"), br#"G{"next":2,"bytes":6}"#);

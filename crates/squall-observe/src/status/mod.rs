@@ -1,4 +1,4 @@
-//! The status of a tunnel: the answers to `/status` and `/why`.
+//! Status of a tunnel: the answers to `/status` and `/why`.
 
 mod why;
 
@@ -10,16 +10,16 @@ use squall_units::{Rate, Size, format::is_hidden};
 
 pub use self::why::{ShareStatus, StepStatus, StoryStatus, WhyStatus};
 
-/// Status of one end of a tunnel. Counters begin with the program.
+/// Status of one end of a tunnel. Counters start with the program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// `entry` or `exit`.
     pub role: String,
-    /// The address that it connects to, or listens on.
+    /// Address that it connects to, or listens on.
     pub address: String,
     /// Scheduler of the next session.
     pub scheduler: String,
-    /// The arms of an exit, of which each session has one in place of that scheduler.
+    /// Arms of an exit. Each session has the scheduler of an arm in place of `scheduler`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arms: Vec<ArmStatus>,
     /// Seconds since the start of the program.
@@ -35,23 +35,24 @@ pub struct Status {
     pub unauthenticated: UnauthenticatedStatus,
     /// Failed tasks of the process. They were restarted unless they belonged to a session.
     pub task_failures: u64,
-    /// Whether this exit drains: it accepts no more sessions, and ends when the last one is over.
+    /// This exit drains: it accepts no more sessions, and ends with the last one.
     #[serde(default)]
     pub draining: bool,
-    /// At an exit: sessions that were asked to move to another exit. At an entry: requests to move that it followed.
+    /// At an exit: sessions that were requested to move to another exit. At an entry: requests to
+    /// move that it followed.
     #[serde(default)]
     pub redirects: u64,
-    /// Sessions that are up.
+    /// Established sessions.
     pub sessions: Vec<SessionStatus>,
-    /// The flows that begin or end here, by name.
+    /// Flows that begin or end here, by name.
     pub flows: Vec<FlowStatus>,
-    /// The quotas of interfaces, at an entry.
+    /// Quotas of interfaces, at an entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaStatus>,
-    /// The TUN device, if there is one; the traffic classes of its packets are flows.
+    /// TUN device, if there is one; the traffic classes of its packets are flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tun: Option<TunStatus>,
-    /// The tenants of an exit, by name.
+    /// Tenants of an exit, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantStatus>,
     /// Recent events, oldest first.
@@ -62,10 +63,10 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether an exit accepts sessions, or an entry has one.
+    /// Checks that an exit accepts sessions, or that an entry has one.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn ready(&self) -> Result<(), &'static str> {
         match self.role.as_str() {
             "entry" if !self.sessions.iter().any(|session| session.agreed) => Err("no session"),
@@ -78,34 +79,34 @@ impl Status {
 /// Counters of a path, in the order of [`metrics::PATH_COUNTERS`](crate::metrics::PATH_COUNTERS).
 pub type PathCounts = [u64; 9];
 
-/// Sums since the start of the program. They never fall. As many as there ever were paths at the same time, at an entry by the names
-/// of its interfaces.
+/// Sums since the start of the program. They never fall. Their number is bounded by the largest
+/// number of simultaneous paths, at an entry by the names of its interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// By slot and label of the path.
+    /// Counters by slot and label of the path.
     pub paths: BTreeMap<(u64, String), PathCounts>,
-    /// How often another path carried most data than before, by slot.
+    /// Changes of the path that carries most data, by slot.
     pub switches: BTreeMap<u64, u64>,
-    /// By name of the arm.
+    /// Counts by name of the arm.
     pub arms: BTreeMap<String, ArmCounts>,
 }
 
-/// The quota of an interface. Bytes are those of IP packets, sent and received.
+/// Quota of an interface. Bytes are those of IP packets, sent and received.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuotaStatus {
     /// Name or local address of the interface.
     pub interface: String,
-    /// Bytes in each period.
+    /// Bytes per period.
     pub bytes: u64,
-    /// Bytes used in this one.
+    /// Bytes used in this period.
     pub used: u64,
-    /// Bytes left of it.
+    /// Bytes left in this period.
     pub left: u64,
-    /// Bits per second that may be used now and last to the end of the period.
+    /// Bits per second at which the rest lasts until the end of the period.
     pub pace_bps: u64,
-    /// Whether it is ahead of its pace, and a backup meanwhile.
+    /// The interface is ahead of its pace, and a backup meanwhile.
     pub is_held: bool,
-    /// When the next period begins, in seconds since the Unix epoch.
+    /// Start of the next period, in seconds since the Unix epoch.
     pub ends_s: u64,
 }
 
@@ -117,18 +118,18 @@ impl From<QuotaState> for QuotaStatus {
     }
 }
 
-/// A tenant. Bytes are those of the datagrams of its flows.
+/// Status of a tenant. Bytes are those of the datagrams of its flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantStatus {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
-    /// Its sessions.
+    /// Number of its sessions.
     pub sessions: u64,
-    /// Sessions that were refused because of a limit.
+    /// Number of sessions refused because of a limit.
     pub sessions_refused: u64,
-    /// The names of its flows.
+    /// Names of its flows.
     pub flows: Vec<String>,
-    /// Its limits.
+    /// Limits of the tenant.
     pub limits: TenantLimits,
     /// Bytes from its entries since the start of the program.
     pub received_bytes: u64,
@@ -138,36 +139,37 @@ pub struct TenantStatus {
     pub dropped_in_bytes: u64,
     /// Bytes to its entries that were dropped because of a limit.
     pub dropped_out_bytes: u64,
-    /// The period: `2026-11` or `2026-11-26`.
+    /// Current period: `2026-11` or `2026-11-26`.
     pub period: String,
-    /// Bytes in the period, both directions together; they outlive a restart.
+    /// Bytes in the period, both directions together; kept over a restart.
     pub period_bytes: u64,
-    /// Whether the bytes of the period are used up.
+    /// The bytes of the period are used up.
     pub used_up: bool,
 }
 
-/// The limits of a tenant. Bytes and rates are those of the datagrams of its flows, each with 28 bytes for UDP and IPv4, without
-/// repairs. Packets of a TUN device count with their own headers alone.
+/// Limits of a tenant. Bytes and rates are those of the datagrams of its flows, each with 28 bytes
+/// for UDP and IPv4, without repairs. Packets of a TUN device count with their own headers only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantLimits {
-    /// Most sessions at a time. Default: `max_sessions` of the exit, less a place for each other tenant without a session.
+    /// Maximum number of simultaneous sessions. Default: `max_sessions` of the exit, less a place
+    /// for each other tenant without a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_sessions: Option<usize>,
-    /// Largest rate from the tenant's entries to the exit. Default: none.
+    /// Maximum rate from the tenant's entries to the exit. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_in: Option<Rate>,
-    /// Largest rate from the exit to the tenant's entries. Default: none.
+    /// Maximum rate from the exit to the tenant's entries. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_out: Option<Rate>,
-    /// Most bytes per period, both directions together. Default: none.
+    /// Maximum bytes per period, both directions together. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// The period. Default: a month.
+    /// Period of `bytes`. Default: a month.
     pub period: Period,
 }
 
-/// A period of the calendar, in UTC.
+/// A calendar period in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Period {
@@ -179,7 +181,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// Its name.
+    /// Returns the name of the period.
     pub fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -188,42 +190,43 @@ impl Period {
     }
 }
 
-/// The TUN device.
+/// Status of the TUN device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunStatus {
-    /// Its name.
+    /// Name of the device.
     pub device: String,
-    /// Its addresses, with prefix.
+    /// Addresses of the device, with prefix.
     pub addresses: Vec<String>,
     /// Largest packet in bytes.
     pub mtu: u16,
     /// Packets of this machine that were dropped because no entry owns their destination.
     pub unrouted: u64,
-    /// Packets of the tunnel itself that a route sent into the device; they were dropped.
+    /// Packets of the tunnel itself that a route directed into the device. They were dropped.
     pub looped: u64,
 }
 
-/// Connections to an exit that have not presented a token.
+/// Counters of connections to an exit that have not presented a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnauthenticatedStatus {
-    /// Handshakes and silent connections now.
+    /// Current number of handshakes and silent connections.
     pub pending: u64,
-    /// Handshakes that had to prove their address first.
+    /// Handshakes that had to validate their address first (Retry).
     pub retried: u64,
-    /// Connections that were displaced by newer ones.
+    /// Connections displaced by newer ones.
     pub displaced: u64,
     /// Connections that did not present a token in time.
     pub expired: u64,
-    /// Handshakes that were refused because too many were pending.
+    /// Handshakes refused because too many were pending.
     pub refused: u64,
 }
 
 /// A session with the other end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// Its number, from 1.
+    /// Number of the session, from 1.
     pub id: u64,
-    /// Once both ends have agreed: the lowest number, from 1, that no other session had, the label `slot` of its metrics.
+    /// Lowest number, from 1, that no other session had when both ends agreed: the label `slot` of
+    /// its metrics.
     #[serde(default)]
     pub slot: Option<u64>,
     /// Address of the other end on one of the paths.
@@ -231,49 +234,49 @@ pub struct SessionStatus {
     /// At an entry: the exit, as `HOST:PORT` of the configuration, an SRV record or a redirect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<String>,
-    /// At an entry: whether another session takes over from this one, which ends what is in flight.
+    /// At an entry: another session is replacing this one, which only delivers data in flight.
     #[serde(default)]
     pub leaving: bool,
-    /// Its tenant, if it has one.
+    /// Tenant of the session, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Its scheduler.
+    /// Scheduler of the session.
     pub scheduler: String,
-    /// Its arm, at an exit that compares schedulers.
+    /// Arm of the session, at an exit that compares schedulers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<String>,
-    /// Blocks that this end sends.
+    /// Counts of blocks that this end sends.
     #[serde(default)]
     pub blocks: BlockCounts,
-    /// Whether both ends have agreed on the token.
+    /// Both ends have agreed on the token.
     pub agreed: bool,
-    /// Seconds since it came up.
+    /// Seconds since the session came up.
     pub age_s: f64,
-    /// Bytes that were sent and are not acknowledged.
+    /// Sent bytes that are not acknowledged.
     pub queued_bytes: u64,
-    /// Blocks that have not ended.
+    /// Number of blocks that have not ended.
     pub open_blocks: u64,
-    /// Its capacity.
+    /// Capacity of the session.
     #[serde(default)]
     pub capacity: CapacityStatus,
-    /// How often another path carried most data than before.
+    /// Number of changes of the path that carries most data.
     #[serde(default)]
     pub switches: u64,
-    /// Its paths.
+    /// Paths of the session.
     pub paths: Vec<PathStatus>,
-    /// At an entry: interfaces that it does not run over, at most 32.
+    /// At an entry: interfaces that the session does not run over, at most 32.
     #[serde(default)]
     pub unused_interfaces: Vec<UnusedStatus>,
 }
 
-/// Blocks that this end handed over in a session, those of the tunnel's own messages included.
+/// Blocks that this end handed over in a session, including those of the tunnel's own messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockCounts {
-    /// Of these, delivered whole.
+    /// Blocks delivered whole.
     pub delivered: u64,
-    /// Of these, ended by their deadline.
+    /// Blocks ended by their deadline.
     pub expired: u64,
-    /// Of these, not repaired and lost in part.
+    /// Unreliable blocks that were lost in part.
     pub lost: u64,
 }
 
@@ -284,36 +287,36 @@ impl From<&SessionStats> for BlockCounts {
     }
 }
 
-/// An arm of an exit: a scheduler, and figures of all sessions that had it.
+/// An arm of an exit: a scheduler, and counters of all sessions that had it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArmStatus {
-    /// Its name.
+    /// Name of the arm.
     pub name: String,
-    /// Its scheduler.
+    /// Scheduler of the arm.
     pub scheduler: String,
     /// Share of the clients, relative to the other arms.
     pub weight: u32,
-    /// The figures since the start of the program.
+    /// Counters since the start of the program.
     #[serde(flatten)]
     pub counts: ArmCounts,
 }
 
-/// Figures of an arm.
+/// Counters of an arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArmCounts {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u64,
-    /// Their time in milliseconds.
+    /// Total duration of the sessions in milliseconds.
     pub time_ms: u64,
-    /// Blocks that this end sent and that were delivered whole.
+    /// Blocks sent by this end and delivered whole.
     pub delivered: u64,
-    /// Blocks that their deadline ended.
+    /// Blocks ended by their deadline.
     pub expired: u64,
-    /// Blocks that were not repaired and lost in part.
+    /// Unreliable blocks that were lost in part.
     pub lost: u64,
     /// Bytes of UDP payload sent.
     pub sent_bytes: u64,
-    /// Of these, on paths whose bytes cost money.
+    /// Bytes of UDP payload sent on metered paths.
     pub metered_bytes: u64,
     /// Lost packets with data.
     pub lost_packets: u64,
@@ -322,9 +325,9 @@ pub struct ArmCounts {
 /// An interface that a session does not run over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnusedStatus {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Why: no carrier, no route, no address.
+    /// Reason: no carrier, no route, no address.
     pub why: String,
 }
 
@@ -337,13 +340,13 @@ impl From<squall::UnusedInterface> for UnusedStatus {
 /// Capacity of a session or a path towards the other end: [`squall::Capacity`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CapacityStatus {
-    /// Bits per second of blocks, at present.
+    /// Current rate in bits per second of blocks.
     pub now_bps: u64,
-    /// Bits per second of blocks, over the next second with a probability of nine in ten.
+    /// Rate in bits per second of blocks over the next second with probability 0.9.
     pub safe_bps: u64,
     /// Share of the forecasts of the last minute that held.
     pub confidence: f64,
-    /// What limits it: `application`, `network`, `budget`, `radio` or `out-of-use`.
+    /// Limiting factor: `application`, `network`, `budget`, `radio` or `out-of-use`.
     pub limit: String,
 }
 
@@ -361,27 +364,29 @@ impl From<&PathCapacity> for CapacityStatus {
     }
 }
 
-/// A path of a session. Bytes are those of UDP payload.
+/// Status of a path of a session. Bytes are those of UDP payload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathStatus {
-    /// The interface or the local address.
+    /// Interface or local address.
     pub name: String,
-    /// The label `path` of its metrics: at an entry its name, at an exit a number that later paths use again.
+    /// Label `path` of its metrics: at an entry its name, at an exit a number that later paths
+    /// reuse.
     #[serde(default)]
     pub label: String,
     /// Address of the other end.
     pub remote: String,
     /// `opening` until the other end has answered on it, `active`, `suspect` or `deactivated`.
     pub state: String,
-    /// Why no answer will come on it, by what the system says (`rp_filter`).
+    /// Reason why no answer can arrive, according to the system (`rp_filter`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Whether its bytes cost money.
+    /// Its bytes cost money.
     pub metered: bool,
-    /// `primary`, `backup` or `repair`, as both ends have it; `backup` while a quota is ahead of its pace.
+    /// Role at both ends: `primary`, `backup` or `repair`; `backup` while a quota is ahead of its
+    /// pace.
     #[serde(default)]
     pub role: String,
-    /// Bits per second that this end sends on it at most, if there is a limit.
+    /// Rate limit of this end in bits per second, if there is one.
     #[serde(default)]
     pub rate_limit_bps: Option<u64>,
     /// Bits per second sent, over the last second.
@@ -399,16 +404,16 @@ pub struct PathStatus {
     /// One-way delay to the other end in microseconds; differences between paths are exact.
     #[serde(default)]
     pub one_way_us: u64,
-    /// Bits per second that arrived at the other end while there was enough to send.
+    /// Delivery rate in bits per second, measured at the other end while enough data was available.
     #[serde(default)]
     pub delivery_bps: u64,
-    /// Share of its capacity that is used: below 1 while a radio at either end warns.
+    /// Factor for the bandwidth: below 1 while a radio at either end warns.
     #[serde(default)]
     pub signal_factor: f64,
     /// Quality index of the radio at this end from 0 to 1, if it is read.
     #[serde(default)]
     pub signal_quality: Option<f64>,
-    /// Bytes that its budget leaves, if it has one.
+    /// Bytes left in its budget, if it has one.
     #[serde(default)]
     pub budget: Option<u64>,
     /// Share of packets lost over the last two seconds.
@@ -417,61 +422,63 @@ pub struct PathStatus {
     pub in_flight: u64,
     /// Congestion window in bytes.
     pub window: u64,
-    /// Packets with data that were lost.
+    /// Lost packets with data.
     pub lost_packets: u64,
     /// Retransmitted bytes of blocks.
     pub repair_bytes: u64,
-    /// Bytes sent as a copy of what was in flight on another path.
+    /// Bytes sent as a copy of data in flight on another path.
     #[serde(default)]
     pub copy_bytes: u64,
     /// Bytes of parity sent.
     #[serde(default)]
     pub parity_bytes: u64,
-    /// How often it was suspected.
+    /// Number of times it was suspected.
     pub suspicions: u64,
     /// Arrivals of data that were predicted with bounds.
     #[serde(default)]
     pub predicted_arrivals: u64,
-    /// Of these, arrivals within the bounds; 9 of 10 should be.
+    /// Predicted arrivals within the bounds; 9 of 10 should be.
     #[serde(default)]
     pub kept_arrivals: u64,
-    /// Its capacity.
+    /// Capacity of the path.
     #[serde(default)]
     pub capacity: CapacityStatus,
 }
 
-/// One end of a flow.
+/// Status of one end of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowStatus {
-    /// Its name; after `TENANT/` if it belongs to a tenant.
+    /// Name; `TENANT/NAME` for a flow of a tenant.
     pub name: String,
-    /// The end on this machine: `in` or `out`.
+    /// End on this machine: `in` or `out`.
     pub end: String,
-    /// The address where datagrams enter, or where they are sent to.
+    /// Address where datagrams enter, or destination of those that leave.
     pub address: String,
-    /// Its media; for `auto` the detected one.
+    /// Media format; for `auto` the detected one.
     pub media: String,
-    /// Why no video is found in it, and the remedy, if that has been so for a second.
+    /// Reason why no video is found in it, and the remedy, once that has lasted a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_problem: Option<String>,
-    /// Whether a session carries it.
+    /// A session carries the flow.
     pub attached: bool,
-    /// Its latency in milliseconds.
+    /// Latency in milliseconds.
     pub latency_ms: u64,
     /// Datagrams that entered here.
     pub datagrams_in: u64,
-    /// Of these, datagrams that waited in the socket for longer than the latency.
+    /// Datagrams that entered, but waited in the socket for longer than the latency.
     pub datagrams_stale: u64,
-    /// Datagrams that found no room in the socket, beside those that entered. Linux reports them with the next one that has room.
+    /// Datagrams dropped because the socket buffer was full, in addition to those that entered.
+    /// Linux reports them with the next datagram that has room.
     #[serde(default)]
     pub datagrams_overflowed: u64,
-    /// Datagrams that were dropped because of `from`.
+    /// Datagrams dropped because of `from`.
     pub datagrams_foreign: u64,
     /// Datagrams that left here.
     pub datagrams_out: u64,
     /// Datagrams that the system did not send.
     pub unwritten: u64,
-    /// Bytes of null packets of transport streams that entered here and were not sent: the other end restores them.
+    /// Bytes of null packets of transport streams that entered here and were not sent: the other
+    /// end restores them.
     #[serde(default)]
     pub null_bytes_deleted: u64,
     /// Blocks in transit.
@@ -485,10 +492,11 @@ pub struct FlowStatus {
     /// Seconds since a datagram last entered or left.
     #[serde(default)]
     pub idle_s: f64,
-    /// Bytes by path and reason over the last five minutes, largest first. Empty without an address for the status.
+    /// Bytes by path and reason over the last five minutes, largest first. Empty without an address
+    /// for the status.
     #[serde(default)]
     pub shares: Vec<ShareStatus>,
-    /// Blocks so far that were slow, late or not delivered, of which [`WhyStatus`] has the latest.
+    /// Number of slow, late or undelivered blocks so far; [`WhyStatus`] has the latest.
     #[serde(default)]
     pub stories: u64,
 }
@@ -496,31 +504,32 @@ pub struct FlowStatus {
 /// A number of blocks and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// Frames or single datagrams.
+    /// Number of frames or single datagrams.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes: u64,
 }
 
 /// Sent blocks by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentStatus {
-    /// By outcome: `delivered`, `expired`, `lost`, `cancelled`, `refused`, `closed`, `unsent`, `overflow`.
+    /// Amounts by outcome: `delivered`, `expired`, `lost`, `cancelled`, `refused`, `closed`,
+    /// `unsent`, `overflow`.
     pub outcomes: BTreeMap<String, Amount>,
 }
 
 /// Received blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceivedStatus {
-    /// By class.
+    /// Amounts by class.
     pub classes: BTreeMap<String, Amount>,
-    /// Blocks that arrived when later ones had left.
+    /// Blocks that arrived after later ones had left.
     pub late: u64,
     /// Blocks that did not arrive in time.
     pub missing: u64,
     /// Blocks that waited for earlier ones.
     pub waits: u64,
-    /// Their total waiting time in microseconds.
+    /// Total waiting time of these blocks in microseconds.
     pub waited_us: u64,
 }
 
@@ -535,17 +544,17 @@ pub const LATENCY_BUCKETS: [u64; 16] = [
 pub struct LatencyStatus {
     /// Median in microseconds.
     pub p50_us: Option<u64>,
-    /// 95th percentile.
+    /// 95th percentile in microseconds.
     pub p95_us: Option<u64>,
-    /// 99th percentile.
+    /// 99th percentile in microseconds.
     pub p99_us: Option<u64>,
-    /// Maximum.
+    /// Maximum in microseconds.
     pub max_us: Option<u64>,
-    /// Datagrams since the start.
+    /// Number of datagrams since the start.
     pub count: u64,
     /// Sum of their latencies in microseconds.
     pub sum_us: u64,
-    /// Datagrams in each bucket of [`LATENCY_BUCKETS`], and in one above the last.
+    /// Number of datagrams in each bucket of [`LATENCY_BUCKETS`], and in one above the last.
     pub buckets: Vec<u64>,
 }
 
@@ -556,13 +565,15 @@ pub struct EventStatus {
     pub at_s: f64,
     /// `info` or `warn`.
     pub level: String,
-    /// Its subject: `path`, `session`, `flow`, `config`, `task`, `tenant`, `main` (another path carries most data).
+    /// Subject: `path`, `session`, `flow`, `config`, `task`, `tenant`, `main` (another path carries
+    /// most data).
     pub kind: String,
     /// Description and reason.
     pub words: String,
 }
 
-/// Makes a text from a peer safe for logs and terminals: it can neither end a line nor change the display.
+/// Makes a text from a peer safe for logs and terminals: it can neither end a line nor change the
+/// display.
 pub fn printable(words: String) -> String {
     if words.contains(is_hidden) { words.replace(is_hidden, "\u{fffd}") } else { words }
 }

@@ -1,4 +1,4 @@
-//! Supervises tasks: failures and panics are reported, and long-running tasks are restarted.
+//! Supervision of tasks: failures and panics are reported, and long-running tasks are restarted.
 
 use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
@@ -10,13 +10,13 @@ use tokio::{
 
 use crate::journal::Journal;
 
-/// Pause before the first restart; it doubles with each failure, up to [`MAX_PAUSE`].
+/// Pause before the first restart; doubled with each failure, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest pause. After a task has run for longer than this, the pause is [`FIRST_PAUSE`] again.
+/// Maximum pause. After a task has run for longer than this, the pause is [`FIRST_PAUSE`] again.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// A task that is restarted when it fails. It is aborted when this is dropped.
+/// A task that is restarted when it fails. Dropping this aborts the task.
 #[derive(Debug)]
 pub struct Supervised {
     task: JoinHandle<()>,
@@ -24,7 +24,7 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// Ends a pause now.
+    /// Ends the current pause at once.
     pub fn retry(&self) {
         self.retry.notify_waiters();
     }

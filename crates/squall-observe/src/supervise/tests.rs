@@ -40,7 +40,7 @@ async fn a_pause_can_be_cut_short() {
         count.fetch_add(1, Relaxed);
         async { Err("at once".to_owned()) }
     });
-    // With pauses it would be 13 runs in half a minute.
+    // With pauses, 13 runs would take half a minute.
     let begin = Instant::now();
     while runs.load(Relaxed) < 13 {
         assert!(begin.elapsed() < PATIENCE, "{runs:?}");

@@ -1,7 +1,7 @@
-//! The status as it changes, for pages: server-sent events.
+//! Feed of the status for pages: server-sent events.
 //!
-//! A listener gets the [history](super::history) and then, each second, the status: the same JSON as `/status`. A listener
-//! that does not read in time is dropped.
+//! A listener gets the [history](super::history) and then, every second, the status: the same JSON
+//! as `/status`. A listener that does not read in time is dropped.
 
 use std::{
     convert::Infallible,
@@ -17,10 +17,10 @@ use tokio::sync::{Notify, mpsc};
 use super::{Source, history::History, status_json};
 use crate::{clock::lock, status::Status};
 
-/// Most listeners at a time.
+/// Maximum number of simultaneous listeners.
 pub(super) const LISTENERS: usize = 8;
 
-/// Messages that wait for a listener, who is dropped when there is another one.
+/// Maximum number of messages that wait for a listener. One more drops the listener.
 const QUEUE: usize = 8;
 
 /// Interval of the samples.
@@ -42,7 +42,7 @@ struct Listener {
     dropped: Arc<Notify>,
 }
 
-/// The messages of a listener.
+/// Messages for a listener.
 #[derive(Debug)]
 pub(super) struct Messages {
     queue: mpsc::Receiver<Bytes>,
@@ -61,8 +61,8 @@ impl Body for Messages {
 }
 
 impl Feed {
-    /// Adds a listener, in the place of the oldest one if there are [`LISTENERS`]. `dropped` is notified when it has to end: it is
-    /// too slow, or a newer one takes its place.
+    /// Adds a listener, in place of the oldest one if there are [`LISTENERS`]. `dropped` is
+    /// notified when the listener has to end, because it is too slow or a newer one replaces it.
     pub(super) fn listen(&self, status: &Status, dropped: Arc<Notify>) -> Messages {
         let state = &mut *lock(&self.0);
         state.listeners.retain(|listener| !listener.queue.is_closed());
@@ -77,7 +77,7 @@ impl Feed {
         Messages { queue }
     }
 
-    /// Keeps a sample, and sends the status to all listeners.
+    /// Stores a sample, and sends the status to all listeners.
     pub(super) fn publish(&self, status: &Status) {
         let state = &mut *lock(&self.0);
         state.history.add(status);
@@ -99,7 +99,7 @@ impl Feed {
         !lock(&self.0).listeners.is_empty()
     }
 
-    /// Publishes the status of a tunnel, for ever.
+    /// Publishes the status of a tunnel every second, without end.
     pub(super) async fn run(&self, source: &dyn Source) {
         let mut tick = tokio::time::interval(INTERVAL);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -110,7 +110,7 @@ impl Feed {
     }
 }
 
-/// An event. JSON has no line ends.
+/// Formats an event. JSON contains no line ends.
 fn message(event: &str, json: &str) -> Bytes {
     format!("event: {event}\ndata: {json}\n\n").into()
 }

@@ -1,4 +1,4 @@
-//! The last minutes of a tunnel, in the terms of its status.
+//! Status of the last minutes.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use crate::status::Status;
 
-/// Samples that are kept: five minutes, one per second.
+/// Number of samples kept: five minutes, one per second.
 pub(super) const KEPT: usize = 300;
 
-/// Paths and flows of a sample.
+/// Maximum number of paths and flows of a sample.
 const MAX_SERIES: usize = 64;
 
-/// The latest samples.
+/// Latest samples.
 #[derive(Debug, Default)]
 pub(super) struct History {
     samples: VecDeque<Sample>,
-    /// Names that samples share.
+    /// Names shared by samples.
     names: Vec<Arc<str>>,
 }
 
-/// A part of a status, with the same names.
+/// A part of a status, with the same field names.
 #[derive(Debug, Serialize)]
 struct Sample {
     uptime_s: f64,
@@ -66,7 +66,7 @@ impl History {
         if self.samples.len() == KEPT {
             self.samples.pop_front();
         }
-        // Held by this list alone: no sample has it any more.
+        // Only this list holds the name: no sample refers to it.
         self.names.retain(|name| Arc::strong_count(name) > 1);
         let mut left = MAX_SERIES;
         let mut sessions = Vec::new();
@@ -108,7 +108,7 @@ impl History {
         name
     }
 
-    /// The samples as JSON, oldest first.
+    /// Returns the samples as JSON, oldest first.
     pub(super) fn json(&self) -> String {
         serde_json::to_string(&self.samples).unwrap_or_else(|_| "[]".to_owned())
     }
@@ -123,7 +123,7 @@ mod tests {
     fn the_last_minutes_are_kept_in_bounded_memory() {
         let mut history = History::default();
         for second in 0..1_000 {
-            // At an exit a path has the address of the peer.
+            // At an exit, the name of a path is the address of the peer.
             let path = |n| PathStatus { name: format!("192.0.2.{n}:{second}"), ..PathStatus::default() };
             let paths = (0..8).map(path).collect();
             let session = SessionStatus { id: 1, paths, ..SessionStatus::default() };
@@ -135,7 +135,7 @@ mod tests {
         let first = &history.samples[0];
         assert_eq!((first.uptime_s, first.flows.len()), (700.0, 1));
         assert_eq!(first.sessions.iter().map(|session| session.paths.len()).sum::<usize>(), MAX_SERIES);
-        // Eight addresses a second, those of the sample before included.
+        // Eight addresses per second, including those of the previous sample.
         assert!(history.names.len() <= 8 * (KEPT + 1) + 1, "{} names", history.names.len());
         let json: serde_json::Value = serde_json::from_str(&history.json()).expect("is JSON");
         assert_eq!(json[299]["flows"][0]["name"], "cam");

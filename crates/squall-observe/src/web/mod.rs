@@ -1,4 +1,4 @@
-//! Metrics, status and the page of the status over HTTP.
+//! Metrics, status and the status page over HTTP.
 
 mod feed;
 mod history;
@@ -34,23 +34,23 @@ use crate::{
     wait::{self, POLL, Waiting, is_absent},
 };
 
-/// Most connections at a time that do not listen to the feed. The newest one takes the place of the oldest: a probe of
-/// `/ready` always has one.
+/// Maximum number of simultaneous connections besides those that listen to the feed. A new
+/// connection displaces the oldest, so that a probe of `/ready` always succeeds.
 const CONNECTIONS: usize = 8;
 
-/// Longest duration of a connection that does not listen to the feed.
+/// Maximum duration of a connection that does not listen to the feed.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest duration of one that does. Pages connect again.
+/// Maximum duration of a connection that listens to the feed. Pages reconnect.
 const LISTENER_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Longest time for the head of a request.
+/// Maximum time for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Failures to accept a connection are reported this often at most.
+/// Minimum interval between two reports of failures to accept a connection.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Bytes that the kernel takes of a connection before the client has read them.
+/// Kernel send buffer of a connection in bytes.
 const SEND_BUFFER: usize = 64 << 10;
 
 /// The status cannot be served.
@@ -61,7 +61,7 @@ pub struct WebError {
     source: io::Error,
 }
 
-/// The server of the status. It ends when this is dropped.
+/// Server of the status. Dropping it ends the server.
 #[derive(Debug)]
 pub struct Web {
     listener: Arc<OnceCell<TcpListener>>,
@@ -69,28 +69,29 @@ pub struct Web {
 }
 
 impl Web {
-    /// Its address, once it listens.
+    /// Returns the address, once the server listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.get().and_then(|listener| listener.local_addr().ok())
     }
 }
 
-/// The tunnel that is shown.
+/// The observed tunnel.
 pub trait Source: Send + Sync + 'static {
-    /// Its status now.
+    /// Returns the current status.
     fn status(&self) -> Status;
 
-    /// Why blocks of a flow were late or lost.
+    /// Returns the stories of late and lost blocks of a flow.
     ///
     /// # Errors
-    /// There is no such flow, with the names that there are.
+    /// If there is no such flow; the message lists the existing ones.
     fn why(&self, flow: &str) -> Result<WhyStatus, String>;
 }
 
-/// Serves `/metrics`, `/status` and the page, as soon as the address is there. Problems are events of the journal.
+/// Serves `/metrics`, `/status` and the page, once the address exists. Problems are events of the
+/// journal.
 ///
 /// # Errors
-/// If it cannot listen, and not because the address is not there yet.
+/// If it cannot listen, unless the address may still appear.
 pub async fn serve(
     address: SocketAddr,
     source: Arc<dyn Source>,
@@ -143,7 +144,7 @@ async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(bound)
 }
 
-/// Listens once the address is there and free.
+/// Listens once the address exists and is free.
 async fn bind_later(address: SocketAddr, journal: &Journal) -> TcpListener {
     let mut waiting = Waiting::default();
     loop {
@@ -162,7 +163,7 @@ async fn bind_later(address: SocketAddr, journal: &Journal) -> TcpListener {
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Server {
     source: Arc<dyn Source>,
     feed: Feed,
@@ -173,17 +174,17 @@ fn is_private(address: IpAddr) -> bool {
 }
 
 async fn accept(listener: &TcpListener, server: Arc<Server>, journal: &Arc<Journal>) -> Result<(), String> {
-    // And one that takes the place of another.
+    // One more for a connection that displaces another.
     let permits = Arc::new(Semaphore::new(CONNECTIONS + LISTENERS + 1));
     let places = Places::new(CONNECTIONS, CONNECTIONS);
     let mut said: Option<Instant> = None;
     loop {
-        // The permit first: further connections wait in the kernel, which bounds them too.
+        // Acquired first: further connections wait in the kernel, which limits them too.
         let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // For instance because no file descriptor is free. Now and then there is one.
+                // For instance, no file descriptor is free. One may become free again.
                 if said.is_none_or(|at| at.elapsed() > REPORT_INTERVAL) {
                     said = Some(Instant::now());
                     let words = format!("the status page accepts no connections: {error}");
@@ -202,10 +203,11 @@ async fn accept(listener: &TcpListener, server: Arc<Server>, journal: &Arc<Journ
 }
 
 async fn serve_connection(stream: TcpStream, server: &Server, places: &Arc<Places<Arc<Notify>>>) {
-    // A listener that does not read must not have the kernel collect megabytes. Fails on a closed socket.
+    // A listener that does not read must not make the kernel buffer megabytes. Fails on a closed
+    // socket.
     let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
     let dropped = Arc::new(Notify::new());
-    // Listeners have none: the feed has its own.
+    // Listeners release theirs: the feed has its own limit.
     let place = Mutex::new(Some(places.take(&dropped)));
     let service = service_fn(|request| {
         let answer = server.answer(&request, &dropped);
@@ -230,19 +232,20 @@ async fn serve_connection(stream: TcpStream, server: &Server, places: &Arc<Place
         // A client that disconnects gets no answer.
         _ = connection => {}
         () = expired => {}
-        // A slow listener may not read what waits for it, and newer connections need the place.
+        // A slow listener may not read its queue, and newer connections need the place.
         () = dropped.notified() => {}
     }
 }
 
-/// The status as JSON: the answer to `/status`, and what the page gets.
+/// Formats the status as JSON: the answer to `/status`, and the messages for the page.
 fn status_json(status: &Status) -> String {
     serde_json::to_string(status).unwrap_or_else(|_| "{}".to_owned())
 }
 
-/// Whether a request names this machine by an address, by its host name, or by a name that no domain of the internet can have:
-/// without a dot, or of a domain that is never delegated (RFC 6761, RFC 6762, RFC 8375, and ICANN's `internal`). A web page could
-/// make another name point here and read the status through a browser that reaches this machine (DNS rebinding).
+/// `true` if a request names this machine by an address, by its host name, or by a name that no
+/// internet domain can have: without a dot, or of a domain that is never delegated (RFC 6761, RFC
+/// 6762, RFC 8375, and ICANN's `internal`). Otherwise a web page could make another name resolve to
+/// this machine and read the status through a browser that reaches it (DNS rebinding).
 fn is_addressed<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else { return true };
     let Ok(authority) = host.to_str().unwrap_or_default().parse::<hyper::http::uri::Authority>() else {
@@ -257,14 +260,14 @@ fn is_addressed<B>(request: &Request<B>) -> bool {
         || name.eq_ignore_ascii_case(&host_name())
 }
 
-/// Whether a page of another site made a browser send the request.
+/// `true` if a page of another site made a browser send the request.
 fn is_cross_site<B>(request: &Request<B>) -> bool {
     request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }
 
 type Answer = Response<Either<Full<Bytes>, Messages>>;
 
-/// A short answer of another status than 200.
+/// Builds a short answer with a status other than 200.
 fn failure(status: StatusCode, words: impl Into<String>) -> Answer {
     let mut answer = body("text/plain; charset=utf-8", words.into());
     *answer.status_mut() = status;
@@ -287,7 +290,7 @@ fn with_headers(body: Either<Full<Bytes>, Messages>, kind: &'static str) -> Answ
 }
 
 impl Server {
-    /// `dropped` is notified if the request listens to the feed and is too slow.
+    /// Answers a request. `dropped` is notified if the request listens to the feed and is too slow.
     fn answer<B>(&self, request: &Request<B>, dropped: &Arc<Notify>) -> Answer {
         if !is_addressed(request) {
             let words = "use an address, or the host name of this machine: other names are refused\n";
@@ -321,7 +324,7 @@ impl Server {
         }
     }
 
-    /// The stories of a flow. Names have no character that a query escapes.
+    /// Returns the stories of a flow. Names contain no character that a query would escape.
     fn why(&self, query: &str) -> Result<WhyStatus, String> {
         let name = query.strip_prefix("flow=").ok_or("use /why?flow=NAME\n")?;
         self.source.why(name).map_err(|problem| problem + "\n")

@@ -1,14 +1,14 @@
-//! The page of the status: one file without dependencies.
+//! The status page: one file without dependencies.
 
 use std::sync::LazyLock;
 
 use hyper::header::HeaderValue;
 use ring::digest::{SHA256, digest};
 
-/// The page.
+/// Source of the page.
 pub(super) const PAGE: &str = include_str!("page.html");
 
-/// What a browser allows the page (Content Security Policy, level 3): its own script and style, which are named by their
+/// Content Security Policy (level 3) of the page: its own script and style, identified by their
 /// hashes, and requests to this server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let (script, style) = (hash(inside("script")), hash(inside("style")));
@@ -23,7 +23,7 @@ pub(super) fn policy() -> HeaderValue {
     POLICY.clone()
 }
 
-/// The content of the only element of that name.
+/// Returns the content of the only element of that name.
 fn inside(element: &str) -> &'static str {
     let begin = PAGE.split_once(&format!("<{element}>")).map_or("", |(_, rest)| rest);
     begin.split_once(&format!("</{element}>")).map_or("", |(content, _)| content)
@@ -33,7 +33,7 @@ fn hash(text: &str) -> String {
     base64(digest(&SHA256, text.as_bytes()).as_ref())
 }
 
-/// RFC 4648 §4.
+/// Encodes bytes in base64 (RFC 4648 §4).
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -19,7 +19,7 @@ fn server() -> Arc<Server> {
     Arc::new(Server { source: Arc::new(Exit), feed: Feed::default() })
 }
 
-/// A listener that does not read must cost no more than its queue, and the kernel's.
+/// A listener that does not read must cost no more than its queue and the kernel's buffer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_that_does_not_read_is_disconnected() {
     let server = server();
@@ -44,7 +44,7 @@ async fn a_listener_that_does_not_read_is_disconnected() {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), published).await.expect("it is dropped");
-    // What the kernel had taken is all that arrives.
+    // Only the bytes in the kernel's buffer arrive.
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut rest)).await;
     let _ = read.expect("the connection ends");
@@ -52,7 +52,7 @@ async fn a_listener_that_does_not_read_is_disconnected() {
     accepting.abort();
 }
 
-/// Wherever the page listens: there are browsers in a local network too.
+/// Independent of the listening address: there are browsers in a local network too.
 #[test]
 fn names_that_a_web_site_can_have_are_refused() {
     let server = server();

@@ -1,4 +1,4 @@
-//! The arms of a comparison at an exit: schedulers, of which each client gets one by chance.
+//! Arms of a comparison at an exit: schedulers, one of which each client is assigned at random.
 
 use std::collections::BTreeSet;
 
@@ -10,43 +10,44 @@ use super::{
     text::Mistake,
 };
 
-/// Most arms.
+/// Maximum number of arms.
 pub const MAX_ARMS: usize = 16;
 
-/// Largest weight.
+/// Largest weight of an arm.
 const MAX_WEIGHT: u32 = 1_000;
 
-/// The arms of an exit.
+/// Arms of an exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArmsConfig {
-    /// At least two, or none.
+    /// Two or more arms, or none.
     pub list: Vec<ArmConfig>,
-    /// Another number assigns all clients again. Exits with the same arms and number assign them alike. Default: 0.
+    /// Seed of the assignment; another seed reassigns all clients. Exits with the same arms and
+    /// seed assign them alike. Default: 0.
     pub seed: u64,
 }
 
 /// An arm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArmConfig {
-    /// Its name in the status, the log and the metrics.
+    /// Name in the status, the log and the metrics.
     pub name: String,
-    /// The scheduler with its options, for the data that the exit sends.
+    /// Scheduler with its options, for the data that the exit sends.
     pub scheduler: String,
     /// Share of the clients, relative to the other arms. Default: 1.
     pub weight: u32,
 }
 
 impl ArmsConfig {
-    /// The arm of a client, always the same one; `None` without arms.
+    /// Returns the arm of a client, which never changes; `None` without arms.
     ///
-    /// It follows from a keyed hash of marks that the client cannot choose. It does not depend on the session: a
-    /// client that reconnects, as those with bad networks do, would move its time from one arm to another, and could go on until it has
-    /// the arm that it likes.
+    /// The arm is a keyed hash of properties that the client cannot choose. It does not depend on
+    /// the session: otherwise a client that reconnects, as clients on bad networks do, would move
+    /// its time from one arm to another, and could repeat that until it gets a preferred arm.
     pub(crate) fn assign(&self, client: &[u8]) -> Option<&ArmConfig> {
         let hash = sign(&Key::new(HMAC_SHA256, &self.seed.to_be_bytes()), client);
         let hash = u64::from_be_bytes(hash.as_ref()[..8].try_into().expect("SHA-256 has 32 bytes"));
         let sum: u64 = self.list.iter().map(|arm| u64::from(arm.weight)).sum();
-        // The share of the range of hashes below this one, in units of the weights.
+        // Position of this hash in the range of hashes, in units of the weights.
         let mut place = ((u128::from(hash) * u128::from(sum)) >> 64) as u64;
         self.list.iter().find(|arm| {
             let is_here = place < u64::from(arm.weight);
@@ -56,7 +57,7 @@ impl ArmsConfig {
     }
 }
 
-/// `[[arm]]` as it is written.
+/// `[[arm]]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ArmTable {
@@ -65,7 +66,7 @@ pub(super) struct ArmTable {
     weight: Option<u32>,
 }
 
-/// The arms of a file, if it has any.
+/// Checks the arms of a file.
 pub(super) fn check(
     tables: Vec<ArmTable>,
     seed: Option<u64>,

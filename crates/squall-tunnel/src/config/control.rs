@@ -1,28 +1,28 @@
-//! The control socket.
+//! Control socket.
 
 use std::{path::PathBuf, str::FromStr};
 
-/// The control socket of a tunnel, on systems with Unix sockets.
+/// Control socket of a tunnel, on systems with Unix sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlConfig {
-    /// Its path.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// Who may connect. Default: [`SocketMode::Owner`].
+    /// Permissions of the socket. Default: [`SocketMode::Owner`].
     pub mode: SocketMode,
 }
 
-/// Who may connect to a socket.
+/// Permissions of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketMode {
-    /// The user of the process, and root: `0600`.
+    /// The user of the process and root may connect: `0600`.
     #[default]
     Owner,
-    /// Also the group of the process: `0660`.
+    /// The group of the process may connect as well: `0660`.
     Group,
 }
 
 impl SocketMode {
-    /// Its bits in the file system.
+    /// Returns the permission bits in the file system.
     pub(crate) fn bits(self) -> u32 {
         match self {
             Self::Owner => 0o600,
@@ -30,7 +30,7 @@ impl SocketMode {
         }
     }
 
-    /// Whether only the user of the process and root may connect.
+    /// `true` if only the user of the process and root may connect.
     pub(crate) fn is_private(self) -> bool {
         self == Self::Owner
     }

@@ -1,4 +1,4 @@
-//! The exits that an entry may connect to.
+//! Exits that an entry may connect to.
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
@@ -7,24 +7,24 @@ use squall::Fingerprint;
 
 use super::{TrustConfig, text::Mistake};
 
-/// Most exits, or names of SRV records, of an entry.
+/// Maximum number of exits, or names of SRV records, of an entry.
 pub const MAX_EXITS: usize = 16;
 
-/// What begins the name of SRV records.
+/// Prefix of a name of SRV records.
 const SRV: &str = "srv:";
 
-/// An exit, or a name in the DNS that has exits.
+/// An exit, or a DNS name with SRV records of exits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitAddress {
     /// `HOST:PORT`.
     Host(String),
-    /// A name of SRV records (RFC 2782), such as `_squall._udp.example.org`.
+    /// Name of SRV records (RFC 2782), for instance `_squall._udp.example.org`.
     Srv(String),
 }
 
 impl ExitAddress {
-    /// The domain of SRV records, which the certificates of their exits have to name: the target of a record is not
-    /// authenticated (RFC 9525, section 6.1). `None` for a host.
+    /// Returns the domain of SRV records, which the certificates of their exits must name, because
+    /// the target of a record is not authenticated (RFC 9525, section 6.1). `None` for a host.
     pub(crate) fn domain(&self) -> Option<&str> {
         let Self::Srv(name) = self else { return None };
         name.splitn(3, '.').nth(2)
@@ -62,7 +62,7 @@ impl fmt::Display for ExitAddress {
     }
 }
 
-/// Whether a text is a host name or an address, IPv6 addresses in brackets, and a port.
+/// `true` if a text is a port after a host name or an address, with IPv6 addresses in brackets.
 pub(crate) fn is_host_and_port(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -73,7 +73,7 @@ pub(crate) fn is_host_and_port(text: &str) -> bool {
     is_host && text.len() <= 255 && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-/// Whether a name has the form `_SERVICE._PROTOCOL.DOMAIN`.
+/// `true` if a name has the form `_SERVICE._PROTOCOL.DOMAIN`.
 fn is_service(name: &str) -> bool {
     let labels: Vec<&str> = name.trim_end_matches('.').split('.').collect();
     let is_label = |label: &&str| {
@@ -84,7 +84,7 @@ fn is_service(name: &str) -> bool {
     labels.len() > 2 && name.len() <= 253 && is_service && labels.iter().all(is_label)
 }
 
-/// One text, or a list of texts, as a key of a file.
+/// One text or a list of texts, as the value of a key.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text or a list of texts")]
 pub(super) enum Texts {
@@ -100,7 +100,7 @@ impl Texts {
         }
     }
 
-    /// The values, for the key of that name.
+    /// Parses the values of a key.
     pub(super) fn parse<T: FromStr<Err: fmt::Display>>(self, key: &str) -> Result<Vec<T>, Mistake> {
         let texts = self.into_vec();
         let single = texts.len() == 1;
@@ -113,7 +113,7 @@ impl Texts {
             .collect()
     }
 
-    /// Hosts with ports, for the key of that name.
+    /// Checks the values of a key to be hosts with ports.
     pub(super) fn hosts(self, key: &str, most: usize) -> Result<Vec<String>, Mistake> {
         let hosts = self.into_vec();
         if hosts.len() > most {
@@ -128,7 +128,7 @@ impl Texts {
 }
 
 impl TrustConfig {
-    /// By one fingerprint for all exits, or by one for each.
+    /// Returns trust in one fingerprint for all exits, or in one for each.
     pub fn pinned(pins: Vec<Fingerprint>) -> Self {
         match pins[..] {
             [pin] => Self::Pin(pin),
@@ -137,7 +137,7 @@ impl TrustConfig {
     }
 }
 
-/// Whether exits and fingerprints fit together.
+/// Checks that exits and fingerprints match.
 ///
 /// # Errors
 /// The mistake, if there is one.

@@ -1,4 +1,4 @@
-//! A flow: where its datagrams enter or leave, and how they are carried.
+//! Flows: where datagrams enter or leave, and how they are carried.
 
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
@@ -12,30 +12,30 @@ use super::{
 };
 use crate::media::Media;
 
-/// Longest name of a flow in bytes.
+/// Maximum length of a flow name in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// Most flows of one end.
+/// Maximum number of flows of one end.
 pub const MAX_FLOWS: usize = 64;
 
-/// Longest latency.
+/// Maximum latency.
 pub const MAX_LATENCY: Duration = Duration::from_secs(60);
 
-/// Longest latency of the other end that an end waits for, unless its own one is longer.
+/// Maximum latency of the other end that an end waits for, unless its own is longer.
 pub(crate) const MAX_THEIR_LATENCY: Duration = Duration::from_secs(10);
 
-/// When the datagrams of a flow leave at the far end.
+/// Departure of datagrams at the far end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Playout {
-    /// As soon as all earlier ones have left.
+    /// Once all earlier datagrams have left.
     #[default]
     Soon,
-    /// After a constant delay, the latency, counted from their arrival at the tunnel.
+    /// After a constant delay, the latency, from their arrival at the tunnel.
     Steady,
 }
 
-/// The end of a flow on this machine.
+/// End of a flow on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Datagrams enter the tunnel at this local address.
@@ -51,46 +51,51 @@ pub enum End {
 /// One end of a flow. The other end, on the other machine, has the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowConfig {
-    /// Its name, at most [`MAX_NAME`] bytes; after `TENANT/` if it belongs to a tenant of an exit.
+    /// Name, at most [`MAX_NAME`] bytes; `TENANT/NAME` for a flow of a tenant at an exit.
     pub name: String,
-    /// The end on this machine.
+    /// End on this machine.
     pub end: End,
-    /// The interface of a multicast group: where it is joined, or where datagrams leave for it. Default: the one to which the routes of
-    /// the system lead.
+    /// Interface of a multicast group: where the group is joined, or where datagrams leave for it.
+    /// Default: by the routes of the system.
     pub interface: Option<String>,
-    /// Time to live of datagrams that leave for a multicast group, the hop limit of IPv6: 1 to 255. Default: 1, the local network.
+    /// Time to live (hop limit in IPv6) of datagrams for a multicast group, 1 to 255. Default: 1,
+    /// the local network.
     pub ttl: u8,
-    /// Permitted senders; other datagrams are dropped and counted. Default: all at an `in` end; at an `out` end, where only that
-    /// of a multicast group can have some, none.
+    /// Permitted senders; other datagrams are dropped and counted. Default: all at an `in` end,
+    /// none at an `out` end, which can have senders only if it is a multicast group.
     pub from: Option<Source>,
-    /// The media at an `in` end. Default: [`Media::Udp`].
+    /// Media format at an `in` end. Default: [`Media::Udp`].
     pub media: Media,
     /// Longest time from arrival at the tunnel to departure; later data is dropped. Default: 300 ms; at an `out` end
     /// the latency of the other end, up to 10 s.
     pub latency: Option<Duration>,
-    /// Priority of its most important blocks, 0 (first) to 7; disposable frames come two later. Default: 2.
+    /// Priority of the most important blocks, 0 (first) to 7; disposable frames have this priority
+    /// plus 2. Default: 2.
     pub priority: u8,
-    /// Whether lost plain datagrams are retransmitted; frames are treated by their class. Default: yes.
+    /// Retransmit lost plain datagrams. Frames are treated according to their class. Default:
+    /// `true`.
     pub reliable: bool,
-    /// When its datagrams leave here. Default: [`Playout::Soon`].
+    /// Departure of datagrams here. Default: [`Playout::Soon`].
     pub playout: Playout,
-    /// Whether datagrams that leave here (replies, at an `in` end) keep their order. Default: yes.
+    /// Keep the order of datagrams that leave here (replies, at an `in` end). Default: `true`.
     pub order: bool,
-    /// Larger frames are carried in several blocks. Default: 4 MB.
+    /// Largest frame in bytes that is carried in one block; larger frames take several. Default: 4
+    /// MB.
     pub max_frame: usize,
-    /// A frame ends after this long without a datagram, or after half the latency if that is less. Default: 20 ms.
+    /// Time without a datagram after which a frame ends; half the latency if that is less. Default:
+    /// 20 ms.
     pub gap: Duration,
-    /// Most blocks in transit; more are dropped. Default: 4096.
+    /// Maximum number of blocks in transit; further ones are dropped. Default: 4096.
     pub max_pending: usize,
-    /// The path that blocks of this end prefer, avoid, or take alone. Default: none.
+    /// Path that blocks of this end prefer, avoid, or use exclusively. Default: none.
     pub hint: Option<PathHint>,
 }
 
 impl FlowConfig {
-    /// Latency of a flow that enters here.
+    /// Default latency of a flow that enters here.
     pub const DEFAULT_LATENCY: Duration = Duration::from_millis(300);
 
-    /// A flow with defaults.
+    /// Creates a flow with defaults.
     pub fn new(name: impl Into<String>, end: End) -> Self {
         Self {
             name: name.into(),
@@ -111,22 +116,24 @@ impl FlowConfig {
         }
     }
 
-    /// Whether datagrams enter here; those of a TUN device, which go both ways, enter at the entry.
+    /// `true` if datagrams enter here. Packets of a TUN device travel in both directions; they
+    /// enter at the entry.
     pub fn is_in(&self) -> bool {
         matches!(self.end, End::In(_) | End::TunIn)
     }
 
-    /// Whether datagrams leave here for a multicast group.
+    /// `true` if datagrams leave here for a multicast group.
     fn is_to_group(&self) -> bool {
         matches!(self.end, End::Out(target) if target.ip().is_multicast())
     }
 
-    /// Whether one socket can be that of both.
+    /// `true` if both flows can share one socket.
     pub(crate) fn has_socket_of(&self, other: &Self) -> bool {
         self.end == other.end && self.interface == other.interface && self.ttl == other.ttl
     }
 
-    /// Whether both cannot be bound at a time. Groups share a port, also one group on several interfaces.
+    /// `true` if both addresses cannot be bound at the same time. Groups share a port, even one
+    /// group on several interfaces.
     fn clashes(&self, other: &Self) -> bool {
         let (End::In(one), End::In(another)) = (self.end, other.end) else { return false };
         match (one.ip().is_multicast(), another.ip().is_multicast()) {
@@ -138,22 +145,23 @@ impl FlowConfig {
         }
     }
 
-    /// The latency, or its default.
+    /// Returns the latency, or its default.
     pub fn latency_or_default(&self) -> Duration {
         self.latency.unwrap_or(Self::DEFAULT_LATENCY)
     }
 
-    /// The tenant that it belongs to.
+    /// Returns the tenant that the flow belongs to.
     pub fn tenant(&self) -> Option<&str> {
         self.name.split_once('/').map(|(tenant, _)| tenant)
     }
 
-    /// Its name at the other end, which does not have that of the tenant.
+    /// Returns the name at the other end, which is without the tenant.
     pub(crate) fn name_of_peer(&self) -> &str {
         self.name.split_once('/').map_or(&self.name, |(_, name)| name)
     }
 
-    /// Parses `NAME=udp://ADDR:PORT,key=value,…`, the form of command-line options. The keys are those of a file.
+    /// Parses `NAME=udp://ADDR:PORT,key=value,…`, the form of command-line options. The keys are
+    /// those of a file.
     ///
     /// # Errors
     /// A description of the mistake.
@@ -179,10 +187,11 @@ impl FlowConfig {
     }
 }
 
-/// Whether these flows, at most `most`, can run side by side; if not, the index of the flow at fault and a description.
+/// Checks that these flows, at most `most`, can coexist.
 ///
 /// # Errors
-/// If two flows have one name, or enter at addresses of which one includes the other, or there are too many.
+/// The index of the flow at fault and a description, if two flows have one name, if the address of
+/// one includes that of another, or if there are too many.
 pub fn check_flows(flows: &[FlowConfig], most: usize) -> Result<(), (usize, String)> {
     for (index, flow) in flows.iter().enumerate() {
         let before = &flows[..index];
@@ -206,7 +215,8 @@ pub fn check_flows(flows: &[FlowConfig], most: usize) -> Result<(), (usize, Stri
     Ok(())
 }
 
-/// Whether the system refuses one of two UDP sockets at these addresses. One at `[::]` also receives IPv4.
+/// `true` if the system refuses the second of two UDP sockets at these addresses. A socket at
+/// `[::]` also receives IPv4.
 pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let includes = |all: SocketAddr, one: SocketAddr| {
         all.ip().is_unspecified() && (all.is_ipv6() || one.ip().to_canonical().is_ipv4())
@@ -220,7 +230,7 @@ pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     is_port && (is_same || includes(one, other) || includes(other, one))
 }
 
-/// A `[[flow]]` as it is written.
+/// `[[flow]]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowTable {
@@ -328,7 +338,7 @@ fn hint(
     }
 }
 
-/// The value, or its default if there is none.
+/// Returns the value, checked against its bounds, or the default if there is none.
 pub(super) fn bounded<T: PartialOrd + fmt::Debug>(
     key: &str,
     value: Option<T>,

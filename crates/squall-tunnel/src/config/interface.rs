@@ -1,4 +1,4 @@
-//! What the paths of an interface may carry: `[connect.paths.NAME]`.
+//! Settings of the paths of an interface: `[connect.paths.NAME]`.
 
 use serde::Deserialize;
 use squall::{Period, Quota, RateLimit, Role};
@@ -6,18 +6,18 @@ use squall_units::{Rate, Size};
 
 use super::text::{Mistake, Parsed};
 
-/// What the paths of an interface are used for, and what they may carry.
+/// Role and limits of the paths of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PathConfig {
-    /// What they are used for, by both ends. Default: primary.
+    /// Role of the paths at both ends. Default: primary.
     pub role: Role,
-    /// What each end sends on each of them at most. Default: no limit.
+    /// Rate limit of each end on each path. Default: none.
     pub rate_limit: Option<RateLimit>,
-    /// Bytes in each day, week or month. Default: no quota.
+    /// Bytes per day, week or month. Default: no quota.
     pub quota: Option<Quota>,
 }
 
-/// `[connect.paths.NAME]` as it is written.
+/// `[connect.paths.NAME]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PathTable {

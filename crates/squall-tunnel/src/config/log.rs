@@ -7,9 +7,9 @@ use tracing::level_filters::LevelFilter;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// Form of its lines.
+    /// Form of the lines.
     pub format: LogFormat,
-    /// Least important messages that are logged.
+    /// Least important level that is logged.
     pub level: LogLevel,
 }
 

@@ -1,4 +1,4 @@
-//! What a configuration names of its machine and is not there.
+//! Parts of a configuration that do not exist on this machine.
 
 use std::{
     collections::BTreeSet,
@@ -12,8 +12,9 @@ use squall_observe::wait::{is_absent, problem};
 use super::{Config, End, IdentityConfig, Side};
 
 impl Config {
-    /// What it names of this machine and is not there now, in words: interfaces and local addresses, which a tunnel waits for, and
-    /// folders, without which it does not start. Ports are not checked, as a running tunnel may have them.
+    /// Describes named interfaces, local addresses and folders that do not exist on this machine
+    /// now. A tunnel waits for missing interfaces and addresses, but does not start without its
+    /// folders. Ports are not checked, as a running tunnel may occupy them.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         let mut addresses: Vec<(String, SocketAddr)> = Vec::new();
@@ -63,7 +64,7 @@ impl Config {
     }
 }
 
-/// Whether this machine has an interface of this name, or this address.
+/// `true` if this machine has an interface of this name, or this address.
 fn is_there(name: &str) -> bool {
     match name.parse::<IpAddr>() {
         Ok(address) => bind(SocketAddr::new(address, 0)).is_ok(),
@@ -74,7 +75,7 @@ fn is_there(name: &str) -> bool {
     }
 }
 
-/// Binds to an address with any free port, for a moment.
+/// Binds briefly to an address with any free port.
 fn bind(mut address: SocketAddr) -> io::Result<()> {
     address.set_port(0);
     UdpSocket::bind(address).map(drop)

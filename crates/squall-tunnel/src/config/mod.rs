@@ -1,4 +1,4 @@
-//! The configuration of one end of a tunnel: read from a file, checked, with all defaults filled in.
+//! Configuration of one end of a tunnel: read from a file, checked, and completed with defaults.
 //!
 //! `docs/tunnel.md` describes every key.
 
@@ -63,49 +63,52 @@ use text::Parsed;
 use token::token;
 use tun::TunTable;
 
-/// Most exits that one that drains names. The length field of the message bounds each to 255 bytes.
+/// Maximum number of exits that a draining exit names. The length field of the message bounds each
+/// to 255 bytes.
 pub(crate) const MAX_REDIRECTS: usize = 8;
 
-/// Longest [`ListenConfig::drain_timeout`].
+/// Maximum of [`ListenConfig::drain_timeout`].
 const MAX_DRAIN_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Largest file in bytes.
+/// Size limit of a configuration file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The configuration of one end of a tunnel.
+/// Configuration of one end of a tunnel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Whether this end connects or listens.
+    /// Side of the connection.
     pub side: Side,
-    /// The secret that both ends share. An exit with tenants may have none: then only its tenants can connect.
+    /// Secret shared by both ends. An exit with tenants may have none: then only its tenants can
+    /// connect.
     pub token: Option<Token>,
-    /// The tenants of an exit.
+    /// Tenants of an exit.
     pub tenants: TenantsConfig,
-    /// The scheduler with its options; see [`squall::scheduler`]. Default: [`DEFAULT_SCHEDULER`].
+    /// Scheduler with its options; see [`squall::scheduler`]. Default: [`DEFAULT_SCHEDULER`].
     pub scheduler: String,
-    /// The schedulers that an exit compares, in place of `scheduler`. Default: none.
+    /// Schedulers that an exit compares, in place of `scheduler`. Default: none.
     pub arms: ArmsConfig,
     /// Congestion control of all paths. Default: Steady.
     pub congestion: CongestionControl,
-    /// The flows that begin or end here, at most [`MAX_FLOWS`].
+    /// Flows that begin or end here, at most [`MAX_FLOWS`].
     pub flows: Vec<FlowConfig>,
-    /// The TUN device, whose traffic classes are flows too. Default: none.
+    /// TUN device; its traffic classes are flows too. Default: none.
     pub tun: Option<TunConfig>,
     /// Address of `/metrics` and `/status`. Default: none.
     pub metrics: Option<SocketAddr>,
-    /// The control socket. Default: none.
+    /// Control socket. Default: none.
     pub control: Option<ControlConfig>,
     /// Form and level of the log.
     pub log: LogConfig,
-    /// Most tunnels at a time, at an exit. Default: 16.
+    /// Maximum number of simultaneous tunnels at an exit. Default: 16.
     pub max_sessions: usize,
-    /// Tasks that an exit divides its sessions among; see [`squall::EndpointConfig::workers`]. Default: 1.
+    /// Number of worker tasks for the sessions; see [`squall::EndpointConfig::workers`]. Default:
+    /// 1.
     pub workers: usize,
-    /// The id of an exit in its connection ids, for load balancers. Default: none.
+    /// Server id of an exit in its connection ids, for load balancers. Default: none.
     pub quic_lb: Option<QuicLbServer>,
 }
 
-/// Which side of the connection this end is.
+/// Side of the connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Side {
     /// The entry, which connects.
@@ -114,30 +117,30 @@ pub enum Side {
     Listen(ListenConfig),
 }
 
-/// How an entry connects.
+/// Settings of the connections of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectConfig {
-    /// The exits, of which one is in use, at most [`MAX_EXITS`].
+    /// Exits, at most [`MAX_EXITS`]; one of them is in use.
     pub to: Vec<ExitAddress>,
-    /// How the exits prove their identity.
+    /// Authentication of the exits.
     pub trust: TrustConfig,
-    /// What selects the preferred exit: entries with different identities spread over the exits. Default: the name of this
-    /// machine and the names of the flows.
+    /// Identity that selects the preferred exit: entries with different identities spread over the
+    /// exits. Default: the name of this machine and the names of the flows.
     pub identity: Option<String>,
     /// Interfaces, by name or by local address; all if empty.
     pub interfaces: Vec<String>,
     /// Interfaces whose bytes cost money.
     pub metered: Vec<String>,
-    /// What the paths of interfaces are used for and may carry, by name or local address.
+    /// Roles and limits of the paths of interfaces, by name or local address.
     pub paths: BTreeMap<String, PathConfig>,
-    /// The file with what was used of quotas; needed if an interface has one.
+    /// File with the bytes used of quotas; required if an interface has a quota.
     pub quotas: Option<PathBuf>,
-    /// Whether the session reads the radios of the interfaces. Default: no.
+    /// Read the radios of the interfaces. Default: `false`.
     pub signal: bool,
 }
 
 impl ConnectConfig {
-    /// To these exits, over all interfaces.
+    /// Creates settings with these exits, over all interfaces.
     pub fn new(to: Vec<ExitAddress>, trust: TrustConfig) -> Self {
         Self {
             to,
@@ -151,11 +154,11 @@ impl ConnectConfig {
         }
     }
 
-    /// Whether the values fit together.
+    /// Checks that the values are consistent.
     ///
     /// # Errors
-    /// There is no exit or a wrong number of fingerprints, names of interfaces are mixed
-    /// with addresses, or a metered interface is not in use.
+    /// If there is no exit or a wrong number of fingerprints, names of interfaces are mixed with
+    /// addresses, or a metered interface is not in use.
     pub fn check(&self) -> Result<(), Mistake> {
         exits::check(&self.to, &self.trust)?;
         let addresses = self.interfaces.iter().filter(|one| one.parse::<IpAddr>().is_ok()).count();
@@ -180,7 +183,7 @@ impl ConnectConfig {
         }
     }
 
-    /// The quotas of paths, by the name of the interface.
+    /// Returns the quotas of paths, by the name of the interface.
     pub(crate) fn quota_of_paths(&self) -> Vec<(String, Quota)> {
         self.paths.iter().filter_map(|(name, path)| Some((name.clone(), path.quota?))).collect()
     }
@@ -192,13 +195,13 @@ impl ConnectConfig {
         Some(Quotas::open(file, quotas))
     }
 
-    /// The exits in words.
+    /// Lists the exits as text.
     pub(crate) fn words(&self) -> String {
         let exits: Vec<String> = self.to.iter().map(ToString::to_string).collect();
         exits.join(", ")
     }
 
-    /// Reads the file with trusted authorities, if there is one.
+    /// Reads the file of trusted authorities, if there is one.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -209,11 +212,11 @@ impl ConnectConfig {
         }
     }
 
-    /// A request for a session with an exit. Reads the file with trusted authorities, if there is one. `pin` is the fingerprint
-    /// of this exit, if each has its own.
+    /// Builds a request for a session with an exit. Reads the file of trusted authorities, if there
+    /// is one. `pin` is the fingerprint of this exit, if each exit has its own.
     ///
     /// # Errors
-    /// If that file cannot be used.
+    /// If the file cannot be used.
     pub fn request(&self, host: &str, pin: Option<Fingerprint>) -> Result<Connect, IdentityError> {
         let trust = match (&self.trust, pin) {
             (TrustConfig::Pins(_), Some(pin)) => Trust::Pinned(pin),
@@ -232,32 +235,33 @@ impl ConnectConfig {
     }
 }
 
-/// How the exit proves its identity.
+/// Authentication of the exits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustConfig {
-    /// By a certificate of an authority that the operating system trusts.
+    /// Certificate from an authority that the operating system trusts.
     System,
-    /// By the fingerprint of its certificate.
+    /// Fingerprint of the certificate.
     Pin(Fingerprint),
-    /// By a fingerprint for each exit, in their order.
+    /// One fingerprint per exit, in their order.
     Pins(Vec<Fingerprint>),
-    /// By a certificate of an authority in this PEM file.
+    /// Certificate from an authority in this PEM file.
     Ca(PathBuf),
-    /// Not at all, for tests.
+    /// No authentication, for tests.
     Insecure,
 }
 
-/// How an exit listens.
+/// Settings of the listening exit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenConfig {
     /// Address and port.
     pub address: SocketAddr,
-    /// Its certificate.
+    /// Certificate of the exit.
     pub identity: IdentityConfig,
-    /// Exits that the entries should use when this one drains, `HOST:PORT`, at most 8. Default: none, so that each entry uses
-    /// the next one of its own list.
+    /// Exits that the entries should use when this one drains, `HOST:PORT`, at most 8. Default:
+    /// none; each entry then uses the next exit of its own list.
     pub redirect: Vec<String>,
-    /// Longest time for the entries to move when this exit drains. Default: [`ListenConfig::DRAIN_TIMEOUT`].
+    /// Time limit for the entries to move when this exit drains. Default:
+    /// [`ListenConfig::DRAIN_TIMEOUT`].
     pub drain_timeout: Duration,
 }
 
@@ -265,30 +269,30 @@ impl ListenConfig {
     /// Default of [`Self::drain_timeout`].
     pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// On this address, with this certificate.
+    /// Creates settings with this address and certificate.
     pub fn new(address: SocketAddr, identity: IdentityConfig) -> Self {
         Self { address, identity, redirect: Vec::new(), drain_timeout: Self::DRAIN_TIMEOUT }
     }
 }
 
-/// The certificate of an exit.
+/// Source of the certificate of an exit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IdentityConfig {
-    /// From two PEM files.
+    /// Read from two PEM files.
     Files {
-        /// The chain.
+        /// File with the chain.
         certificate: PathBuf,
-        /// The private key.
+        /// File with the private key.
         key: PathBuf,
     },
     /// Self-signed, stored in this file; created if the file does not exist.
     Kept(PathBuf),
-    /// Self-signed, a new one with each start.
+    /// Self-signed, newly generated at each start.
     Fresh,
 }
 
 impl Config {
-    /// A configuration with defaults and without flows.
+    /// Creates a configuration with defaults and without flows.
     pub fn new(side: Side, token: Token) -> Self {
         Self { token: Some(token), ..Self::without_token(side) }
     }
@@ -331,7 +335,8 @@ impl Config {
         file.check(folder).map_err(|mistake| mistake.locate(name, text))
     }
 
-    /// The scheduler of a session whose client is not known yet. The peer reports stalls for the whole session if this one wants that.
+    /// Returns the scheduler of a session whose client is not identified yet. If this scheduler
+    /// uses stall reports, the peer sends them for the whole session.
     pub(crate) fn first_scheduler(&self) -> &str {
         let wants_stalls =
             |text: &str| squall::scheduler(text).is_ok_and(|factory| factory().profile().wants_stalls);
@@ -339,7 +344,8 @@ impl Config {
         arms().find(|text| wants_stalls(text)).or_else(|| arms().next()).unwrap_or(&self.scheduler)
     }
 
-    /// A setting without effect, if there is one: metered interfaces that the scheduler does not spare.
+    /// Returns a warning about a setting without effect: metered interfaces that the scheduler does
+    /// not spare.
     pub fn warning(&self) -> Option<String> {
         let metered = &self.connect()?.metered;
         let spares =
@@ -355,14 +361,14 @@ impl Config {
         ))
     }
 
-    /// All flows, those of the TUN device included.
+    /// Returns all flows, including those of the TUN device.
     pub(crate) fn all_flows(&self) -> Vec<FlowConfig> {
         let classes = self.tun.as_ref().map(|tun| tun.flows(self.is_entry()));
         self.flows.iter().cloned().chain(classes.into_iter().flatten()).collect()
     }
 
-    /// Which entry presents a token, at an exit: one of the peers that have their own, or (`Some(None)`) any other one with
-    /// the token of the exit. `None` if the token is wrong.
+    /// Returns the entry that presents a token at an exit: a peer with its own token, or
+    /// `Some(None)` for any other entry with the token of the exit. `None` if the token is wrong.
     pub(crate) fn identify(&self, token: &[u8]) -> Option<Option<String>> {
         let mut peers = self.tun.iter().flat_map(|tun| &tun.peers);
         let peer = peers.find(|peer| peer.token.as_ref().is_some_and(|own| own.matches(token)));
@@ -372,8 +378,8 @@ impl Config {
         }
     }
 
-    /// Whether a session of this entry, see [`Self::identify`], may carry a flow: the traffic classes of a peer with its own token
-    /// belong to that one, and it carries nothing else.
+    /// `true` if a session of this entry, see [`Self::identify`], may carry a flow. The traffic
+    /// classes of a peer with its own token belong to that peer, and it may carry nothing else.
     pub(crate) fn may_carry(&self, entry: Option<&str>, flow: &FlowConfig) -> bool {
         let mut peers = self.tun.iter().flat_map(|tun| &tun.peers).filter(|peer| peer.token.is_some());
         let is_of = |name: &str| TrafficClass::ALL.iter().any(|class| flow_name(name, *class) == flow.name);
@@ -381,7 +387,7 @@ impl Config {
         owner.map(|peer| peer.name.as_str()) == entry
     }
 
-    /// Whether the flows, those of the TUN device included, can run side by side.
+    /// Checks that all flows, including those of the TUN device, can coexist.
     ///
     /// # Errors
     /// See [`check_flows`].
@@ -397,7 +403,7 @@ impl Config {
         })
     }
 
-    /// Whether an exit can listen beside these flows.
+    /// Checks that an exit can listen besides these flows.
     fn check_listen(&self, flows: &[FlowConfig]) -> Result<(), (usize, String)> {
         let Some(listen) = self.listen() else { return Ok(()) };
         let at_its_port = |flow: &FlowConfig| matches!(flow.end, End::In(address) if flow::overlap(address, listen.address));
@@ -406,7 +412,8 @@ impl Config {
         Err((index, format!("flow '{name}' enters at the address where the exit listens, {address}")))
     }
 
-    /// Whether these tenants can exist side by side, and beside the rest of this configuration.
+    /// Checks that these tenants can coexist with each other and with the rest of this
+    /// configuration.
     ///
     /// # Errors
     /// A description of the mistake.
@@ -434,12 +441,12 @@ impl Config {
         })
     }
 
-    /// Whether this end connects.
+    /// `true` if this end connects.
     pub fn is_entry(&self) -> bool {
         self.connect().is_some()
     }
 
-    /// How it connects; `None` at an exit.
+    /// Returns the settings of an entry; `None` at an exit.
     pub fn connect(&self) -> Option<&ConnectConfig> {
         match &self.side {
             Side::Connect(connect) => Some(connect),
@@ -447,7 +454,7 @@ impl Config {
         }
     }
 
-    /// How it listens; `None` at an entry.
+    /// Returns the settings of an exit; `None` at an entry.
     pub fn listen(&self) -> Option<&ListenConfig> {
         match &self.side {
             Side::Connect(_) => None,
@@ -456,12 +463,12 @@ impl Config {
     }
 }
 
-/// The flows of tenants.
+/// Returns the flows of all tenants.
 pub(crate) fn flows_of(tenants: &[TenantConfig]) -> impl Iterator<Item = FlowConfig> {
     tenants.iter().flat_map(|tenant| tenant.flows.iter().cloned())
 }
 
-/// An address with a port; the error shows the form.
+/// An address with a port; its parse error shows the expected form.
 struct Address(SocketAddr);
 
 impl FromStr for Address {
@@ -472,7 +479,7 @@ impl FromStr for Address {
     }
 }
 
-/// A file as it is written.
+/// A configuration as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -568,7 +575,7 @@ impl File {
     }
 }
 
-/// The control socket, if one is given.
+/// Returns the control socket, if one is given.
 fn control(
     path: Option<PathBuf>,
     mode: Option<Parsed<SocketMode>>,
@@ -585,7 +592,7 @@ fn control(
     Ok(Some(ControlConfig { path: folder.join(path), mode }))
 }
 
-/// `[connect]` as it is written.
+/// `[connect]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConnectTable {
@@ -630,7 +637,7 @@ impl ConnectTable {
     }
 }
 
-/// `[listen]` as it is written.
+/// `[listen]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListenTable {

@@ -1,4 +1,4 @@
-//! An exit behind a load balancer.
+//! Settings of an exit behind a load balancer.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use squall::quic_lb::{QuicLb, QuicLbServer, ServerId};
 
 use super::text::{Mistake, Parsed};
 
-/// Largest file with a key, white space included.
+/// Size limit of a key file in bytes, including white space.
 const MAX_FILE: u64 = 4 << 10;
 
-/// Bytes of the nonce if none are given.
+/// Default length of the nonce in bytes.
 const NONCE: usize = 8;
 
-/// `[listen.load_balancer]` as it is written.
+/// `[listen.load_balancer]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LoadBalancerTable {
@@ -46,10 +46,10 @@ impl LoadBalancerTable {
     }
 }
 
-/// Bytes of the server id and the nonce together at most.
+/// Maximum length of server id and nonce together, in bytes.
 const MOST: usize = 19;
 
-/// A key is not repeated in errors.
+/// Parses a key. Errors do not repeat it.
 fn parse_key(text: &str) -> Result<[u8; 16], &'static str> {
     let text = text.trim();
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();

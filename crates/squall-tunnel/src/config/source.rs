@@ -10,18 +10,18 @@ pub struct Source {
 }
 
 impl Source {
-    /// The network of an address. The prefix has at most as many bits as the address.
+    /// Creates the network of an address. The prefix has at most as many bits as the address.
     pub(crate) fn new(address: IpAddr, prefix: u32) -> Self {
         Self { address, prefix }
     }
 
-    /// Bits of the prefix.
+    /// Returns the length of the prefix in bits.
     pub(crate) fn prefix(&self) -> u32 {
         self.prefix
     }
 
-    /// Whether an address is the first or the last one of the network: that of the network, and its broadcast address. IPv6 has
-    /// none, nor has a network of one or two addresses (RFC 3021).
+    /// `true` if an address is the first or last one of the network: the network address or the
+    /// broadcast address. IPv6 has neither, nor has a network of one or two addresses (RFC 3021).
     pub(crate) fn is_edge(&self, address: IpAddr) -> bool {
         let (IpAddr::V4(own), IpAddr::V4(other)) = (self.address, address) else { return false };
         let hosts = u32::MAX.checked_shr(self.prefix).unwrap_or(0);
@@ -30,7 +30,7 @@ impl Source {
             && [own.to_bits() & !hosts, own.to_bits() | hosts].contains(&other.to_bits())
     }
 
-    /// Whether it contains an address. IPv4-mapped IPv6 addresses count as IPv4.
+    /// `true` if the network contains an address. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {

@@ -1,4 +1,5 @@
-//! Tenants of an exit: each has its own token, flows and limits. `docs/tenants.md` describes every key.
+//! Tenants of an exit. Each has its own token, flows and limits. `docs/tenants.md` describes every
+//! key.
 
 use std::{
     fmt::Display,
@@ -21,63 +22,65 @@ use super::{
     token::TokenHash,
 };
 
-/// Most tenants of an exit, from all sources together.
+/// Maximum number of tenants of an exit, from all sources together.
 pub const MAX_TENANTS: usize = 256;
 
-/// Most flows of all tenants together: each has a socket.
+/// Maximum number of flows of all tenants together. Each occupies a socket.
 pub const MAX_TENANT_FLOWS: usize = 1024;
 
-/// Longest name of a tenant in bytes.
+/// Maximum length of a tenant name in bytes.
 const MAX_TENANT_NAME: usize = 48;
 
-/// Largest file or list of tenants in bytes.
+/// Size limit of a file or list of tenants in bytes.
 pub(crate) const MAX_LIST: u64 = 1 << 20;
 
-/// Largest file with the secret of a list in bytes.
+/// Size limit of the file with the bearer token of a list, in bytes.
 const MAX_BEARER: u64 = 4096;
 
-/// Bounds of a rate: slower ones carry no media, faster ones are no limit.
+/// Permitted rates: slower ones carry no media, faster ones are no limit.
 const RATES: RangeInclusive<Rate> = Rate::from_bps(10_000)..=Rate::from_bps(100_000_000_000);
 
-/// Bounds of the bytes of a period.
+/// Permitted byte limits of a period.
 const BYTES: RangeInclusive<Size> = Size::from_bytes(1_000)..=Size::from_bytes(1_000_000_000_000_000);
 
-/// Bounds of the interval between two requests of a list, and its default.
+/// Permitted intervals between two requests of a list.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// Default interval between two requests of a list.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// The tenants of an exit, and where further ones come from.
+/// Tenants of an exit, and the sources of further ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantsConfig {
-    /// Tenants in the file and in its folder.
+    /// Tenants in the configuration file and in its folder.
     pub list: Vec<TenantConfig>,
-    /// A list that is requested again and again.
+    /// List that is requested periodically.
     pub url: Option<TenantsUrl>,
-    /// The folder for what outlives a restart: counted bytes, the last list of the URL, changes over the control socket.
+    /// Folder for data that survives a restart: counted bytes, the last list of the URL, changes
+    /// over the control socket.
     pub state: Option<PathBuf>,
 }
 
 /// A list of tenants on a web server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantsUrl {
-    /// Its address: `http` or `https`.
+    /// Address: `http` or `https`.
     pub url: String,
-    /// File with the secret that requests present (RFC 6750). It is read for every request.
+    /// File with the bearer token of requests (RFC 6750). It is read for every request.
     pub token_file: Option<PathBuf>,
     /// Time between two requests. Default: 30 s.
     pub interval: Duration,
 }
 
 impl TenantsUrl {
-    /// The address for people, without a query: that may have a secret.
+    /// Returns the address for messages, without its query, which may contain a secret.
     pub fn shown(&self) -> &str {
         without_query(&self.url)
     }
 
-    /// What requests present.
+    /// Reads the bearer token of requests.
     ///
     /// # Errors
-    /// If the file cannot be read or has no such secret, in one line with its name.
+    /// If the file cannot be read or contains no valid token, in one line with its name.
     pub(crate) fn bearer(&self) -> Result<Option<String>, String> {
         let Some(file) = &self.token_file else { return Ok(None) };
         let named = |problem: &dyn Display| format!("{}: {problem}", file.display());
@@ -89,7 +92,7 @@ impl TenantsUrl {
         Ok(Some(text.to_owned()))
     }
 
-    /// Whether none on the way can read what is sent.
+    /// `true` if third parties cannot read the requests: TLS or loopback.
     fn is_private(&self) -> bool {
         let uri = self.url.parse::<Uri>().ok();
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default().trim_matches(['[', ']']);
@@ -101,17 +104,17 @@ impl TenantsUrl {
 /// A tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantConfig {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
-    /// The hash of its token.
+    /// Hash of its token.
     pub token: TokenHash,
-    /// Its flows, at most [`MAX_FLOWS`]. Their names begin with that of the tenant: `TENANT/FLOW`.
+    /// Flows, at most [`MAX_FLOWS`]. Their names begin with that of the tenant: `TENANT/FLOW`.
     pub flows: Vec<FlowConfig>,
-    /// Its limits.
+    /// Limits of the tenant.
     pub limits: TenantLimits,
 }
 
-/// Whether the limits of a tenant are within bounds.
+/// Checks that the limits of a tenant are within bounds.
 pub(crate) fn check_limits(limits: &TenantLimits) -> Result<(), Mistake> {
     within("max_sessions", limits.max_sessions, &(1..=1024))?;
     within("rate_in", limits.rate_in, &RATES)?;
@@ -144,7 +147,7 @@ impl TenantConfig {
     }
 }
 
-/// `[[tenant]]` as it is written.
+/// `[[tenant]]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TenantTable {
@@ -173,7 +176,7 @@ impl TenantTable {
     }
 }
 
-/// The keys of a file that are about tenants.
+/// Keys of a file that concern tenants.
 pub(super) struct TenantsTable {
     pub(super) tenant: Vec<TenantTable>,
     pub(super) folder: Option<PathBuf>,
@@ -184,12 +187,13 @@ pub(super) struct TenantsTable {
 }
 
 impl TenantsTable {
-    /// Whether entries with tokens of their own may exist.
+    /// `true` if entries with their own tokens may exist.
     pub(super) fn has_source(&self) -> bool {
         !self.tenant.is_empty() || self.folder.is_some() || self.url.is_some()
     }
 
-    /// Also returns the files of the folder: their tenants are the last of the list.
+    /// Checks the tenants. Also returns the files of the folder; their tenants are the last of the
+    /// list.
     pub(super) fn check(
         self,
         is_entry: bool,
@@ -246,12 +250,12 @@ fn tenants(tables: Vec<TenantTable>) -> Result<Vec<TenantConfig>, Mistake> {
     tables.into_iter().enumerate().map(checked).collect()
 }
 
-/// A tenant that cannot exist beside others.
+/// A conflict of a tenant with others.
 #[derive(Debug)]
 pub(crate) struct Clash {
-    /// Numbers of the tenants at fault; none if there are too many.
+    /// Indices of the tenants at fault; empty if there are too many tenants.
     tenants: Vec<usize>,
-    /// Its key.
+    /// Key at fault.
     key: &'static str,
     pub(crate) problem: String,
 }
@@ -261,7 +265,8 @@ impl Clash {
         Self { tenants: tenants.to_vec(), key, problem }
     }
 
-    /// The mistake of a configuration with this number of tenants, of which these files have the last.
+    /// Returns the conflict as a mistake in a configuration with this number of tenants, of which
+    /// these files contain the last.
     pub(super) fn locate(self, tenants: usize, files: &[TenantFile]) -> Mistake {
         let Self { tenants: at_fault, key, problem } = self;
         let file = |tenant: &usize| files.get(tenant.checked_sub(tenants - files.len())?);
@@ -282,10 +287,10 @@ impl Clash {
     }
 }
 
-/// Whether these tenants can exist side by side.
+/// Checks that these tenants can coexist.
 ///
 /// # Errors
-/// Two have one name or one token, there are too many, or counted bytes have no folder.
+/// If two have one name or one token, there are too many, or there is no folder for counted bytes.
 pub(crate) fn check_tenants(all: &[TenantConfig], has_state: bool) -> Result<(), Clash> {
     for (index, tenant) in all.iter().enumerate() {
         let TenantConfig { name, token, limits, .. } = tenant;
@@ -345,7 +350,7 @@ fn read_file(file: &Path) -> Result<(TenantFile, TenantConfig), ConfigError> {
     Ok((TenantFile { name, text }, tenant))
 }
 
-/// A list of tenants, as TOML or JSON: `[[tenant]]`, or an object with the key `tenant`.
+/// A list of tenants as TOML or JSON: `[[tenant]]`, or an object with the key `tenant`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
@@ -367,7 +372,7 @@ pub(crate) fn read_list(name: &str, text: &str) -> Result<Vec<TenantConfig>, Str
     tenants(list.tenant).map_err(|mistake| mistake.locate(name, text).to_string())
 }
 
-/// An address without its query, which may have a secret.
+/// Returns an address without its query, which may contain a secret.
 pub(crate) fn without_query(url: &str) -> &str {
     url.split_once('?').map_or(url, |(url, _)| url)
 }

@@ -1,4 +1,4 @@
-//! From the text of a file to tables, and mistakes with their place in the text.
+//! Parsing of configuration texts, and the position of mistakes in them.
 
 use std::{
     fmt::{self, Display},
@@ -12,38 +12,38 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// Names that are at least this similar count as a typing error (Jaro-Winkler, 0 to 1).
+/// Similarity above which a name counts as a typing error (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.8;
 
-/// A configuration that cannot be used.
+/// An unusable configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file cannot be read.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The content of the file is wrong.
     #[error("{name}:{line}:{column}: {problem}")]
     Invalid {
-        /// The file, or the name of the text.
+        /// Name of the file or text.
         name: String,
         /// Line, from 1.
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// The mistake, with the key it is about.
+        /// Description of the mistake, with its key.
         problem: String,
     },
 }
 
-/// A mistake that shows only once the whole file is read.
+/// A mistake that can only be found after reading the whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Path of the value at fault: `flow.2.name`.
+    /// Path of the value at fault, for instance `flow.2.name`.
     pub path: String,
     /// Description.
     pub problem: String,
@@ -54,18 +54,18 @@ impl Mistake {
         Self { path: path.into(), problem: problem.into() }
     }
 
-    /// The same mistake, of a table at this path.
+    /// Returns the mistake with its path extended by that of a table.
     pub(super) fn within(self, path: &str) -> Self {
         Self { path: format!("{path}.{}", self.path), ..self }
     }
 
-    /// The mistake with its place in the text, which is called `name`.
+    /// Returns the mistake with its position in the text, which is called `name`.
     pub(super) fn locate(&self, name: &str, text: &str) -> ConfigError {
         error_at(name, text, offset(text, &self.path), &self.problem)
     }
 }
 
-/// For texts without lines.
+/// Form for texts without lines.
 impl Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
@@ -76,7 +76,7 @@ impl Display for Mistake {
     }
 }
 
-/// Reads a table. Unknown keys and words are mistakes.
+/// Parses a table. Unknown keys and words are mistakes.
 pub(super) fn parse<'a, T: Deserialize<'a>>(name: &str, text: &'a str) -> Result<T, ConfigError> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
@@ -84,7 +84,8 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(name: &str, text: &'a str) -> Result
     })
 }
 
-/// Where the value of this path begins; if it is not there, the table that would hold it.
+/// Returns the offset of the value at this path; if it does not exist, that of the innermost table
+/// on the path.
 fn offset(text: &str, path: &str) -> usize {
     let Ok(root) = DeTable::parse(text) else { return 0 };
     let mut keys = path.split('.');
@@ -118,7 +119,8 @@ fn error_at(name: &str, text: &str, offset: usize, problem: &str) -> ConfigError
     }
 }
 
-/// The key of a value that stands after this part of a line; in a table of one line, after that of the table.
+/// Returns the key of the value that follows this part of a line; in an inline table, with the key
+/// of the table.
 fn key_before(line: &str) -> Option<String> {
     let (first, _) = line.split_once('=')?;
     let last = line.trim_end().strip_suffix('=').and_then(|line| line.rsplit(['{', ',']).next());
@@ -126,7 +128,7 @@ fn key_before(line: &str) -> Option<String> {
     Some(if first == last { first.to_owned() } else { format!("{first}.{last}") })
 }
 
-/// A description in one line.
+/// Joins a description into one line.
 pub(super) fn one_line(problem: &str) -> String {
     let lines: Vec<_> = problem.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.join(", ")
@@ -151,7 +153,7 @@ fn with_suggestion(message: &str) -> String {
     format!("unknown {kind} '{given}'; {hint}")
 }
 
-/// A value that is written as a text.
+/// A value that is parsed from a text.
 pub(super) struct Parsed<T>(pub(super) T);
 
 impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Parsed<T> {

@@ -1,4 +1,4 @@
-//! The secret that both ends share.
+//! Tokens: the secret that both ends share.
 
 use std::{
     fmt,
@@ -11,13 +11,13 @@ use subtle::ConstantTimeEq as _;
 
 use super::text::Mistake;
 
-/// Fewest bytes of a token, so that it cannot be guessed.
+/// Minimum length of a token in bytes, against guessing.
 pub const MIN_TOKEN: usize = 12;
 
-/// Most bytes of a token.
+/// Maximum length of a token in bytes.
 pub const MAX_TOKEN: usize = 256;
 
-/// Largest file with a token, white space included.
+/// Size limit of a token file in bytes, including white space.
 const MAX_FILE: u64 = 4 << 10;
 
 /// A secret that both ends share. Its `Debug` output does not reveal it.
@@ -25,7 +25,7 @@ const MAX_FILE: u64 = 4 << 10;
 pub struct Token(String);
 
 impl Token {
-    /// A token of [`MIN_TOKEN`] to [`MAX_TOKEN`] bytes; white space around it is removed.
+    /// Creates a token of [`MIN_TOKEN`] to [`MAX_TOKEN`] bytes; surrounding white space is removed.
     ///
     /// # Errors
     /// If it is too short or too long.
@@ -46,18 +46,18 @@ impl Token {
         Self::new(&text)
     }
 
-    /// The text, for the other end only.
+    /// Returns the text, only to be sent to the other end.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether these bytes are the token, compared in constant time.
+    /// `true` if these bytes are the token. Compared in constant time.
     pub fn matches(&self, given: &[u8]) -> bool {
-        // Digests have one length, so the comparison does not reveal that of the token.
+        // Digests have equal lengths, so the comparison does not reveal the length of the token.
         self.hash() == TokenHash::of(given)
     }
 
-    /// Its hash, from which it cannot be derived.
+    /// Returns the hash of the token, from which the token cannot be derived.
     pub fn hash(&self) -> TokenHash {
         TokenHash::of(self.0.as_bytes())
     }
@@ -65,13 +65,14 @@ impl Token {
 
 /// SHA-256 of a token. Hashes are compared in constant time.
 ///
-/// A hash for passwords (Argon2, scrypt) would let strangers make an exit compute: it would run once per tenant for every
-/// token that they present. It is not needed either: [`Token`]s are random, and 128 random bits cannot be searched.
+/// A password hash (Argon2, scrypt) would let unauthenticated peers consume CPU time: it would run
+/// once per tenant for every token that they present. It is also unnecessary: [`Token`]s are
+/// random, and 128 random bits cannot be searched.
 #[derive(Clone, Copy, Eq)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of the bytes that a peer presents.
+    /// Hashes the bytes that a peer presents.
     pub(crate) fn of(token: &[u8]) -> Self {
         Self(digest(&SHA256, token).as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
@@ -100,7 +101,7 @@ impl FromStr for TokenHash {
     }
 }
 
-/// The token in a table, or in a file that the table names, if one is given.
+/// Returns the token of a table, or of a file that the table names, if one is given.
 pub(super) fn token(
     token: Option<String>,
     token_file: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! A TUN device: IP packets through the tunnel. `docs/tun.md` describes every key.
+//! TUN device: IP packets through the tunnel. `docs/tun.md` describes every key.
 
 use std::{
     fmt,
@@ -19,58 +19,63 @@ use super::{
     token::{Token, token},
 };
 
-/// Most networks of a peer, and most rules.
+/// Maximum number of networks of a peer, and of rules.
 const MAX_LIST: usize = 64;
 
-/// Least MTU: that of IPv4 hosts (RFC 791), and of IPv6 links (RFC 8200, section 5).
+/// Smallest MTU of IPv4 hosts (RFC 791).
 const MIN_MTU: u16 = 576;
+/// Smallest MTU of IPv6 links (RFC 8200, section 5).
 const MIN_MTU_V6: u16 = 1280;
 
-/// Longest name of a Linux interface.
+/// Maximum length of the name of a Linux interface.
 const MAX_DEVICE: usize = 15;
 
-/// The TUN device of one end of a tunnel.
+/// TUN device of one end of a tunnel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TunConfig {
     /// Name of the entry at the exit; unused at an exit. Default: `tun`.
     pub name: String,
     /// Name of the device. Default: `squall0`.
     pub device: String,
-    /// Its addresses: at most one of IPv4, and one of IPv6.
+    /// Addresses of the device: at most one of IPv4, and one of IPv6.
     pub addresses: Vec<TunAddress>,
     /// Largest packet in bytes. Default: [`TunConfig::DEFAULT_MTU`].
     pub mtu: u16,
-    /// How packets of each traffic class are carried, in the order of [`TrafficClass::ALL`].
+    /// Treatment of the packets of each traffic class, in the order of [`TrafficClass::ALL`].
     pub classes: [ClassConfig; TrafficClass::ALL.len()],
-    /// Rules by port; the first that fits a packet selects its traffic class. Without one, its DSCP does.
+    /// Rules by port; the first that matches a packet selects its traffic class. Without a match,
+    /// its DSCP does.
     pub rules: Vec<TunRule>,
-    /// The entries that an exit accepts packets from, each with its addresses.
+    /// Entries that an exit accepts packets from, with their addresses.
     pub peers: Vec<TunPeer>,
-    /// The networks that an entry routes packets to, beside its own addresses. What arrives for others is dropped.
+    /// Networks that an entry routes packets to, in addition to its own addresses. Received packets
+    /// for others are dropped.
     pub behind: Vec<Source>,
 }
 
-/// An address of a device, with the length of its network's prefix.
+/// Address of a device, with the prefix length of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunAddress {
     /// The address.
     pub ip: IpAddr,
-    /// Bits of the prefix.
+    /// Prefix length in bits.
     pub prefix: u8,
 }
 
-/// An entry, at an exit.
+/// An entry, as configured at an exit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TunPeer {
-    /// The name that the entry presents.
+    /// Name that the entry presents.
     pub name: String,
-    /// The networks that it owns: packets of other sources are dropped, and packets to them go there.
+    /// Networks that the entry owns. Packets to them go to this entry, and its packets with other
+    /// sources are dropped.
     pub addresses: Vec<Source>,
-    /// Its own token: no other one may present its name then, and it carries nothing else. Default: that of the exit.
+    /// Token of this entry. With it, no other entry may present its name, and it may carry nothing
+    /// else. Default: the token of the exit.
     pub token: Option<Token>,
 }
 
-/// Packets with the same treatment.
+/// Class of packets with the same treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrafficClass {
@@ -85,10 +90,10 @@ pub enum TrafficClass {
 }
 
 impl TrafficClass {
-    /// All of them.
+    /// All traffic classes.
     pub const ALL: [Self; 4] = [Self::Voice, Self::Video, Self::Default, Self::Background];
 
-    /// Its name.
+    /// Returns the name in configuration files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Voice => "voice",
@@ -98,8 +103,8 @@ impl TrafficClass {
         }
     }
 
-    /// The traffic class of a code point of differentiated services: the access categories of RFC 8325, section 4.3, with LE
-    /// (RFC 8622) in the background.
+    /// Returns the traffic class of a DSCP: the access categories of RFC 8325, section 4.3, and LE
+    /// (RFC 8622) as background.
     pub fn of_dscp(dscp: u8) -> Self {
         match dscp {
             // CS7, CS6, EF, VOICE-ADMIT.
@@ -113,16 +118,16 @@ impl TrafficClass {
     }
 }
 
-/// How the packets of a traffic class are carried. The keys have the meaning of those of a flow.
+/// Treatment of the packets of a traffic class. The keys have the meaning of those of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassConfig {
     /// Longest time from arrival at the tunnel to departure.
     pub latency: Duration,
     /// Priority, 0 (first) to 7.
     pub priority: u8,
-    /// Whether lost packets are repaired.
+    /// Repair lost packets.
     pub reliable: bool,
-    /// Whether packets that leave here keep their order.
+    /// Keep the order of packets that leave here.
     pub order: bool,
 }
 
@@ -137,17 +142,18 @@ impl ClassConfig {
 pub struct TunRule {
     /// Source or destination ports.
     pub ports: RangeInclusive<u16>,
-    /// Number of the protocol: 6 for TCP, 17 for UDP. Default: both.
+    /// Protocol number: 6 for TCP, 17 for UDP. Default: both.
     pub protocol: Option<u8>,
-    /// The traffic class.
+    /// Traffic class of matching packets.
     pub class: TrafficClass,
 }
 
 impl TunConfig {
-    /// With it, a packet fits one packet of QUIC over links with an MTU of 1,500 bytes, also over IPv6.
+    /// Default MTU: a packet fits in one QUIC packet over links with an MTU of 1,500 bytes, also
+    /// over IPv6.
     pub const DEFAULT_MTU: u16 = 1300;
 
-    /// A device with these addresses, and defaults.
+    /// Creates a device with these addresses, and defaults.
     pub fn new(addresses: Vec<TunAddress>) -> Self {
         Self {
             name: "tun".to_owned(),
@@ -166,12 +172,13 @@ impl TunConfig {
         }
     }
 
-    /// The treatment of a traffic class.
+    /// Returns the treatment of a traffic class.
     pub fn class(&self, class: TrafficClass) -> &ClassConfig {
         &self.classes[class as usize]
     }
 
-    /// The entries whose packets this end takes: at an exit without peers one that owns the networks of the device.
+    /// Returns the entries whose packets this end accepts: at an exit without peers, a single entry
+    /// that owns the networks of the device.
     pub(crate) fn owners(&self, is_entry: bool) -> Vec<TunPeer> {
         let everything = || ["0.0.0.0/0", "::/0"].iter().filter_map(|all| all.parse().ok()).collect();
         let networks = || self.addresses.iter().map(TunAddress::network).collect();
@@ -183,7 +190,7 @@ impl TunConfig {
         }
     }
 
-    /// The flows that carry its packets: one for each traffic class and entry.
+    /// Returns the flows that carry its packets: one for each traffic class and entry.
     pub(crate) fn flows(&self, is_entry: bool) -> Vec<FlowConfig> {
         let end = if is_entry { End::TunIn } else { End::TunOut };
         let flow = |peer: &str, class: TrafficClass| {
@@ -222,13 +229,13 @@ impl TunConfig {
     }
 }
 
-/// The name of the flow that carries a traffic class of an entry.
+/// Returns the name of the flow that carries a traffic class of an entry.
 pub(crate) fn flow_name(peer: &str, class: TrafficClass) -> String {
     format!("{peer}.{}", class.name())
 }
 
 impl TunAddress {
-    /// The network of the address.
+    /// Returns the network of the address.
     pub(crate) fn network(&self) -> Source {
         Source::new(self.ip, u32::from(self.prefix))
     }
@@ -261,7 +268,7 @@ impl fmt::Display for TunAddress {
     }
 }
 
-/// `[tun]` as it is written.
+/// `[tun]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TunTable {
@@ -279,7 +286,7 @@ pub(super) struct TunTable {
     behind: Vec<Parsed<Source>>,
 }
 
-/// `[tun.class.…]` as they are written.
+/// `[tun.class.…]` as written in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ClassTables {
@@ -298,7 +305,7 @@ struct ClassTable {
     order: Option<bool>,
 }
 
-/// `[[tun.rule]]` as it is written.
+/// `[[tun.rule]]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleTable {
@@ -314,7 +321,7 @@ enum Protocol {
     Udp = 17,
 }
 
-/// `[[tun.peer]]` as it is written.
+/// `[[tun.peer]]` as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PeerTable {
@@ -340,7 +347,7 @@ impl FromStr for Ports {
 }
 
 impl TunTable {
-    /// `is_entry` is true where it is an entry, or may be one.
+    /// Checks the table. `is_entry` is `true` if this end is, or may be, an entry.
     pub(super) fn check(self, is_entry: bool, folder: &Path) -> Result<TunConfig, Mistake> {
         let addresses: Vec<TunAddress> = self.address.into_iter().map(|Parsed(address)| address).collect();
         let of_v6 = addresses.iter().filter(|address| address.ip.is_ipv6()).count();
@@ -439,7 +446,7 @@ fn peers(tables: Vec<PeerTable>, folder: &Path) -> Result<Vec<TunPeer>, Mistake>
     Ok(peers)
 }
 
-/// A name that leaves room for that of a traffic class.
+/// Checks a name, which must leave room for that of a traffic class.
 fn check_peer_name(name: &str) -> Result<(), String> {
     check_name(name, "a flow name", MAX_NAME)?;
     if name.len() > 48 { Err(format!("'{name}' has more than 48 bytes")) } else { Ok(()) }

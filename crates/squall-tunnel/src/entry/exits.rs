@@ -1,4 +1,5 @@
-//! Which exit an entry connects to: the exits of its configuration in its own order, and those that an exit recommends.
+//! Order of the exits that an entry connects to: those of its configuration in its own order, and
+//! those that another exit recommends.
 //!
 //! The order is that of rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to increase hit rates",
 //! 1998): every entry ranks all exits by a hash of its identity and the exit's name. Entries spread over the exits, each
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 use super::srv;
 use crate::config::{Config, ConnectConfig, ExitAddress, TrustConfig};
 
-/// How long an exit that drains is tried after all others, at most.
+/// Maximum time during which a draining exit is tried after all others.
 const MAX_AVOIDED: Duration = Duration::from_secs(60);
 
 /// An exit to connect to.
@@ -28,15 +29,15 @@ const MAX_AVOIDED: Duration = Duration::from_secs(60);
 pub(crate) struct Candidate {
     /// `HOST:PORT`.
     pub(crate) host: String,
-    /// The name that its certificate must have, if it is not the host.
+    /// Name that the certificate must have, if it is not the host.
     pub(crate) server_name: Option<String>,
-    /// The fingerprint of its certificate, if each exit has its own.
+    /// Fingerprint of the certificate, if each exit has its own.
     pub(crate) pin: Option<Fingerprint>,
-    /// Only another exit names it, and it may have addresses of this scope or wider ones.
+    /// Narrowest permitted scope of its addresses. Set if only another exit names this one.
     pub(crate) least: Option<Scope>,
 }
 
-/// Where an address has a meaning, the narrowest first.
+/// Scope of an address, narrowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Machine,
@@ -47,7 +48,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// The scope of an address; `None` if it is no host's.
+    /// Returns the scope of an address; `None` if it is not the address of a host.
     pub(crate) fn of(address: IpAddr) -> Option<Self> {
         let address = address.to_canonical();
         if address.is_unspecified() || address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) {
@@ -56,7 +57,7 @@ impl Scope {
         let (is_link, is_site) = match address {
             IpAddr::V4(ip) => {
                 let [first, second, ..] = ip.octets();
-                // Shared address space (RFC 6598), and what is reserved.
+                // Shared address space (RFC 6598) and reserved addresses.
                 let is_shared = first == 100 && second & 0xc0 == 64;
                 (ip.is_link_local(), ip.is_private() || is_shared || first == 0 || first >= 240)
             }
@@ -79,7 +80,7 @@ impl Candidate {
         Self { host: host.to_owned(), server_name: None, pin: None, least: None }
     }
 
-    /// Of the addresses of its host those that it may have.
+    /// Filters the addresses of the host: those within the permitted scope.
     pub(crate) fn permitted(&self, found: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
         let is_permitted = |address: &SocketAddr| {
             self.least.is_none_or(|least| Scope::of(address.ip()).is_some_and(|scope| scope >= least))
@@ -91,16 +92,16 @@ impl Candidate {
         self.host.eq_ignore_ascii_case(host)
     }
 
-    /// Whether it is from the SRV records of a domain.
+    /// `true` if the exit is from the SRV records of a domain.
     pub(crate) fn is_of(&self, domain: &str) -> bool {
         self.server_name.as_deref() == Some(domain)
     }
 }
 
-/// The exits of the names in a configuration, and the names that have none.
+/// Exits of the names in a configuration, and errors of the names that have none.
 pub(crate) type Found = (Vec<Candidate>, Vec<String>);
 
-/// The hosts of a configuration, the preferred one first.
+/// Returns the hosts of a configuration, the preferred one first.
 pub(crate) fn hosts(config: &Config, connect: &ConnectConfig) -> Vec<Candidate> {
     let mut hosts = Vec::new();
     for (index, exit) in connect.to.iter().enumerate() {
@@ -115,8 +116,8 @@ pub(crate) fn hosts(config: &Config, connect: &ConnectConfig) -> Vec<Candidate> 
     ranked(&identity(config, connect), hosts)
 }
 
-/// The exits of the SRV records of a configuration, in the order of its names, and names that cannot be resolved. All are
-/// looked up at the same time.
+/// Looks up the exits of the SRV records of a configuration, all at the same time. Returns them in
+/// the order of the names, and the names that cannot be resolved.
 pub(crate) async fn of_names(config: &Config, connect: &ConnectConfig) -> Found {
     let mut lookups = JoinSet::new();
     for (index, exit) in connect.to.iter().enumerate() {
@@ -136,7 +137,7 @@ pub(crate) async fn of_names(config: &Config, connect: &ConnectConfig) -> Found 
     (found, problems)
 }
 
-/// The exits of SRV records: by priority, and by weight within one priority (RFC 2782).
+/// Orders the exits of SRV records: by priority, and by weight within one priority (RFC 2782).
 fn of_records(identity: &str, domain: &str, records: Vec<srv::Record>) -> Vec<Candidate> {
     let mut groups: BTreeMap<u16, Vec<_>> = BTreeMap::new();
     for srv::Record { priority, weight, host } in records {
@@ -146,7 +147,7 @@ fn of_records(identity: &str, domain: &str, records: Vec<srv::Record>) -> Vec<Ca
     groups.into_values().flat_map(|group| ranked(identity, group)).collect()
 }
 
-/// Exits with weights, in the order of an entry.
+/// Orders weighted exits for an entry.
 fn ranked(identity: &str, exits: Vec<(Candidate, u16)>) -> Vec<Candidate> {
     let mut scored: Vec<_> =
         exits.into_iter().map(|(exit, weight)| (score(identity, &exit.host, weight), exit)).collect();
@@ -154,8 +155,9 @@ fn ranked(identity: &str, exits: Vec<(Candidate, u16)>) -> Vec<Candidate> {
     scored.into_iter().map(|(_, exit)| exit).collect()
 }
 
-/// The score of an exit for an entry; the highest one is preferred. The chance of an exit is proportional to its weight; that
-/// of weight 0 is very small beside others (RFC 2782).
+/// Returns the score of an exit for an entry; the highest is preferred. The probability that an
+/// exit is preferred is proportional to its weight; an exit of weight 0 has a very small one (RFC
+/// 2782).
 fn score(identity: &str, host: &str, weight: u16) -> f64 {
     let mut hash = Context::new(&SHA256);
     hash.update(&(identity.len() as u64).to_be_bytes());
@@ -167,7 +169,7 @@ fn score(identity: &str, host: &str, weight: u16) -> f64 {
     f64::from(weight).max(0.001) / -uniform.ln()
 }
 
-/// What distinguishes an entry from others.
+/// Returns the identity that distinguishes an entry from others.
 fn identity(config: &Config, connect: &ConnectConfig) -> String {
     if let Some(identity) = &connect.identity {
         return identity.clone();
@@ -177,11 +179,15 @@ fn identity(config: &Config, connect: &ConnectConfig) -> String {
     format!("{} {}", host_name(), flows.join(" "))
 }
 
-/// The exits that a draining exit recommends, if the entry's own configuration trusts them: those that it names, and every
-/// host if it identifies the exits by a fingerprint or by an authority of its own. Authorities of the system vouch for
-/// every host, so they do not suffice. An exit cannot send packets further inside than it is itself: a host that only it names
-/// is used at addresses of its own scope, or wider ones. Also returns the hosts that are not trusted. `None` while one may still be among those
-/// that are looked up, which has the name of its certificate from there.
+/// Returns the exits that a draining exit recommends, if the configuration of the entry trusts
+/// them, and the untrusted hosts. Trusted are the exits that the configuration names, and every
+/// host if exits are identified by a fingerprint or by a private authority. Authorities of the
+/// system certify every host, so they do not suffice. An exit must not direct packets further
+/// inside than its own network: a host that only another exit names is used at addresses of the
+/// scope of that exit, or wider ones.
+///
+/// `None` while a recommended host may still be among the names being looked up, which provide the
+/// name of its certificate.
 pub(crate) fn trusted(
     connect: &ConnectConfig,
     known: &[Candidate],
@@ -206,12 +212,12 @@ pub(crate) fn trusted(
     Some((trusted, others))
 }
 
-/// The exits that are known to drain. They are tried last.
+/// Exits that are draining, with the time until which they are tried last.
 #[derive(Debug, Default)]
 pub(crate) struct Avoided(Mutex<HashMap<String, Instant>>);
 
 impl Avoided {
-    /// An exit drains, and ends after this time at the latest.
+    /// Records that an exit is draining, and ends after this time at the latest.
     pub(crate) fn add(&self, host: &str, left: Duration) {
         let mut avoided = lock(&self.0);
         let now = Instant::now();
@@ -219,7 +225,7 @@ impl Avoided {
         avoided.insert(host.to_owned(), now + left.min(MAX_AVOIDED));
     }
 
-    /// Moves the exits that drain to the end.
+    /// Moves draining exits to the end.
     pub(crate) fn sort(&self, candidates: &mut [Candidate]) {
         let (avoided, now) = (lock(&self.0), Instant::now());
         candidates.sort_by_key(|candidate| avoided.get(&candidate.host).is_some_and(|until| *until > now));
@@ -234,13 +240,13 @@ mod tests {
         Candidate::of_host(host)
     }
 
-    /// The order of an entry over these exits.
+    /// Returns the order of these exits for an entry.
     fn order(identity: &str, exits: &[(&str, u16)]) -> Vec<String> {
         let exits = exits.iter().map(|(host, weight)| (candidate(host), *weight)).collect();
         ranked(identity, exits).into_iter().map(|candidate| candidate.host).collect()
     }
 
-    /// How many of a thousand entries prefer each exit.
+    /// Counts, for each exit, the entries out of a thousand that prefer it.
     fn preferred(exits: &[(&str, u16)]) -> BTreeMap<String, u32> {
         let mut counts = BTreeMap::new();
         for entry in 0..1000 {

@@ -1,5 +1,5 @@
-//! The entry: connects to one of its exits, moves to another one when that is asked for, and reconnects when the session is
-//! over.
+//! The entry: connects to one of its exits, moves to another exit on request, and reconnects when
+//! the session has ended.
 
 mod exits;
 mod race;
@@ -34,19 +34,21 @@ use crate::{
     shared::{Shared, StartError},
 };
 
-/// Pause before the first retry; it doubles with each, up to [`MAX_PAUSE`].
+/// Pause before the first retry; doubled with each retry, up to [`MAX_PAUSE`].
 const MIN_PAUSE: Duration = Duration::from_millis(200);
 
-/// Longest pause.
+/// Maximum pause before a retry.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// After a session that lasted this long the pause is [`MIN_PAUSE`] again.
+/// Duration of a session after which the pause is [`MIN_PAUSE`] again.
 const STABLE: Duration = Duration::from_secs(1);
 
-/// An exit that has not answered for this long is raced with the next one. Several round trips of a slow network.
+/// Time without an answer from an exit after which the next exit is tried in parallel. Several
+/// round trips of a slow network.
 const STAGGER: Duration = Duration::from_millis(1500);
 
-/// The same while all paths of a session are silent, and for a flow every moment counts.
+/// As [`STAGGER`], while all paths of a session are silent. Shorter, because the flows are
+/// interrupted.
 const STALL_STAGGER: Duration = Duration::from_millis(500);
 
 /// The entry of a tunnel.
@@ -54,7 +56,7 @@ const STALL_STAGGER: Duration = Duration::from_millis(500);
 pub(crate) struct Entry {
     pub(crate) shared: Arc<Shared>,
     connect: Mutex<Arc<ConnectConfig>>,
-    /// The quotas of interfaces, if any has one: opened by the first run.
+    /// Quotas of interfaces, opened by the first run if any interface has one.
     quotas: OnceLock<Quotas>,
     avoided: Avoided,
 }
@@ -68,8 +70,9 @@ impl Entry {
         Ok(Arc::new(Self { shared, connect, quotas: OnceLock::new(), avoided: Avoided::default() }))
     }
 
-    /// Applies the flows of a configuration, and makes it the current one. Returns a description of the changes. A
-    /// configuration of an exit changes the side with the next start only.
+    /// Applies the flows of a configuration, and makes it the current one. Returns a description of
+    /// the changes. If the configuration is that of an exit, the change of side takes effect at the
+    /// next start.
     pub(crate) fn apply(&self, mut config: Config) -> Result<String, FlowError> {
         let mut current = lock(&self.connect);
         let connect = match &config.side {
@@ -83,7 +86,7 @@ impl Entry {
         Ok(words)
     }
 
-    /// Counts the bytes of quotas in their file. May block.
+    /// Writes the bytes used of quotas to their file. May block.
     pub(crate) fn save(&self) {
         if let Some(quotas) = self.quotas.get() {
             quotas.save();
@@ -129,8 +132,8 @@ impl Entry {
         Ok(())
     }
 
-    /// Connects to the first exit that accepts, and runs sessions until the last one is over. Returns whether they were
-    /// stable. The same problem is reported once.
+    /// Connects to the first exit that accepts, and runs sessions until the last one has ended.
+    /// Returns `true` if they were stable. The same problem is reported once.
     async fn attempt(self: &Arc<Self>, reported: &mut Option<String>) -> bool {
         let arrange = |known: &[Candidate], _| self.sorted(known);
         match self.first(self.hosts(), None, arrange, STAGGER).await {
@@ -154,21 +157,21 @@ impl Entry {
         false
     }
 
-    /// The hosts of the configuration, the preferred one first.
+    /// Returns the hosts of the configuration, the preferred one first.
     fn hosts(&self) -> Vec<Candidate> {
         let (config, connect) = self.config();
         exits::hosts(&config, &connect)
     }
 
-    /// These exits, those that drain at the end.
+    /// Returns these exits, with draining ones at the end.
     fn sorted(&self, known: &[Candidate]) -> Vec<Candidate> {
         let mut exits = known.to_vec();
         self.avoided.sort(&mut exits);
         exits
     }
 
-    /// A session with the first exit that accepts one, of these and those of SRV records: see [`race::first`]. The address of
-    /// one host may be known.
+    /// Opens a session with the first exit that accepts one, among `known` and those of SRV
+    /// records: see [`race::first`]. `at` is the address of one host, if already resolved.
     async fn first(
         self: &Arc<Self>,
         known: Vec<Candidate>,
@@ -184,10 +187,11 @@ impl Entry {
         race::first(known, exits::of_names(&config, &connect), arrange, stagger, attempt).await
     }
 
-    /// Runs a session until it is over. Another one takes over while all its paths are silent, as the exit may have restarted
-    /// or may be reachable over other paths; or when the exit drains, and then before the session ends.
+    /// Runs a session until it ends. A successor replaces it if all its paths are silent, as the
+    /// exit may have restarted or be reachable over other paths; or if the exit drains, in which
+    /// case the successor starts before the session ends.
     async fn carry(self: &Arc<Self>, mut session: Running) -> Ended {
-        // Sessions that others took over from.
+        // Sessions that have been replaced.
         let mut left = JoinSet::new();
         loop {
             let mut state = session.state.subscribe();
@@ -211,7 +215,7 @@ impl Entry {
                 before.leaving.send_replace(true);
                 let journal = self.shared.journal.clone();
                 left.spawn(async move {
-                    // All of it: the session is closed when it is dropped.
+                    // Moves the whole struct: dropping it closes the session.
                     let mut before = before;
                     let ended = (&mut before.running).await;
                     let over = format!("the session with {} is over: {ended}", before.exit.host);
@@ -222,7 +226,7 @@ impl Entry {
         }
     }
 
-    /// Another session, when this one with an exit needs it.
+    /// Returns the successor of this session, once one is needed.
     async fn successor(
         self: &Arc<Self>,
         own: &Candidate,
@@ -232,7 +236,7 @@ impl Entry {
         loop {
             let needed = state.wait_for(|state| state.stalled || state.goaway.is_some()).await;
             let Ok(goaway) = needed.map(|state| state.goaway.clone()) else {
-                // The session is over, which its own task reports.
+                // The session has ended, which its own task reports.
                 return std::future::pending().await;
             };
             if let Some(goaway) = goaway {
@@ -245,8 +249,8 @@ impl Entry {
         }
     }
 
-    /// Connects again, to the same exit first: every other time at the address that it had, without a lookup, as the name
-    /// servers may be silent too.
+    /// Connects again, preferably to the same exit. Every second attempt uses its previous address
+    /// without a lookup, as the name servers may be unreachable too.
     async fn again(self: &Arc<Self>, own: &Candidate, session: &Session) -> Running {
         let mut at = None;
         loop {
@@ -267,8 +271,8 @@ impl Entry {
         }
     }
 
-    /// Connects to another exit, as the one of this session drains. Without another one the session ends, and the entry
-    /// reconnects as after a restart.
+    /// Connects to another exit, because that of this session drains. If there is no other exit,
+    /// the session ends and the entry reconnects as after a restart.
     async fn other_exit(self: &Arc<Self>, own: &str, session: &Session, goaway: &Goaway) -> Running {
         self.avoided.add(own, goaway.left);
         let by = Some(session.remote_address().ip());
@@ -277,7 +281,7 @@ impl Entry {
             let (config, connect) = self.config();
             let arrange = |known: &[Candidate], is_complete: bool| {
                 let trusted = exits::trusted(&connect, known, is_complete, by, &goaway.exits);
-                // It is to be tried before the others.
+                // It must be tried before the others.
                 let Some((mut exits, untrusted)) = trusted else { return Vec::new() };
                 if let Some(host) = untrusted.first().filter(|_| !reported) {
                     let words = format!(
@@ -309,7 +313,7 @@ impl Entry {
         }
     }
 
-    /// Connects to an exit, at this address or those of its host, and presents the token.
+    /// Connects to an exit, at the given address or those of its host, and presents the token.
     async fn establish(
         self: Arc<Self>,
         config: Arc<Config>,
@@ -354,7 +358,7 @@ impl Entry {
                 return Err(format!("{} is nearer than the exit that named it, and is not used", exit.host));
             }
         }
-        // Without selected interfaces, all but the tunnel's own device.
+        // Unless interfaces are selected, use all but the tunnel's own device.
         let device = config.tun.as_ref().filter(|_| connect.interfaces.is_empty());
         let (host, pin) = (exit.host.clone(), exit.pin);
         // Reads the file of `ca`, if there is one.
@@ -387,7 +391,7 @@ impl Source for Entry {
     }
 }
 
-/// A session that both ends have agreed on. It is closed when this is dropped.
+/// A session that both ends have accepted. It is closed when dropped.
 struct Running {
     exit: Candidate,
     session: Session,
@@ -433,7 +437,7 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// Lets a session follow the radios of its interfaces, and reports the ones that cannot be read.
+/// Reads the radios of a session's interfaces, and reports those that cannot be read.
 async fn follow(shared: Arc<Shared>, session: Session) -> Result<(), String> {
     squall::follow_radios(session, |problem| {
         shared.journal.warn(Kind::Path, format!("no radio: {problem}"));

@@ -1,4 +1,4 @@
-//! A race of exits: several are tried, and the first one that accepts wins.
+//! Race between exits: several are tried, and the first that accepts wins.
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -9,9 +9,10 @@ use tokio::{
 
 use super::exits::{Candidate, Found};
 
-/// Tries exits until one accepts. The next one is tried at once when one refuses, and beside it when one does not answer
-/// within `stagger`. Known exits do not wait for those that are looked up. `arrange` has the exits to try, in their order,
-/// among all of which an address is there; it also gets whether the lookups are over.
+/// Tries exits until one accepts. The next exit is tried at once when one refuses, and in parallel
+/// when one does not answer within `stagger`. Known exits do not wait for `lookups`. `arrange`
+/// selects and orders the exits to try among all that have an address so far; its second argument
+/// is `true` once the lookups have ended.
 ///
 /// # Errors
 /// The problems of all exits; empty if there are neither exits nor problems.
@@ -46,7 +47,8 @@ where
             (found, failed) = &mut lookups, if !is_complete => {
                 is_complete = true;
                 known.extend(found);
-                // First, whenever they are there: the same problems are reported once.
+                // Problems of lookups come first, whenever they occur, so that the same problems
+                // are reported once.
                 problems.splice(..0, failed);
                 left = arrange(&known, true);
             }
@@ -73,7 +75,7 @@ mod tests {
         hosts.iter().map(exit).collect()
     }
 
-    /// What becomes of exits, by the first letter of their names.
+    /// Simulates an attempt. The first letter of the exit's name determines the result.
     async fn attempt(exit: Candidate) -> Result<String, String> {
         match exit.host.as_bytes()[0] {
             b'g' => Ok(exit.host),

@@ -3,7 +3,8 @@
 #[cfg(all(test, feature = "srv"))]
 mod tests;
 
-/// A record: an exit, with its priority (the lowest number first) and its weight among those of the same priority.
+/// A record: an exit with its priority (the lowest number first) and its weight among those of the
+/// same priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) priority: u16,
@@ -12,8 +13,8 @@ pub(crate) struct Record {
     pub(crate) host: String,
 }
 
-/// The records of a name, those of the lowest priority numbers if there are many. Every call asks the name servers that the
-/// system has at this time.
+/// Looks up the records of a name; if there are many, those of the lowest priority numbers. Every
+/// call uses the name servers that the system has at that time.
 #[cfg(feature = "srv")]
 pub(crate) async fn lookup(name: &str) -> Result<Vec<Record>, String> {
     ask(domain::resolv::stub::conf::ResolvConf::default(), name).await
@@ -39,7 +40,7 @@ async fn ask(mut system: domain::resolv::stub::conf::ResolvConf, name: &str) -> 
 
     use crate::config::{MAX_EXITS, is_host_and_port};
 
-    /// Timeout of a question, in which every name server is asked.
+    /// Timeout of a query, within which every name server is asked.
     const TIMEOUT: Duration = Duration::from_secs(4);
 
     let question = Name::<Vec<u8>>::from_str(name).map_err(|error| error.to_string())?;

@@ -22,21 +22,22 @@ use crate::{
     shared::{ExitState, StartError},
 };
 
-/// Timeout for the close of all sessions. An entry without another exit keeps trying, so that the endpoint is never idle.
+/// Timeout for closing all sessions. An entry without another exit keeps trying, so the endpoint
+/// may never become idle.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A certificate that can be used.
+/// A new, valid certificate.
 #[derive(Debug)]
 pub(crate) struct Renewal {
     tls: ServerTls,
     fingerprint: Fingerprint,
 }
 
-/// The certificate of the exit, if it is in files.
+/// Reads the certificate of the exit, if it is in files.
 pub(crate) fn read(listen: &ListenConfig) -> Result<Option<Renewal>, StartError> {
     let (identity, file) = match &listen.identity {
         IdentityConfig::Files { certificate, key } => (Identity::load_pair(certificate, key)?, certificate),
-        // One that would be created is created at the start only.
+        // A missing self-signed certificate is created only at the start.
         IdentityConfig::Kept(file) if file.exists() => (Identity::load(file)?, file),
         IdentityConfig::Kept(_) | IdentityConfig::Fresh => return Ok(None),
     };
@@ -45,7 +46,7 @@ pub(crate) fn read(listen: &ListenConfig) -> Result<Option<Renewal>, StartError>
     Ok(Some(Renewal { tls, fingerprint: identity.fingerprint() }))
 }
 
-/// Listens, as soon as the address is there.
+/// Listens once the address is available.
 pub(crate) async fn listen(exit: &ExitState) -> Result<Endpoint, StartError> {
     let (listen, shared) = (exit.listen(), &exit.shared);
     let address = listen.address.ip();
@@ -57,7 +58,8 @@ pub(crate) async fn listen(exit: &ExitState) -> Result<Endpoint, StartError> {
     };
     let config = shared.config();
     let settings = session_config(&config)?;
-    // Each session gets the scheduler of the configuration at its begin; that of its arm, if there are any, when its client is known.
+    // Each session gets the scheduler of the configuration at its start, or that of its arm once
+    // its client is identified.
     let (first, weak) = (settings.scheduler.clone(), Arc::downgrade(shared));
     let settings = settings.scheduler(Arc::new(move || {
         let current =
@@ -79,14 +81,14 @@ pub(crate) async fn listen(exit: &ExitState) -> Result<Endpoint, StartError> {
     Ok(endpoint)
 }
 
-/// Accepts new sessions with this certificate. Returns its fingerprint if it is another one.
+/// Installs this certificate for new sessions. Returns its fingerprint if it has changed.
 pub(crate) fn renew(exit: &ExitState, renewal: &Renewal) -> Option<Fingerprint> {
     let Renewal { tls, fingerprint } = renewal;
     exit.endpoint()?.set_tls(tls);
     exit.set_fingerprint(*fingerprint).then_some(*fingerprint)
 }
 
-/// Closes all sessions; the peers are notified.
+/// Closes all sessions and notifies the peers.
 pub(crate) async fn close(exit: &ExitState) {
     let Some(endpoint) = exit.endpoint() else { return };
     endpoint.close(0, "the exit ends");
@@ -107,7 +109,7 @@ pub(crate) async fn run(exit: Arc<ExitState>, endpoint: Endpoint) -> Result<(), 
             match (ended.agreed, ended.is_normal()) {
                 (true, true) => ended.journal.info(Kind::Session, over),
                 (true, false) => ended.journal.warn(Kind::Session, over),
-                // Such as the attempt of an entry that another one of it has overtaken.
+                // For instance an attempt of an entry that another of its attempts overtook.
                 (false, true) => tracing::debug!("{remote} connected and sent no token: {ended}"),
                 (false, false) => {
                     shared.failed.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! A list of tenants on a web server, which is requested again and again.
+//! A list of tenants on a web server, requested periodically.
 
 use std::{error::Error, mem, sync::Arc, time::Duration};
 
@@ -22,30 +22,30 @@ use crate::{
     tenant::state::KeptList,
 };
 
-/// Timeout of a request, with the body.
+/// Timeout of a request, including the body.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest entity tag in bytes.
+/// Maximum length of an entity tag in bytes.
 const MAX_TAG: usize = 1024;
 
-/// Longest pause after failures.
+/// Maximum pause after failures.
 const MAX_PAUSE: Duration = Duration::from_secs(600);
 
-/// The list in use.
+/// List in use.
 #[derive(Debug, Default)]
 pub(crate) struct Current {
     list: KeptList,
-    /// Whether it has to be written to the state folder.
+    /// The list has to be written to the state folder.
     is_new: bool,
-    /// It could not be written last time.
+    /// The last write failed.
     is_failing: bool,
 }
 
 impl Current {
-    /// Writes the list, if it has changed.
+    /// Writes the list if it has changed.
     async fn save(&mut self, exit: &ExitState) {
         let Some(state) = exit.tenants.state.clone().filter(|_| self.is_new) else { return };
-        // A disk may take long, and media are on the threads of tasks.
+        // Writing to a disk may block, and the async threads carry media.
         let list = self.list.clone();
         let written = spawn_blocking(move || state.save(&list).map_err(|error| error.to_string())).await;
         let written = written.unwrap_or_else(|error| Err(error.to_string()));
@@ -61,8 +61,8 @@ impl Current {
     }
 }
 
-/// Uses the last good list until another one is there. A list that cannot be used any more is reported, and requested as if
-/// there were none.
+/// Applies the last valid list until a newer one arrives. A stored list that is no longer valid is
+/// reported, and the list is requested as if none were stored.
 pub(crate) fn use_kept(exit: &ExitState, from: &TenantsUrl) -> Current {
     let used = || -> Result<(usize, KeptList), String> {
         let kept = load(exit, from)?;
@@ -80,7 +80,7 @@ pub(crate) fn use_kept(exit: &ExitState, from: &TenantsUrl) -> Current {
     Current { list, ..Current::default() }
 }
 
-/// Requests the list until it is aborted.
+/// Requests the list periodically until the task is aborted.
 pub(crate) async fn run(exit: Arc<ExitState>, from: TenantsUrl, mut current: Current) -> Result<(), String> {
     let (mut failures, mut reported) = (0_u32, None);
     loop {
@@ -100,13 +100,13 @@ pub(crate) async fn run(exit: Arc<ExitState>, from: TenantsUrl, mut current: Cur
                 }
             }
         }
-        // Also later, after a failure: the next start must not bring back a tenant that was withdrawn.
+        // Retried after a failed write: the next start must not bring back a withdrawn tenant.
         current.save(&exit).await;
         tokio::time::sleep(pause(from.interval, failures)).await;
     }
 }
 
-/// The pause doubles with each failure.
+/// Returns the pause before the next request; doubled with each failure.
 fn pause(interval: Duration, failures: u32) -> Duration {
     let doubled = interval.saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(MAX_PAUSE.max(interval))
@@ -131,7 +131,8 @@ async fn update(exit: &Arc<ExitState>, from: &TenantsUrl, current: &mut Current)
     Ok(())
 }
 
-/// As [`apply`]: to read a long list takes a second, and media are on the threads of tasks.
+/// Runs [`apply`] on a blocking thread: reading a long list takes a second, and the async threads
+/// carry media.
 async fn apply_aside(exit: &Arc<ExitState>, list: &KeptList) -> Result<usize, String> {
     let (exit, list) = (exit.clone(), list.clone());
     spawn_blocking(move || apply(&exit, &list)).await.unwrap_or_else(|error| Err(error.to_string()))
@@ -179,11 +180,11 @@ async fn request(from: &TenantsUrl, tag: Option<&str>) -> Result<Option<KeptList
     Ok(Some(KeptList { url: from.url.clone(), etag, text }))
 }
 
-/// Connects to the host of a URL, and makes a request. Follows no redirection.
+/// Connects to the host of a URL and sends a request. Does not follow redirects.
 async fn exchange(uri: &Uri, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, String> {
     let is_secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-    // An IPv6 address stands in brackets in a URL.
+    // URLs contain IPv6 addresses in brackets.
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
     if !is_secure {
@@ -203,12 +204,12 @@ where
 {
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| whole(&error))?;
-    // Ends when the answer has been read, or is let go of.
+    // Ends when the response has been read or dropped.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(|error| whole(&error))
 }
 
-/// TLS that trusts the authorities of the operating system.
+/// Returns a TLS configuration that trusts the authorities of the operating system.
 fn tls() -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -218,7 +219,7 @@ fn tls() -> Result<ClientConfig, String> {
     Ok(config.with_no_client_auth())
 }
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes in one line.
 fn whole(error: &(dyn Error + 'static)) -> String {
     let (mut words, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {

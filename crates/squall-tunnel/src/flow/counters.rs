@@ -18,20 +18,20 @@ use squall_units::{Span, Time};
 use super::reorder::{Count, Ready};
 use crate::media::Class;
 
-/// Percentiles cover the last one to two of these.
+/// Window of percentiles, which cover the last one to two windows.
 const WINDOW: Span = Span::from_secs(10);
 
-/// Longer latencies count as this.
+/// Upper limit of recorded latencies; longer ones count as this.
 const MAX_LATENCY: Span = Span::from_secs(60);
 
-/// The outcome of a block at its sender.
+/// Outcome of a block at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The other end has it.
+    /// The other end has received it.
     Delivered,
     /// Its deadline passed in the session.
     Expired,
-    /// Bytes of it were lost, and it is not retransmitted.
+    /// Bytes of it were lost, and the block is not retransmitted.
     Lost,
     /// The scheduler cancelled it.
     Cancelled,
@@ -45,7 +45,7 @@ pub(crate) enum Outcome {
     Overflow,
 }
 
-/// Names of the outcomes, in their order.
+/// Names of the outcomes, in the order of the enum.
 const OUTCOMES: [&str; 8] =
     ["delivered", "expired", "lost", "cancelled", "refused", "closed", "unsent", "overflow"];
 
@@ -67,7 +67,7 @@ impl Pair {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The named amounts that are not zero.
+    /// Returns the non-zero amounts by name.
     fn named<'a>(all: impl Iterator<Item = (&'a str, &'a Self)>) -> BTreeMap<String, Amount> {
         let amount = |one: &Self| Amount { blocks: one.blocks.load(Relaxed), bytes: one.bytes.load(Relaxed) };
         let amounts = all.map(|(name, one)| (name.to_owned(), amount(one)));
@@ -75,7 +75,7 @@ impl Pair {
     }
 }
 
-/// The counters of a flow.
+/// Counters of a flow.
 #[derive(Debug, Default)]
 pub(crate) struct FlowCounters {
     sent: [[Pair; OUTCOMES.len()]; Class::ALL.len()],
@@ -84,13 +84,13 @@ pub(crate) struct FlowCounters {
     pub(crate) datagrams_in: AtomicU64,
     /// Datagrams that left here.
     pub(crate) datagrams_out: AtomicU64,
-    /// Bytes of null packets that entered here and were not sent.
+    /// Bytes of null packets that entered here and were removed before sending.
     pub(crate) null_bytes_deleted: AtomicU64,
-    /// Datagrams that waited in the socket for too long.
+    /// Datagrams that waited too long in the socket.
     pub(crate) stale: AtomicU64,
-    /// Datagrams that found no room in the socket.
+    /// Datagrams dropped because the socket buffer was full.
     pub(crate) overflowed: AtomicU64,
-    /// Datagrams of senders that are not permitted.
+    /// Datagrams from senders that are not permitted.
     pub(crate) foreign: AtomicU64,
     /// Datagrams that the system did not send.
     pub(crate) unwritten: AtomicU64,
@@ -102,23 +102,24 @@ pub(crate) struct FlowCounters {
 }
 
 impl FlowCounters {
-    /// This many more datagrams have found no room in the socket. Returns how many that are, if they are the first.
+    /// Adds datagrams dropped because the socket buffer was full. Returns their number if they are
+    /// the first.
     pub(crate) fn overflowed(&self, more: u32) -> Option<u64> {
         let before = self.overflowed.fetch_add(more.into(), Relaxed);
         (before == 0 && more > 0).then_some(more.into())
     }
 
-    /// Datagrams that have arrived at the socket.
+    /// Returns the number of datagrams that have arrived at the socket.
     pub(crate) fn arrivals(&self) -> u64 {
         self.datagrams_in.load(Relaxed) + self.foreign.load(Relaxed)
     }
 
-    /// A block ended.
+    /// Counts the outcome of a block.
     pub(crate) fn ended(&self, class: Class, outcome: Outcome, bytes: usize) {
         self.sent[class as usize][outcome as usize].add(1, bytes);
     }
 
-    /// A frame from the other end leaves here, or the next part of it.
+    /// Counts a frame from the other end that leaves here, or its next part.
     pub(crate) fn leaves(&self, ready: &Ready) {
         self.received[ready.header.class as usize].add(u64::from(ready.is_first), ready.bytes());
         if !ready.waited.is_zero() {
@@ -127,12 +128,12 @@ impl FlowCounters {
         }
     }
 
-    /// A datagram has left with this latency.
+    /// Records the latency of a datagram that left.
     pub(crate) fn left(&self, now: Time, latency: Span) {
         lock(&self.latency).add(now, latency);
     }
 
-    /// Frames of a session did not leave.
+    /// Adds frames of a session that did not leave.
     pub(crate) fn not_left(&self, count: Count) {
         self.late.fetch_add(count.late, Relaxed);
         self.missing.fetch_add(count.missing, Relaxed);
@@ -163,13 +164,13 @@ impl FlowCounters {
     }
 }
 
-/// Latencies in buckets since the start, and exactly for recent windows.
+/// Latencies: in buckets since the start, and exactly for recent windows.
 #[derive(Debug)]
 struct Latency {
     buckets: [u64; LATENCY_BUCKETS.len() + 1],
     count: u64,
     sum_us: u64,
-    /// The previous window and this one.
+    /// Previous and current window.
     recent: [Histogram<u32>; 2],
     window_start: Time,
 }
@@ -216,7 +217,7 @@ impl Latency {
     fn status(&mut self, now: Time) -> LatencyStatus {
         self.rotate(now);
         let mut recent = self.recent[0].clone();
-        // Both have the same bounds.
+        // Cannot fail: both have the same bounds.
         let _ = recent.add(&self.recent[1]);
         let at =
             |quantile: f64| if recent.is_empty() { None } else { Some(recent.value_at_quantile(quantile)) };

@@ -1,4 +1,5 @@
-//! Groups the datagrams of a flow into blocks, one per frame or per datagram, which are passed on while they grow.
+//! Groups the datagrams of a flow into blocks, one per frame or per datagram, which are passed on
+//! while they grow.
 
 use std::mem;
 
@@ -16,18 +17,20 @@ use crate::{
 pub(crate) struct Gatherer {
     cutter: Cutter,
     open: Option<Open>,
-    /// Class of the frame that the open block belongs to, so far; datagrams of earlier blocks count too.
+    /// Class so far of the frame that the open block belongs to; datagrams of the frame's earlier
+    /// blocks count too.
     class: Option<Class>,
-    /// Class of the last block of that frame, before the open one.
+    /// Class of the previous block of that frame.
     before: Option<Class>,
     chain: Chain,
-    /// When the open block ends unless another datagram arrives.
+    /// Time at which the open block ends unless another datagram arrives.
     ends_at: Time,
     gap: Span,
-    /// Longest time in which a block grows: its last datagram has half of the latency left.
+    /// Longest time in which a block grows. Its last datagram has half of the latency left.
     max_span: Span,
     max_frame: usize,
-    /// Arrival of the latest datagram: the clocks of kernel and process may differ slightly.
+    /// Latest arrival of a datagram. Keeps time monotonic: the clocks of kernel and process may
+    /// differ slightly.
     latest: Time,
     /// Mean size of recent blocks of each class.
     mean_len: [usize; Class::ALL.len()],
@@ -36,13 +39,13 @@ pub(crate) struct Gatherer {
 /// A block that grows.
 #[derive(Debug)]
 struct Open {
-    /// The datagrams that have not been passed on.
+    /// Datagrams that have not been passed on.
     frame: Frame,
     /// Bytes that have been passed on.
     passed_on: usize,
-    /// Bytes of its datagrams so far, with all null packets.
+    /// Bytes of its datagrams so far, including all null packets.
     whole: usize,
-    /// Whether it has no content, such as null packets, and belongs to no frame.
+    /// The block has no content, only null packets for instance, and belongs to no frame.
     is_spare: bool,
 }
 
@@ -64,12 +67,13 @@ impl Gatherer {
         }
     }
 
-    /// The detected media of the flow.
+    /// Returns the detected media format of the flow.
     pub(crate) fn media(&self) -> Media {
         self.cutter.media()
     }
 
-    /// Why no video is found in the flow, if so.
+    /// Returns the reason why no video is found in the flow; `None` if video is found or not
+    /// searched for.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.cutter.problem()
     }
@@ -77,7 +81,7 @@ impl Gatherer {
     /// Adds a datagram. Complete blocks are passed to `out`.
     pub(crate) fn push(&mut self, now: Time, datagram: &[u8], out: &mut impl FnMut(Frame)) {
         if datagram.len() >= usize::from(u16::MAX) {
-            // Larger than UDP allows.
+            // Larger than UDP permits.
             return;
         }
         let now = now.max(self.latest);
@@ -99,7 +103,7 @@ impl Gatherer {
         self.add(now, cut, datagram, out);
     }
 
-    /// Whether datagrams may have null packets, which are deleted.
+    /// `true` if datagrams may have null packets, which are removed.
     fn is_ts(&self) -> bool {
         self.media() == Media::Ts
     }
@@ -131,7 +135,7 @@ impl Gatherer {
         open.whole += datagram.len() + RECORD;
         self.ends_at = now + self.gap;
         if alone {
-            // It belongs to no frame, and none is open.
+            // The datagram belongs to no frame, and none is open.
             let (class, before) = (self.class.replace(Class::Data), self.before);
             self.close(out);
             (self.class, self.before) = (class, before);
@@ -140,7 +144,8 @@ impl Gatherer {
         }
     }
 
-    /// A block keeps the class that it began with. A frame that proves more important continues in another block.
+    /// Ends the open block if its frame has proved more important. A block keeps its initial class;
+    /// the frame continues in another block.
     fn end_if_more_important(&mut self, out: &mut impl FnMut(Frame)) {
         let begun = self.open.as_ref().filter(|open| !open.frame.begins);
         if begun.is_some_and(|open| self.class > Some(open.frame.class)) {
@@ -148,19 +153,19 @@ impl Gatherer {
         }
     }
 
-    /// When [`Self::handle_timeout`] is due.
+    /// Returns the time at which [`Self::handle_timeout`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.open.is_some().then_some(self.ends_at)
     }
 
-    /// Closes the open block if it has waited for another datagram long enough.
+    /// Closes the open block if the wait for another datagram has timed out.
     pub(crate) fn handle_timeout(&mut self, now: Time, out: &mut impl FnMut(Frame)) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
             self.close(out);
         }
     }
 
-    /// Passes on the datagrams of the open block, which may grow further.
+    /// Passes on the datagrams of the open block, which may continue to grow.
     pub(crate) fn flush(&mut self, out: &mut impl FnMut(Frame)) {
         let Some(mut open) = self.open.take_if(|open| !open.frame.is_empty()) else { return };
         self.classify(&mut open);
@@ -188,13 +193,13 @@ impl Gatherer {
         out(frame);
     }
 
-    /// Gives a block that begins its class, and what it needs.
+    /// Sets the class and the dependency of a block that begins.
     fn classify(&mut self, Open { frame, is_spare, .. }: &mut Open) {
         if !frame.begins {
             return;
         }
         if *is_spare {
-            // No frame needs it, and it needs none.
+            // No frame depends on it, and it depends on none.
             frame.class = Class::Disposable;
             return;
         }
@@ -203,7 +208,8 @@ impl Gatherer {
     }
 }
 
-/// What a block is useless without that begins with this class, after one of the class `before` of the same frame.
+/// Returns the dependency of a block that begins with this class, after a block of class `before`
+/// of the same frame.
 fn depends(chain: &mut Chain, cutter: &Cutter, class: Option<Class>, before: Option<Class>) -> Depends {
     if cutter.is_mixed() { Depends::Nothing } else { chain.next(cutter.media(), class, before) }
 }

@@ -23,13 +23,14 @@ use super::{
 };
 use crate::config::End;
 
-/// Datagrams that are read at once before other tasks run.
+/// Maximum number of datagrams that are read before other tasks run.
 const BATCH: usize = 64;
 
-/// Largest datagram.
+/// Maximum size of a datagram in bytes.
 const MAX_DATAGRAM: usize = 65_536;
 
-/// Runs until it is aborted, or the socket cannot be read. Then it is opened again by the next run.
+/// Reads datagrams until the task is aborted or the socket fails. A failed socket is opened again
+/// by the next run.
 pub(super) async fn run(
     flow: Arc<Flow>,
     socket: Arc<FlowSocket>,
@@ -61,7 +62,7 @@ pub(super) async fn run(
                 gatherer.close(&mut |frame| flow.dispatch(frame));
                 gatherer = Gatherer::new(&config.borrow_and_update().clone());
             }
-            // The next round reads the new one.
+            // The next round reads from the new socket.
             _ = sockets.changed() => {}
             ready = readable => {
                 let read = ready.and_then(|opened| read_batch(&flow, opened, &journal, &mut gatherer, &mut buffer));
@@ -77,7 +78,7 @@ pub(super) async fn run(
     }
 }
 
-/// Reads the datagrams that are there, and dispatches them together.
+/// Reads the pending datagrams, and dispatches them together.
 ///
 /// # Errors
 /// If every read fails.
@@ -121,7 +122,7 @@ fn read_batch(
     Ok(())
 }
 
-/// Reports the first datagrams that were lost inside this machine. How many follow is in the status.
+/// Reports the first datagrams lost on this machine. The status counts further ones.
 fn report_overflow(flow: &Flow, journal: &Journal, lost: u64, buffer: usize) {
     let name = &flow.config().name;
     let datagrams = if lost == 1 { "datagram" } else { "datagrams" };
@@ -133,7 +134,8 @@ fn report_overflow(flow: &Flow, journal: &Journal, lost: u64, buffer: usize) {
     journal.warn(Kind::Flow, words);
 }
 
-/// Passes a datagram on unless it waited in the socket for too long, while this process did not run for instance.
+/// Passes a datagram on, unless it waited too long in the socket, for instance while this process
+/// was stopped.
 fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: SocketAddr, age: Duration) {
     #[cfg(test)]
     crate::trap(datagram, b"panic in the inlet");
@@ -148,8 +150,9 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
     gatherer.push(flow.clock.now() - Span::from(age), datagram, &mut |frame| flow.dispatch(frame));
 }
 
-/// Whether a datagram belongs to the flow: at an `out` end it must come from the target, or, where that is a group, from a
-/// permitted sender; at an `in` end from a permitted one, if any are named. Others are counted.
+/// `true` if a datagram belongs to the flow. At an `out` end it must come from the target, or, for
+/// a group, from a permitted sender; at an `in` end from a permitted sender, if any are configured.
+/// Others are counted.
 fn is_expected(flow: &Flow, from: SocketAddr) -> bool {
     let config = flow.config();
     let is_permitted = |otherwise| config.from.map_or(otherwise, |source| source.contains(from.ip()));
@@ -157,7 +160,7 @@ fn is_expected(flow: &Flow, from: SocketAddr) -> bool {
         End::Out(target) if target.ip().is_multicast() => is_permitted(false),
         End::Out(target) => from == target,
         End::In(_) => is_permitted(true),
-        // Packets of a TUN device have no sender.
+        // Packets of a TUN device have no sender address.
         End::TunIn | End::TunOut => false,
     };
     if !is_expected {

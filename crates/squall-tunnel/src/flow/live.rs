@@ -1,4 +1,5 @@
-//! The socket of a flow while the tunnel runs: opened as soon as what it needs is there, and again when its interface is another.
+//! Socket of a flow while the tunnel runs: opened once its interface and address exist, and opened
+//! again when the interface changes.
 
 use std::{
     convert::Infallible,
@@ -25,78 +26,80 @@ use super::{
 };
 use crate::config::FlowConfig;
 
-/// A group from which nothing has come for this long is reported, and may be moved to where the routes of the system lead now.
+/// Silence after which a group is reported, and may move to the interface of the system's current
+/// route.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// The socket of a flow.
+/// Socket of a flow, which may not be open.
 #[derive(Debug)]
 pub(super) struct FlowSocket {
     purpose: Purpose,
     open: watch::Sender<Option<Arc<Opened>>>,
-    /// The interface that it was opened for, and when.
+    /// Interface that the socket was opened for, and the time of opening.
     place: Mutex<Option<(Place, Instant)>>,
 }
 
-/// A socket that is open.
+/// An open socket.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) socket: UdpSocket,
-    /// Datagrams without room so far, modulo 2^32.
+    /// Last reported number of dropped datagrams, modulo 2^32.
     overflowed: AtomicU32,
 }
 
 impl Opened {
-    /// The socket reports how many datagrams have found no room since it was opened, modulo 2^32. Returns how many that are since the
-    /// last report. A kernel that reports none gives 0.
+    /// Returns the number of dropped datagrams since the last report. `count` is the socket's total
+    /// of datagrams dropped for lack of room since it was opened, modulo 2^32. A kernel without
+    /// such reports gives 0.
     pub(super) fn overflowed(&self, count: u32) -> u32 {
         if count == 0 { 0 } else { count.wrapping_sub(self.overflowed.swap(count, Relaxed)) }
     }
 }
 
-/// Why a socket is not open.
+/// Reason why a socket is not open.
 enum NotOpen {
-    /// It will be.
+    /// Temporary: opening is retried.
     Later(String),
-    /// Only another configuration helps.
+    /// Permanent: the configuration must change.
     Never(io::Error),
 }
 
 impl FlowSocket {
-    /// The socket of a flow in this configuration, which is opened now if what it needs is there.
+    /// Creates the socket of a flow, and opens it now if its interface and address exist.
     pub(super) fn open(config: &FlowConfig, address: SocketAddr, journal: &Journal) -> io::Result<Self> {
         let (interface, ttl) = (config.interface.clone(), config.ttl);
         let purpose = Purpose { address, is_in: config.is_in(), interface, ttl };
         let socket = Self { purpose, open: watch::Sender::new(None), place: Mutex::default() };
         let places = socket.has_place().then(Places::list);
         match socket.open_at(places.as_ref(), &config.name, journal) {
-            // The task of the flow reports it.
+            // The task of the flow reports the reason.
             Ok(()) | Err(NotOpen::Later(_)) => Ok(socket),
             Err(NotOpen::Never(error)) => Err(error),
         }
     }
 
-    /// Whether it belongs to an interface.
+    /// `true` if the socket belongs to an interface.
     fn has_place(&self) -> bool {
         self.purpose.is_group() && (self.purpose.is_in || self.purpose.interface.is_some())
     }
 
-    /// The socket that is open, and those after it.
+    /// Returns a receiver for the open socket and its replacements.
     pub(super) fn subscribe(&self) -> watch::Receiver<Option<Arc<Opened>>> {
         self.open.subscribe()
     }
 
-    /// The socket cannot be used any more.
+    /// Closes the socket after a failure.
     pub(super) fn close(&self) {
         self.open.send_replace(None);
     }
 
-    /// Sends a datagram. `None` if it is not open.
+    /// Sends a datagram. `None` if the socket is not open.
     pub(super) fn send(&self, datagram: &[u8], target: SocketAddr) -> Option<io::Result<usize>> {
         let open = self.open.borrow().clone();
         open.map(|open| open.socket.try_send_to(datagram, target))
     }
 
-    /// Why a datagram does not leave, for people.
+    /// Describes for messages why a datagram did not leave.
     pub(super) fn refusal(&self, target: SocketAddr, error: &io::Error) -> String {
         let hint = match (is_absent(error), self.purpose.is_group() && self.purpose.interface.is_none()) {
             (true, true) => "; no route leads to the group: set interface in the flow, or add a route",
@@ -106,7 +109,7 @@ impl FlowSocket {
         format!("datagrams do not leave for {target}: {}{hint}", problem(target, error))
     }
 
-    /// Opens the socket, or a new one.
+    /// Opens the socket, or a new one in its place.
     fn open_at(&self, places: Option<&Places>, name: &str, journal: &Journal) -> Result<(), NotOpen> {
         let place = places.map(|places| places.find(&self.purpose)).transpose().map_err(NotOpen::Later)?;
         let address = self.purpose.address;
@@ -136,12 +139,13 @@ impl FlowSocket {
         format!("{words}, to which the routes of the system lead{}", other(places, place))
     }
 
-    /// Keeps the socket of a flow open, and in its group. The counters show what arrives.
+    /// Keeps the socket of a flow open and in its group. `counters` show whether datagrams arrive.
     pub(super) async fn keep(&self, name: &str, counters: &FlowCounters, journal: &Journal) -> Infallible {
         let (mut waiting, mut traffic) = (Waiting::default(), Traffic::new(counters));
         loop {
             if !self.has_place() {
-                // There is nothing to do until it has failed. The sender lives as long as this.
+                // Nothing to do until it fails. The sender lives as long as `self`, so the wait
+                // cannot end early.
                 let _ = self.open.subscribe().wait_for(Option::is_none).await;
             }
             let places = match self.has_place() {
@@ -162,7 +166,8 @@ impl FlowSocket {
         }
     }
 
-    /// Opens the socket if it is not open, or if its interface is another now. The latest datagram arrived at this time.
+    /// Opens the socket if it is not open, or if its interface has changed. `arrived` is the time
+    /// of the latest datagram.
     fn renew(
         &self,
         places: Option<&Places>,
@@ -178,7 +183,8 @@ impl FlowSocket {
                 let is_busy = arrived.is_some_and(|at| at >= *since && at.elapsed() < QUIET);
                 let stays = match &found {
                     Ok(now) if place.serves(now, &self.purpose) => true,
-                    // Another way to the network than that to the source must not take it away.
+                    // Datagrams still arrive: a change of the route to the group is no reason to
+                    // leave this interface.
                     Ok(now) => !is_configured && now.index != place.index && is_busy,
                     Err(_) => !is_configured,
                 };
@@ -200,7 +206,7 @@ impl FlowSocket {
         })
     }
 
-    /// Reports once for each socket that nothing comes from a group.
+    /// Reports, once per socket, that no datagrams arrive from a group.
     fn report_quiet(&self, places: &Places, name: &str, journal: &Journal, traffic: &mut Traffic) {
         let Some((place, since)) = lock(&self.place).clone().filter(|_| self.purpose.is_in) else { return };
         if since.elapsed() < QUIET
@@ -220,17 +226,17 @@ impl FlowSocket {
     }
 }
 
-/// How to have a group on another interface than this one, if there are others.
+/// Returns a hint that names other interfaces for the group, if there are any.
 fn other(places: &Places, than: &Place) -> String {
     let names = places.names(Some(than));
     names.map_or_else(String::new, |names| format!("; interface in the flow names another: {names}"))
 }
 
-/// When datagrams arrive.
+/// Arrivals of datagrams at a socket.
 struct Traffic {
     count: u64,
     at: Option<Instant>,
-    /// When the socket was opened whose silence was reported.
+    /// Opening time of the socket whose silence was reported.
     reported: Option<Instant>,
 }
 
@@ -239,7 +245,7 @@ impl Traffic {
         Self { count: counters.arrivals(), at: None, reported: None }
     }
 
-    /// When the latest datagram was there, within [`POLL`].
+    /// Returns the time of the latest datagram, with a resolution of [`POLL`].
     fn last(&mut self, counters: &FlowCounters) -> Option<Instant> {
         let count = counters.arrivals();
         if count != self.count {
@@ -259,7 +265,7 @@ mod tests {
     };
     use squall_observe::clock::Clock;
 
-    /// Longer than anything takes.
+    /// Longer than any step takes.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

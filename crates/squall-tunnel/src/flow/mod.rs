@@ -56,27 +56,27 @@ use crate::{
     wire::frame::Frame,
 };
 
-/// Bytes of the headers of a datagram in UDP and IPv4.
+/// Bytes of the UDP and IPv4 headers of a datagram.
 const UDP_HEADERS: usize = 28;
 
-/// Datagrams that the system refuses are reported at most once in this time.
+/// Minimum interval between two reports of datagrams that the system refuses.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where datagrams enter and leave.
+/// Entry and departure point of datagrams.
 #[derive(Clone, Debug)]
 enum Port {
     Socket(Arc<FlowSocket>),
     Tun(tun::Port),
 }
 
-/// Why no video is found in a flow, and what of that was reported.
+/// Reason why no video is found in a flow, and the reasons already reported.
 #[derive(Debug, Default)]
 struct Problems {
     now: Option<Problem>,
     reported: Vec<Problem>,
 }
 
-/// Permission to send datagrams, which count for the tenant once they are sent.
+/// Permission to send datagrams. They count for the tenant once they are sent.
 #[derive(Debug)]
 enum Permit<'a> {
     Unlimited,
@@ -84,7 +84,7 @@ enum Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// The datagrams were sent.
+    /// Counts the datagrams as sent.
     fn commit(self) {
         if let Self::Limited(permit) = self {
             permit.commit();
@@ -99,26 +99,26 @@ pub(crate) struct Flow {
     clock: Clock,
     journal: Arc<Journal>,
     port: Port,
-    /// The tenant that its datagrams are counted for.
+    /// Tenant that its datagrams are counted for.
     tenant: Option<Arc<Tenant>>,
-    /// The latest sender at an `in` end, which receives the replies.
+    /// Latest sender at an `in` end, which receives the replies.
     sender: Mutex<Option<SocketAddr>>,
-    /// The detected media: an index into [`Media::ALL`].
+    /// Detected media format: an index into [`Media::ALL`].
     media: AtomicU8,
     problems: Mutex<Problems>,
-    /// Blocks in the session.
+    /// Number of blocks in the session.
     pending: AtomicUsize,
     queue: Mutex<SendQueue>,
     pub(crate) counters: FlowCounters,
-    /// Datagrams that the system refuses.
+    /// Rate limit of reports about datagrams that the system refuses.
     refusals: Throttle,
-    /// Why its blocks took their way, if that can be read.
+    /// Records of scheduling decisions for its blocks, if an address to read them is configured.
     reasons: Option<Arc<Reasons>>,
-    /// When a datagram last entered or left.
+    /// Time in microseconds at which a datagram last entered or left.
     last_used: AtomicU64,
-    /// Notified when no block is in a session any more.
+    /// Notified when no more blocks are in a session.
     idle: Notify,
-    /// The latest session that delivered a part of the flow.
+    /// Number of the latest session that delivered a part of the flow.
     delivered_by: AtomicU64,
 }
 
@@ -154,12 +154,13 @@ impl Flow {
         flow
     }
 
-    /// The current configuration.
+    /// Returns the current configuration.
     pub(crate) fn config(&self) -> Arc<FlowConfig> {
         self.config.borrow().clone()
     }
 
-    /// How frames from the other end leave here; `theirs` is the latency there, of which this end chooses how much it takes.
+    /// Returns the rule by which frames from the other end leave here. `theirs` is the latency
+    /// there, which this end limits.
     pub(crate) fn rule(&self, theirs: Duration) -> Rule {
         let config = self.config();
         let latency = theirs.min(config.latency.unwrap_or_default().max(MAX_THEIR_LATENCY)).into();
@@ -172,8 +173,9 @@ impl Flow {
         }
     }
 
-    /// Sends a datagram that leaves the tunnel here. It is dropped and counted if the system refuses it, if a reply has no
-    /// sender to go to, or beyond the limits of a tenant. Returns false if the system has no room for it now.
+    /// Sends a datagram that leaves the tunnel here. The datagram is dropped and counted if the
+    /// system refuses it, if a reply has no target, or if it exceeds the limits of a tenant.
+    /// Returns `false` if the system has no room for it now.
     pub(crate) fn write(&self, datagram: &[u8]) -> bool {
         let Some(permit) = self.reserve(Direction::In, datagram.len() + self.headers(1)) else { return true };
         let written = match &self.port {
@@ -204,13 +206,14 @@ impl Flow {
             Some(Ok(_)) => Written::Yes,
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Written::Later,
             Some(Err(error)) => {
-                // A target that does not listen may do so in a moment, and is no matter of this machine.
+                // A target that does not listen yet may do so later, and is not a problem of this
+                // machine.
                 if error.kind() != io::ErrorKind::ConnectionRefused {
                     self.report_refusal(&socket.refusal(target, &error));
                 }
                 Written::Refused
             }
-            // Its task reports why.
+            // The task of the flow reports the reason.
             None => Written::Refused,
         }
     }
@@ -221,8 +224,8 @@ impl Flow {
         self.journal.warn(Kind::Flow, format!("flow '{}': {words}{others}", self.config().name));
     }
 
-    /// Bytes of the headers of datagrams, which count like theirs: each costs as much as they, however short it is. Packets of a TUN
-    /// device bring their own.
+    /// Returns the bytes of the headers of datagrams, which count as payload, because short
+    /// datagrams also cost their headers. Packets of a TUN device include their headers.
     fn headers(&self, datagrams: usize) -> usize {
         match &self.port {
             Port::Socket(_) => UDP_HEADERS * datagrams,
@@ -230,7 +233,7 @@ impl Flow {
         }
     }
 
-    /// Permission to send datagrams that fit the limits of the tenant, if the flow has one.
+    /// Reserves datagrams within the limits of the tenant, if the flow has one.
     fn reserve(&self, direction: Direction, bytes: usize) -> Option<Permit<'_>> {
         match &self.tenant {
             Some(tenant) => tenant.meter.reserve(direction, bytes, self.clock.now()).map(Permit::Limited),
@@ -238,18 +241,18 @@ impl Flow {
         }
     }
 
-    /// A datagram enters here.
+    /// Counts a datagram that enters here.
     pub(crate) fn enters(&self) {
         self.used();
         self.counters.datagrams_in.fetch_add(1, Relaxed);
     }
 
-    /// A datagram enters or leaves.
+    /// Notes the time at which a datagram enters or leaves.
     fn used(&self) {
         self.last_used.store(self.clock.now().micros(), Relaxed);
     }
 
-    /// A block ended that no session had accepted.
+    /// Records the end of a block that no session had accepted.
     fn not_taken(&self, class: Class, stamp: Time, outcome: Outcome, bytes: usize) {
         self.counters.ended(class, outcome, bytes);
         if let Some(reasons) = &self.reasons {
@@ -258,19 +261,19 @@ impl Flow {
         }
     }
 
-    /// Blocks of the other end did not leave here. They had that latency.
+    /// Records blocks of the other end that did not leave here, with the latency of the flow there.
     pub(crate) fn absent(&self, now: Time, session: u64, latency: Duration, absence: Absence) {
         if let Some(reasons) = &self.reasons {
             reasons.absent(now, session, latency.into(), absence);
         }
     }
 
-    /// Stories of its blocks, oldest first.
+    /// Returns the stories of its blocks, oldest first.
     pub(crate) fn stories(&self) -> Vec<StoryStatus> {
         self.reasons.as_ref().map(|reasons| reasons.stories()).unwrap_or_default()
     }
 
-    /// A block that the session had accepted has ended.
+    /// Records the end of a block that the session had accepted.
     fn ended(&self, class: Class, outcome: Outcome, bytes: usize) {
         if self.pending.fetch_sub(1, Relaxed) == 1 {
             self.idle.notify_one();
@@ -278,17 +281,17 @@ impl Flow {
         self.counters.ended(class, outcome, bytes);
     }
 
-    /// A session delivered a part of the flow.
+    /// Notes that a session delivered a part of the flow.
     pub(crate) fn delivered_by(&self, session: u64) {
         self.delivered_by.fetch_max(session, Relaxed);
     }
 
-    /// The latest session that delivered a part of the flow; 0 if none did.
+    /// Returns the latest session that delivered a part of the flow; 0 if none has.
     pub(crate) fn latest_delivery(&self) -> u64 {
         self.delivered_by.load(Relaxed)
     }
 
-    /// The options of a block for the session; `None` if its latency has passed.
+    /// Returns the options of a block for the session; `None` if its latency has passed.
     fn options(&self, frame: &Frame, stamp: Time, channel: u16) -> Option<BlockOptions> {
         let class = frame.class;
         let config = self.config();
@@ -300,7 +303,8 @@ impl Flow {
             .deadline(left)
             .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())))
             .hint(config.hint.clone())
-            // The first packets of a frame have left when the last is lost, and half a frame is worse than none.
+            // The first packets of a frame have left when the last one is lost, and an incomplete
+            // frame is worse than none.
             .reliable(class != Class::Data || config.reliable);
         Some(options)
     }
@@ -310,7 +314,8 @@ impl Flow {
         self.media.store(index as u8, Relaxed);
     }
 
-    /// Video is found in it, or is not. Returns what has to be reported: each problem once.
+    /// Sets the reason why no video is found; `None` if video is found. Returns the reason if it
+    /// was not reported before.
     fn set_problem(&self, problem: Option<Problem>) -> Option<Problem> {
         let mut problems = lock(&self.problems);
         problems.now = problem;
@@ -319,7 +324,7 @@ impl Flow {
         new
     }
 
-    /// Its configuration has changed.
+    /// Applies a changed configuration.
     fn reconfigure(&self, config: &FlowConfig) {
         self.config.send_replace(Arc::new(config.clone()));
         self.set_media(config.media);
@@ -372,7 +377,7 @@ impl Flow {
 mod tests {
     use super::*;
 
-    /// The `out` end of a flow.
+    /// Creates the `out` end of a flow.
     pub(super) fn out(flow: &str) -> Arc<Flow> {
         let clock = Clock::start();
         let registry = Registry::new(clock, Arc::new(Journal::new(clock)), false, None);

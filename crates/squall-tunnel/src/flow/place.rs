@@ -1,4 +1,4 @@
-//! The interface of a multicast group: the one that is configured, or the one to which the routes of the system lead.
+//! Interface of a multicast group: the configured one, or that of the system's route.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -6,27 +6,28 @@ use squall_observe::wait::is_absent;
 
 use super::socket::Purpose;
 
-/// Interfaces that a line names at most.
+/// Maximum number of interfaces that a message names.
 const MAX_NAMED: usize = 4;
 
-/// An interface as it is now.
+/// State of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: String,
-    /// Its number, which changes when it is taken away and comes back.
+    /// Index, which changes when the interface is removed and added again.
     pub(super) index: u32,
-    /// Whether it is not reported to be down.
+    /// The interface is not reported to be down.
     pub(super) is_running: bool,
-    /// Whether groups are usually there: not on the loopback interface, nor on many tunnels.
+    /// The interface usually carries groups; loopback and many tunnels do not.
     is_usual: bool,
     addresses: Vec<IpAddr>,
 }
 
-/// The interfaces of this machine. None where the system does not list them, as without netlink.
+/// Interfaces of this machine. Empty where the system does not list them, for instance without
+/// netlink.
 pub(super) struct Places(Vec<Place>);
 
 impl Places {
-    /// Lists them. May block.
+    /// Lists the interfaces. May block.
     #[cfg(unix)]
     pub(super) fn list() -> Self {
         use nix::{
@@ -40,7 +41,7 @@ impl Places {
             v4.or_else(|| address.as_sockaddr_in6().map(|one| one.ip().into()))
         };
         let mut all: Vec<Place> = Vec::new();
-        // One for each address, and on Linux one for each interface.
+        // One entry per address, and on Linux one per interface.
         for interface in getifaddrs().into_iter().flatten() {
             let (name, flags) = (interface.interface_name, interface.flags);
             let address = interface.address.as_ref().and_then(ip);
@@ -56,16 +57,16 @@ impl Places {
         Self(all)
     }
 
-    /// Elsewhere the system picks one.
+    /// Returns no interfaces: on other systems, the system selects one.
     #[cfg(not(unix))]
     pub(super) fn list() -> Self {
         Self(Vec::new())
     }
 
-    /// Where the group of a flow is.
+    /// Finds the interface for the group of a flow.
     ///
     /// # Errors
-    /// What is not there.
+    /// A description of the missing interface or route.
     pub(super) fn find(&self, purpose: &Purpose) -> Result<Place, String> {
         match (&purpose.interface, purpose.address) {
             (Some(name), _) => {
@@ -81,7 +82,7 @@ impl Places {
         }
     }
 
-    /// Whether the interface is still there.
+    /// `true` if the interface still exists.
     pub(super) fn has(&self, place: &Place) -> bool {
         place.index == 0 || self.by_index(place.index).is_some()
     }
@@ -93,7 +94,7 @@ impl Places {
     fn routed(&self, group: SocketAddr) -> Result<Place, String> {
         let any: IpAddr =
             if group.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        // Sends nothing: the system picks the address that it would send from.
+        // Sends nothing: the system selects the source address.
         let local = UdpSocket::bind((any, 0)).and_then(|socket| {
             socket.connect(group)?;
             socket.local_addr()
@@ -117,7 +118,7 @@ impl Places {
         }
     }
 
-    /// The names of some that could be meant instead of this one, for people.
+    /// Returns, for messages, the names of some usual interfaces other than this one.
     pub(super) fn names(&self, except: Option<&Place>) -> Option<String> {
         let is_other = |place: &&Place| except.is_none_or(|except| place.index != except.index);
         let others = self.0.iter().filter(|place| place.is_usual).filter(is_other);
@@ -130,14 +131,15 @@ impl Places {
 }
 
 impl Place {
-    /// One that the system picks, of interfaces that are not listed.
+    /// Returns an unnamed interface that the system selects where interfaces are not listed.
     fn of_the_system() -> Self {
         let name = "an interface".to_owned();
         Self { name, index: 0, is_running: true, is_usual: true, addresses: Vec::new() }
     }
 
-    /// Whether a socket that was opened for this place serves here. The system itself keeps a group while an interface is down; switches
-    /// forget it meanwhile, so that it is joined again afterwards.
+    /// `true` if a socket opened for this interface still serves it in its state `now`. The system
+    /// keeps a group membership while an interface is down, but switches forget it, so the group is
+    /// joined again afterwards.
     pub(super) fn serves(&self, now: &Self, purpose: &Purpose) -> bool {
         let returned = now.is_running && !self.is_running;
         let same = self.index == now.index;
@@ -146,8 +148,8 @@ impl Place {
             || !returned && self.senders(purpose) == now.senders(purpose))
     }
 
-    /// The addresses that membership reports come from: those of IPv4 (RFC 3376 section 4.2.13), or the link-local ones of IPv6
-    /// (RFC 3810 section 5.2.13).
+    /// Returns the source addresses of membership reports: those of IPv4 (RFC 3376 section 4.2.13),
+    /// or the link-local ones of IPv6 (RFC 3810 section 5.2.13).
     fn senders(&self, purpose: &Purpose) -> Vec<IpAddr> {
         let reports = |ip: &&IpAddr| match ip {
             IpAddr::V4(_) => purpose.address.is_ipv4(),

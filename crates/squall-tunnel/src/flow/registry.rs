@@ -1,4 +1,4 @@
-//! The flows that begin or end here, and changes of the configuration.
+//! Flows that begin or end here, and changes of their configuration.
 
 use std::{
     collections::BTreeMap,
@@ -25,22 +25,23 @@ use crate::{
 pub(crate) struct Registry {
     clock: Clock,
     journal: Arc<Journal>,
-    /// Whether flows keep the reasons of what became of their blocks.
+    /// Flows record the scheduling decisions and outcomes of their blocks.
     explains: bool,
     tun: Option<Arc<Tun>>,
     flows: Mutex<BTreeMap<String, Entry>>,
-    /// Incremented when flows are added or removed, or a session that carried some is over.
+    /// Incremented when flows are added or removed, or a session that carried some has ended.
     changed: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct Entry {
     flow: Arc<Flow>,
-    /// Reads its socket. A TUN device has one reader for all its flows.
+    /// Task that reads the socket. A TUN device has one reader for all its flows.
     inlet: Option<Supervised>,
 }
 
-/// A flow that cannot be opened, and not because an address, an interface or a route is not there yet.
+/// A flow that can never be opened, as opposed to one whose address, interface or route does not
+/// exist yet.
 #[derive(Debug, thiserror::Error)]
 #[error("flow '{name}': {end}: {problem}")]
 pub struct FlowError {
@@ -54,9 +55,11 @@ impl Registry {
         Self { clock, journal, explains, tun, flows: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
-    /// Replaces the flows. Unchanged flows continue; a changed one gets a new socket only if its address or interface changed. Returns
-    /// a description of the changes. On failure nothing changes.
-    /// The flows of tenants are counted by them.
+    /// Replaces the flows. Unchanged flows continue; a changed flow gets a new socket only if its
+    /// address or interface changed. Returns a description of the changes. Nothing changes on
+    /// failure.
+    ///
+    /// `tenant` returns the tenant that counts a flow, by the name of the flow.
     pub(crate) fn set(
         &self,
         wanted: &[FlowConfig],
@@ -66,7 +69,7 @@ impl Registry {
         let mut opened = Vec::new();
         for config in wanted {
             if flows.get(&config.name).is_none_or(|entry| !entry.flow.config().has_socket_of(config)) {
-                // The address may belong to a flow that gives it up, whose socket is still bound to it.
+                // Another flow may be releasing the address, and its socket is still bound to it.
                 let previous = flows.values().find(|entry| {
                     let before = entry.flow.config();
                     let stays =
@@ -120,7 +123,7 @@ impl Registry {
         Ok(words.join("; "))
     }
 
-    /// Detaches all flows from a session that is over, so that other sessions may carry them.
+    /// Detaches all flows from a session that has ended, so that other sessions may carry them.
     pub(crate) fn release(&self, session: u64) {
         let detached = self.all().iter().filter(|flow| flow.detach(session)).count();
         if detached > 0 {
@@ -133,7 +136,7 @@ impl Registry {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Changes with each [`Self::announce`].
+    /// Returns a receiver that changes with each [`Self::announce`].
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -146,7 +149,8 @@ impl Registry {
         lock(&self.flows).values().map(|entry| entry.flow.clone()).collect()
     }
 
-    /// The flows of a tenant, or those that belong to none: all that one of their sessions can carry.
+    /// Returns the flows of a tenant, or those without a tenant: all that one of their sessions can
+    /// carry.
     pub(crate) fn of(&self, tenant: Option<&str>) -> Vec<Arc<Flow>> {
         let flows = lock(&self.flows);
         let first = tenant.map_or_else(String::new, |tenant| format!("{tenant}/"));
@@ -155,7 +159,7 @@ impl Registry {
         own.map(|(_, entry)| entry.flow.clone()).collect()
     }
 
-    /// A flow with this port, or with a new one.
+    /// Opens a flow with this port, or with a new one.
     fn open(
         &self,
         config: &FlowConfig,

@@ -1,4 +1,4 @@
-//! Sockets of flows: opened with large buffers, read together with the age of each datagram.
+//! Sockets of flows, with large buffers and the age of each received datagram.
 
 use std::{
     io,
@@ -10,16 +10,17 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 use squall_observe::wait::instead;
 use tokio::net::UdpSocket;
 
-/// Bytes of the kernel's buffers: the datagrams of a large key frame arrive, or leave, all at once.
+/// Size of the kernel buffers in bytes: the datagrams of a large key frame arrive, or leave, in one
+/// burst.
 const BUFFER: usize = 4 << 20;
 
-/// What the socket of a flow is for.
+/// Purpose of a flow's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Purpose {
-    /// Where datagrams enter, or where they are sent to.
+    /// Address where datagrams enter, or destination of those that leave.
     pub(super) address: SocketAddr,
     pub(super) is_in: bool,
-    /// The interface that is configured for a group.
+    /// Interface configured for a group.
     pub(super) interface: Option<String>,
     pub(super) ttl: u8,
 }
@@ -30,8 +31,10 @@ impl Purpose {
     }
 }
 
-/// A socket for an end of a flow: bound to its address, and in its group on the interface of this index, if datagrams enter here;
-/// or for sending to it, to a group over that interface. Without an index the routes of the system decide where datagrams leave.
+/// Opens the socket of an end of a flow. For datagrams that enter: bound to the address, and joined
+/// to its group on the interface of this index. For datagrams that leave: able to send to the
+/// address, to a group over that interface. Without an index, the routes of the system select the
+/// interface for sending.
 pub(super) fn open(purpose: &Purpose, index: Option<u32>) -> io::Result<UdpSocket> {
     let address = purpose.address;
     match bound(purpose, address, index) {
@@ -46,7 +49,7 @@ pub(super) fn open(purpose: &Purpose, index: Option<u32>) -> io::Result<UdpSocke
 
 fn bound(purpose: &Purpose, address: SocketAddr, index: Option<u32>) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    // The kernel may grant less, which is no failure.
+    // The kernel may grant less, which is acceptable.
     let _ = socket.set_recv_buffer_size(BUFFER);
     let _ = socket.set_send_buffer_size(BUFFER);
     request_reports(&socket);
@@ -64,10 +67,10 @@ fn bound(purpose: &Purpose, address: SocketAddr, index: Option<u32>) -> io::Resu
     UdpSocket::from_std(socket.into())
 }
 
-/// Binds, and joins the group of a multicast address.
+/// Binds the socket, and joins the group of a multicast address.
 fn listen(socket: &Socket, purpose: &Purpose, address: SocketAddr, index: Option<u32>) -> io::Result<()> {
     if address.is_ipv6() && address.ip().is_unspecified() {
-        // Whatever the system's default is.
+        // Independent of the system's default.
         socket.set_only_v6(false)?;
     }
     if !purpose.is_group() {
@@ -84,7 +87,7 @@ fn listen(socket: &Socket, purpose: &Purpose, address: SocketAddr, index: Option
             socket.join_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(index))
         }
         SocketAddr::V6(mut v6) => {
-            // A group of one link is that of an interface; others are bound to all.
+            // A link-scoped group belongs to an interface; other groups are bound on all.
             if index > 0 && is_of_link(*v6.ip()) {
                 v6.set_scope_id(index);
             }
@@ -94,12 +97,13 @@ fn listen(socket: &Socket, purpose: &Purpose, address: SocketAddr, index: Option
     }
 }
 
-/// Whether each link has a group of its own: of interface-local or link-local scope (RFC 4291 section 2.7).
+/// `true` if the group exists once per link: interface-local or link-local scope (RFC 4291 section
+/// 2.7).
 fn is_of_link(group: Ipv6Addr) -> bool {
     matches!(group.octets()[1] & 0xf, 1 | 2)
 }
 
-/// Leaves out datagrams of the group that arrive on other interfaces, where other sockets have joined it.
+/// Excludes datagrams of the group from other interfaces, on which other sockets have joined it.
 #[cfg(target_os = "linux")]
 fn only_joined(socket: &Socket, address: SocketAddr) {
     let set = if address.is_ipv4() {
@@ -112,11 +116,11 @@ fn only_joined(socket: &Socket, address: SocketAddr) {
     }
 }
 
-/// Other systems do so on their own.
+/// No effect: other systems behave like this by default.
 #[cfg(not(target_os = "linux"))]
 fn only_joined(_: &Socket, _: SocketAddr) {}
 
-/// Sets how datagrams for a group leave.
+/// Sets interface and hop limit of datagrams to a group.
 fn send_over(socket: &Socket, purpose: &Purpose, index: Option<u32>) -> io::Result<()> {
     match (purpose.address, index) {
         (SocketAddr::V4(_), index) => {
@@ -130,33 +134,34 @@ fn send_over(socket: &Socket, purpose: &Purpose, index: Option<u32>) -> io::Resu
     }
 }
 
-/// By its index: two modems may have the same address.
+/// Selects the interface by its index: two modems may have the same address.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn send_over_v4(socket: &Socket, index: u32) -> io::Result<()> {
     let any = Ipv4Addr::UNSPECIFIED;
     Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)
 }
 
-/// The systems of BSD and Windows take an index as an address in 0.0.0.0/8.
+/// Selects the interface by an address in 0.0.0.0/8 that encodes its index, as BSD systems and
+/// Windows accept it.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn send_over_v4(socket: &Socket, index: u32) -> io::Result<()> {
     socket.set_multicast_if_v4(&Ipv4Addr::from_bits(index))
 }
 
-/// A datagram that was read.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) length: usize,
     pub(super) from: SocketAddr,
     /// Time since the kernel received it; zero if the kernel does not report it.
     pub(super) age: Duration,
-    /// Datagrams that found no room in the socket before this one, since it was opened, modulo 2^32; zero if the kernel does not
-    /// report them.
+    /// Total of datagrams dropped by the socket for lack of room before this one, since it was
+    /// opened, modulo 2^32; zero if the kernel does not report it.
     pub(super) overflowed: u32,
 }
 
-/// Requests timestamps of arrivals from the kernel, and the number of datagrams that find no room. Without them datagrams count as
-/// fresh, and none as lost.
+/// Requests arrival timestamps and the number of dropped datagrams from the kernel. Without them,
+/// datagrams count as fresh and none as lost.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn request_reports(socket: &Socket) {
     use nix::sys::socket::{
@@ -171,13 +176,13 @@ fn request_reports(socket: &Socket) {
     }
 }
 
-/// See above.
+/// No effect: only Linux and Android report them.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn request_reports(_: &Socket) {}
 
-/// Bytes of the buffer that the kernel has granted, for messages.
+/// Returns the buffer size in bytes that the kernel has granted, for messages.
 pub(super) fn granted(socket: &UdpSocket) -> usize {
-    // Linux reports twice the size, with room for its own headers.
+    // Linux reports twice the size, which includes its own overhead.
     let factor = if cfg!(any(target_os = "linux", target_os = "android")) { 2 } else { 1 };
     SockRef::from(socket).recv_buffer_size().unwrap_or(0) / factor
 }
@@ -239,7 +244,8 @@ mod tests {
         let all = all.map(|ip| SocketAddr::new(ip.parse().expect("an address"), 0));
         let mut compared = 0;
         for (one, other) in all.into_iter().flat_map(|one| all.map(|other| (one, other))) {
-            // Without IPv6 some cannot be opened at all. Another process may have a port at one of the addresses.
+            // Without IPv6 some addresses cannot be opened. Another process may occupy a port at
+            // one of them.
             let Ok(_) = socket(other, true) else { continue };
             let outcomes = (0..5).filter_map(|_| {
                 let first = socket(one, true).ok()?;
@@ -281,7 +287,7 @@ mod tests {
         let receiver = socket(SocketAddr::from(([127, 0, 0, 1], 0)), true).expect("is opened");
         let address = receiver.local_addr().expect("is bound");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
-        // The first socket that asks for stamps has the kernel begin with it a moment later.
+        // The first request for timestamps activates them in the kernel a moment later.
         std::thread::sleep(Duration::from_millis(100));
         sender.send_to(b"old", address).expect("is sent");
         std::thread::sleep(Duration::from_millis(300));
@@ -293,7 +299,7 @@ mod tests {
         assert_eq!((&buffer[..old.length], old.from), (&b"old"[..], sender.local_addr().expect("is bound")));
         let fresh = receive(&receiver, &mut buffer).expect("is there");
         assert_eq!(&buffer[..fresh.length], b"fresh!");
-        // The second one is a moment older than when the first one was read.
+        // The second datagram was read slightly later than the first.
         let between = begin.elapsed();
         assert!(
             old.age + between >= fresh.age + Duration::from_millis(300),
@@ -320,7 +326,7 @@ mod tests {
         while receive(&receiver, &mut buffer).is_ok() {
             read += 1;
         }
-        // The count comes with the next one that has room.
+        // The count arrives with the next datagram that has room.
         sender.send_to(b"next", address).expect("is sent");
         receiver.readable().await.expect("can be read");
         let next = receive(&receiver, &mut buffer).expect("is there");

@@ -1,4 +1,5 @@
-//! Reads the packets of a TUN device, and sends each by the flow of its entry and its traffic class.
+//! Reads the packets of a TUN device, and sends each through the flow of its entry and traffic
+//! class.
 
 use std::{
     io,
@@ -13,20 +14,20 @@ use crate::{
     wire::frame::Frame,
 };
 
-/// Packets that are read at once before other tasks run.
+/// Maximum number of packets that are read before other tasks run.
 const BATCH: usize = 64;
 
-/// Largest packet.
+/// Maximum size of a packet in bytes.
 const MAX_PACKET: usize = 65_536;
 
-/// The flows of the entries.
+/// Flows of the entries.
 struct ClassFlows {
     table: Arc<Table>,
-    /// By entry and traffic class.
+    /// Flows by entry and traffic class.
     flows: Vec<[Option<Arc<Flow>>; TrafficClass::ALL.len()]>,
 }
 
-/// Runs until it is aborted, or the device cannot be read.
+/// Reads packets until the task is aborted or the device fails.
 pub(crate) async fn run(tun: Arc<Tun>, registry: Arc<Registry>) -> Result<(), String> {
     let mut changed = registry.subscribe();
     let mut buffer = vec![0; MAX_PACKET];
@@ -86,7 +87,7 @@ impl ClassFlows {
         Self { table, flows }
     }
 
-    /// The flow of a packet, if an entry owns its destination.
+    /// Returns the flow of a packet, if an entry owns its destination.
     fn flow(&self, packet: &Packet) -> Option<&Arc<Flow>> {
         let owner = self.table.owner(packet.destination)?;
         self.flows[owner][self.table.class(packet) as usize].as_ref()

@@ -1,4 +1,5 @@
-//! From a flow into a session: blocks that grow, and a queue for the time without a session.
+//! Transfer of a flow's blocks into a session: blocks that grow, and a queue for times without a
+//! session.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,27 +23,27 @@ use tokio::sync::Notify;
 use super::{Flow, counters::Outcome, why::Recorder};
 use crate::{media::Class, tenant::meter::Direction, wire::frame::Frame};
 
-/// A flow that moves from one session to another waits this long, or a third of its latency if that is less, until its blocks
-/// have arrived over the first one: the receiver then gets them in order.
+/// Time limit for blocks of the previous session to arrive when a flow moves to another one, so
+/// that the receiver gets them in order. A third of the flow's latency if that is less.
 const HAND_OVER: Duration = Duration::from_millis(100);
 
-/// Most bytes of a flow that wait for a session.
+/// Maximum number of bytes of a flow that wait for a session.
 const MAX_WAITING: usize = 16 << 20;
 
-/// The blocks of a flow that a session has not accepted yet.
+/// Blocks of a flow that no session has accepted yet.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     uplink: Option<Uplink>,
-    /// The uplink that comes into use once the blocks of the previous one have ended.
+    /// Uplink that is used once the blocks of the previous one have ended.
     successor: Option<Uplink>,
-    /// The block that has begun on this uplink and has not ended.
+    /// Block that has begun on this uplink and has not ended.
     growing: Option<Growing>,
-    /// Blocks from the time without a session, oldest first. The last one may grow.
+    /// Blocks from times without a session, oldest first. The last one may grow.
     waiting: VecDeque<Frame>,
     waiting_bytes: usize,
 }
 
-/// The channel of a flow in a session.
+/// Channel of a flow in a session.
 #[derive(Debug)]
 pub(crate) struct Uplink {
     pub(crate) sender: Arc<SessionSender>,
@@ -52,21 +53,22 @@ pub(crate) struct Uplink {
 /// Passes blocks to a session.
 #[derive(Debug)]
 pub(crate) struct SessionSender {
-    /// Number of the session in this program; later ones are higher.
+    /// Number of the session in this program; later sessions have higher numbers.
     pub(crate) id: u64,
     session: Session,
-    /// Receives the blocks of flows.
+    /// Receiver for the blocks of flows.
     receiver: Arc<Receiver>,
-    /// Whether the other end restores null packets.
+    /// The other end restores null packets.
     restores_nulls: AtomicBool,
-    /// Whether another session takes over.
+    /// Another session takes over.
     leaving: AtomicBool,
     /// Notified when another session takes a flow from this one.
     displaced: Notify,
-    /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a flow that another
-    /// session carries meanwhile: the other end keeps the order for as long as the channel belongs to the flow.
+    /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a
+    /// flow that another session carries meanwhile: the other end keeps the order as long as the
+    /// channel belongs to the flow.
     numbers: Mutex<HashMap<u16, (u64, Option<Time>)>>,
-    /// Records what becomes of the blocks, if that can be read.
+    /// Recorder of the blocks, if an address to read the records is configured.
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
@@ -89,12 +91,12 @@ impl SessionSender {
         }
     }
 
-    /// Sets whether the other end restores null packets, before the session carries a flow.
+    /// Sets whether the other end restores null packets. Called before the session carries a flow.
     pub(crate) fn set_restores_nulls(&self, restores: bool) {
         self.restores_nulls.store(restores, Relaxed);
     }
 
-    /// Another session takes over. The blocks of this one still arrive.
+    /// Marks the session as being replaced. Its blocks still arrive.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Relaxed);
     }
@@ -108,7 +110,8 @@ impl SessionSender {
         self.displaced.notified().await;
     }
 
-    /// The channel belongs to no flow any more; the frames of the next one are numbered from 0.
+    /// Resets the numbering of a channel that no longer belongs to a flow; the frames of its next
+    /// flow are numbered from 0.
     pub(crate) fn forget(&self, channel: u16) {
         lock(&self.numbers).remove(&channel);
     }
@@ -133,7 +136,7 @@ impl SessionSender {
     }
 }
 
-/// A block that is sent while it grows. If sending failed, the rest of the block is dropped.
+/// A block that is sent while it grows. After a failure to send, the rest of the block is dropped.
 #[derive(Debug)]
 struct Growing {
     class: Class,
@@ -144,7 +147,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// Whether the session took it.
+    /// Appends datagrams. Returns `true` if the session accepted them.
     fn add(&mut self, flow: &Arc<Flow>, frame: Frame) -> bool {
         let (len, ends) = (frame.len(), frame.ends);
         self.bytes += len;
@@ -167,7 +170,7 @@ impl Growing {
         let Self { class, stamp, bytes, writer, recorder } = self;
         match writer.map(BlockWriter::finish) {
             Ok(Ok(handle)) => count_outcome(flow, class, bytes, handle, recorder),
-            // An empty block, which none is.
+            // Only an empty block fails here, and none is empty.
             Ok(Err(_)) => flow.ended(class, Outcome::Cancelled, bytes),
             Err(outcome) => flow.not_taken(class, stamp, outcome, bytes),
         }
@@ -213,23 +216,23 @@ impl Flow {
         }
     }
 
-    /// Number of the session that carries the flow, or will in a moment.
+    /// Returns the number of the session that carries the flow, or is about to.
     pub(crate) fn carrier(&self) -> Option<u64> {
         let queue = lock(&self.queue);
         queue.successor.as_ref().or(queue.uplink.as_ref()).map(|uplink| uplink.sender.id)
     }
 
-    /// Whether blocks of the flow go into this session now.
+    /// `true` if blocks of the flow currently go into this session.
     pub(crate) fn is_carried_by(&self, session: u64) -> bool {
         lock(&self.queue).uplink.as_ref().is_some_and(|uplink| uplink.sender.id == session)
     }
 
-    /// Whether another session takes over from the one that carries the flow.
+    /// `true` if the session that carries the flow is being replaced.
     pub(crate) fn carrier_leaves(&self) -> bool {
         lock(&self.queue).uplink.as_ref().is_some_and(|uplink| uplink.sender.is_leaving())
     }
 
-    /// Lets a session carry the flow. Returns false if a later session carries it.
+    /// Attaches the flow to a session. Returns `false` if a later session carries the flow.
     pub(crate) fn attach(self: &Arc<Self>, uplink: Uplink) -> bool {
         let queue = &mut *lock(&self.queue);
         match queue.successor.as_ref().or(queue.uplink.as_ref()) {
@@ -237,7 +240,8 @@ impl Flow {
             Some(same) if same.sender.id == uplink.sender.id && same.channel == uplink.channel => {
                 return true;
             }
-            // Only that session has to withdraw: one that moves a flow to and fro disturbs no others.
+            // Only the session that carried the flow must withdraw; moving a flow repeatedly does
+            // not disturb others.
             Some(previous) => previous.sender.displaced.notify_one(),
             None => {}
         }
@@ -255,7 +259,8 @@ impl Flow {
         true
     }
 
-    /// Waits until the blocks of the previous session have ended, and lets the next one carry the flow.
+    /// Waits until the blocks of the previous session have ended, then attaches the flow to the
+    /// next one.
     async fn hand_over(self: Arc<Self>) {
         let limit = HAND_OVER.min(self.config().latency_or_default() / 3);
         let ended = async {
@@ -271,12 +276,12 @@ impl Flow {
         }
     }
 
-    /// Removes the flow from a session. Whether the session carried it.
+    /// Removes the flow from a session. Returns `true` if the session carried it.
     pub(crate) fn detach(self: &Arc<Self>, session: u64) -> bool {
         self.take_uplink(session).is_some()
     }
 
-    /// Takes the flow's channel in a session, for another flow.
+    /// Takes the flow's channel in a session, for use by another flow.
     pub(crate) fn take_uplink(self: &Arc<Self>, session: u64) -> Option<Uplink> {
         let queue = &mut *lock(&self.queue);
         let is_of = |uplink: &mut Uplink| uplink.sender.id == session;
@@ -292,14 +297,15 @@ impl Flow {
 }
 
 impl SendQueue {
-    /// The session changes: the rest of the block continues in another session.
+    /// Ends the growing block because the session changes; its rest continues as a block of the
+    /// next session.
     fn end_growing(&mut self, flow: &Arc<Flow>) {
         if let Some(growing) = self.growing.take() {
             growing.end(flow);
         }
     }
 
-    /// Lets a session carry the flow, the waiting blocks first.
+    /// Attaches the flow to a session, and sends the waiting blocks first.
     fn take_up(&mut self, flow: &Arc<Flow>, uplink: Uplink) {
         self.sweep(flow);
         self.waiting_bytes = 0;
@@ -339,13 +345,13 @@ impl SendQueue {
 }
 
 impl Uplink {
-    /// Sends datagrams that fit the limits of the tenant, in the growing block or in a new one. Returns the block that grows
-    /// afterwards.
+    /// Sends datagrams within the limits of the tenant, in the growing block or in a new one.
+    /// Returns the block that grows afterwards.
     fn send(&self, flow: &Arc<Flow>, growing: Option<Growing>, frame: Frame) -> Option<Growing> {
         let frame = if self.sender.restores_nulls.load(Relaxed) { frame } else { frame.with_nulls() };
         let bytes = frame.payload + flow.headers(frame.datagrams as usize);
         let Some(permit) = flow.reserve(Direction::Out, bytes) else {
-            // The growing block ends without it.
+            // The growing block ends without these datagrams.
             let goes_on = !frame.ends && !frame.begins;
             return if goes_on { growing } else { self.pass_on(flow, growing, frame.emptied()).0 };
         };
@@ -358,7 +364,8 @@ impl Uplink {
         growing
     }
 
-    /// Passes datagrams to the session. Returns the block that grows afterwards, and whether the session took them.
+    /// Passes datagrams to the session. Returns the block that grows afterwards, and `true` if the
+    /// session accepted the datagrams.
     fn pass_on(&self, flow: &Arc<Flow>, growing: Option<Growing>, frame: Frame) -> (Option<Growing>, bool) {
         let ends = frame.ends;
         let (growing, is_taken) = match growing {
@@ -366,12 +373,12 @@ impl Uplink {
                 let is_taken = growing.add(flow, frame);
                 (growing, is_taken)
             }
-            // The inlet has failed and was restarted.
+            // The inlet failed and was restarted.
             Some(growing) => {
                 growing.end(flow);
                 return self.pass_on(flow, None, frame);
             }
-            // The end of a block that was dropped, with its session or beyond a limit.
+            // End of a block that was dropped with its session or beyond a limit.
             None if frame.is_empty() => return (None, false),
             None if ends => return (None, self.send_whole(flow, frame.beginning())),
             None => self.begin(flow, frame.beginning()),
@@ -383,7 +390,7 @@ impl Uplink {
         (None, is_taken)
     }
 
-    /// Whether the session took it.
+    /// Sends a complete block. Returns `true` if the session accepted it.
     fn send_whole(&self, flow: &Arc<Flow>, frame: Frame) -> bool {
         let (class, stamp, bytes) = (frame.class, frame.stamp, frame.len());
         let sent = self.number(flow, frame, |options, data| {
@@ -398,7 +405,7 @@ impl Uplink {
         is_taken
     }
 
-    /// The block, and whether the session took its first datagrams.
+    /// Begins a block. Returns it, and `true` if the session accepted its first datagrams.
     fn begin(&self, flow: &Arc<Flow>, frame: Frame) -> (Growing, bool) {
         let (class, stamp, bytes) = (frame.class, frame.stamp, frame.len());
         let expected_len = u32::try_from(frame.expected).ok().filter(|expected| *expected > 0);
@@ -411,7 +418,7 @@ impl Uplink {
         let is_taken = matches!(opened, Ok((_, Ok(()))));
         let writer = match opened {
             Ok((writer, Ok(()) | Err(WriteError::Ended))) => Ok(writer),
-            // The block is cancelled. The other end learns that, so its number is used.
+            // The block is cancelled, which the other end sees, so its number is used.
             Ok((_, Err(_))) => {
                 flow.pending.fetch_sub(1, Relaxed);
                 Err(Outcome::Overflow)
@@ -421,8 +428,8 @@ impl Uplink {
         (Growing { class, stamp, bytes, writer, recorder: self.sender.recorder.clone() }, is_taken)
     }
 
-    /// Numbers a block and passes it to the session. Only blocks that the session accepted have a number: a gap means
-    /// that a block may still arrive.
+    /// Numbers a block and passes it to the session. Only accepted blocks get a number, so a gap
+    /// means that a block may still arrive.
     fn number<T>(
         &self,
         flow: &Arc<Flow>,

@@ -1,42 +1,45 @@
-//! Finds the packets of a transport stream in datagrams that are cut anywhere.
+//! Finds the packets of a transport stream in datagrams with arbitrary boundaries.
 
 use super::packet::{LENGTH, Packet, SYNC};
 
-/// Bytes from one packet to the next: plain packets; with a time stamp of four bytes in front of each, as in M2TS files; with a
-/// parity of 16 bytes behind each (ETSI EN 300 429 §4.4).
+/// Bytes from one packet to the next: plain packets; with a timestamp of four bytes before each, as
+/// in M2TS files; with a parity of 16 bytes after each (ETSI EN 300 429 §4.4).
 const STRIDES: [usize; 3] = [LENGTH, 192, 204];
 
-/// Packets in a row that prove where others begin.
+/// Consecutive packets that prove the positions of others.
 const MIN_RUN: usize = 3;
 
-/// Bytes of earlier datagrams that are searched: as many as have [`MIN_RUN`] packets wherever they begin.
+/// Bytes of earlier datagrams that are searched: enough to contain [`MIN_RUN`] packets at any
+/// phase.
 const MAX_SEARCH: usize = (MIN_RUN + 1) * 204;
 
-/// Keeps the distance of packets and the phase of datagrams in it.
+/// Tracks the distance of packets and the phase of datagrams relative to them.
 #[derive(Debug, Default)]
 pub(super) struct Aligner {
-    /// Bytes from one packet to the next, once they are found.
+    /// Bytes from one packet to the next; `None` until found.
     stride: Option<usize>,
     /// Bytes of the next datagram before the first packet that begins in it.
     skip: usize,
-    /// The beginning of a packet whose rest comes with the next datagram; or what is searched.
+    /// Beginning of a packet whose rest is in the next datagram; while unaligned, the bytes to
+    /// search.
     rest: Vec<u8>,
-    /// Whether a packet was in the latest datagram.
+    /// The latest datagram contained a packet.
     found: bool,
 }
 
 impl Aligner {
-    /// Whether it is found where packets begin.
+    /// `true` if the positions of packets have been found.
     pub(super) fn is_aligned(&self) -> bool {
         self.stride.is_some() || self.found
     }
 
-    /// Whether the latest datagram ends with the beginning of a packet that is too short to be read.
+    /// `true` if the latest datagram ends with the beginning of a packet that is too short to be
+    /// read.
     pub(super) fn has_begun(&self) -> bool {
         self.stride.is_some() && (1..Packet::HEAD).contains(&self.rest.len())
     }
 
-    /// Whether packets go on in a datagram where those before it ended.
+    /// `true` if the packets of a datagram continue at the expected position.
     pub(super) fn continues(&self, datagram: &[u8]) -> bool {
         let Some(stride) = self.stride else { return false };
         let next = if self.rest.is_empty() { self.skip } else { stride - self.rest.len() };
@@ -44,7 +47,8 @@ impl Aligner {
         is_right(next) && is_right(next + stride)
     }
 
-    /// Reads a datagram: each of its packets once, and of one that ends in a later datagram the beginning too.
+    /// Reads a datagram: each of its packets once, and the beginning of a packet that ends in a
+    /// later datagram.
     pub(super) fn feed(&mut self, datagram: &[u8], mut read: impl FnMut(Packet<'_>)) {
         let continues = self.continues(datagram);
         self.found = false;
@@ -61,7 +65,7 @@ impl Aligner {
             _ if is_whole(datagram) => Some((LENGTH, before)),
             _ => find(bytes),
         };
-        // Of what is there from earlier datagrams, only the beginning of a packet that goes on was read.
+        // Only the beginning of a continuing packet was read from the bytes of earlier datagrams.
         let mut known = if continues { before } else { 0 };
         let (Some((mut stride, mut at)), true) = (run, !datagram.is_empty()) else {
             return self.search_later(bytes, run);
@@ -90,7 +94,7 @@ impl Aligner {
         self.rest = rest.to_vec();
     }
 
-    /// Keeps what the next datagrams are searched with.
+    /// Keeps bytes for the search in later datagrams.
     fn search_later(&mut self, bytes: &[u8], run: Option<(usize, usize)>) {
         if run.is_none() {
             (self.stride, self.skip) = (None, 0);
@@ -99,14 +103,15 @@ impl Aligner {
     }
 }
 
-/// Whether bytes consist of plain packets.
+/// `true` if the bytes consist of plain packets.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     !bytes.is_empty()
         && bytes.len().is_multiple_of(LENGTH)
         && bytes.chunks_exact(LENGTH).all(|packet| packet[0] == SYNC)
 }
 
-/// The distance of packets, and where the first one begins, by most sync bytes in a row up to the last packet that is complete.
+/// Finds the distance of packets and the position of the first, by the longest run of sync bytes up
+/// to the last complete packet.
 pub(super) fn find(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut best: Option<(usize, usize, usize)> = None;
     for stride in STRIDES {
@@ -127,7 +132,8 @@ mod tests {
 
     use super::{super::samples::packets_in as read, *};
 
-    /// Packets that differ, each with this many bytes behind it, and few bytes that look like the first of a packet.
+    /// Generates distinct packets, each followed by this number of bytes, with few bytes that look
+    /// like a sync byte.
     fn stream(packets: usize, behind: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
         let packet = |n: usize| -> Vec<u8> {
             let mut packet: Vec<u8> = (0..LENGTH).map(|at| (n * 31 + at * 7) as u8).collect();
@@ -171,7 +177,7 @@ mod tests {
         }
     }
 
-    /// At most the packets that were hit, and two more, are not read.
+    /// Only the damaged packets, and at most two more, are lost.
     #[test]
     fn it_is_aligned_again_behind_a_byte_or_a_datagram_too_few_or_too_many() {
         let (all, stream) = stream(250, 0);
@@ -186,7 +192,7 @@ mod tests {
                 assert!(lost <= gone + 3, "{lost} are lost with {kept} to {from} by {size}");
                 assert!(from != kept || lost == 0);
             }
-            // A report or a keepalive in between, and one datagram cut short.
+            // An RTCP report or a keepalive in between, and one truncated datagram.
             let mut datagrams: Vec<&[u8]> = stream.chunks(size).collect();
             datagrams.insert(7, &[0x80, 201, 0, 7]);
             datagrams[20] = &datagrams[20][..size - 1];
@@ -217,7 +223,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each packet is read once, in its place, wherever datagrams end.
+        /// Each packet is read once, in order, whatever the boundaries of datagrams.
         #[test]
         fn no_cut_of_datagrams_loses_a_packet(
             behind in prop::sample::select(vec![0, 4, 16]),
@@ -233,7 +239,7 @@ mod tests {
             prop_assert_eq!(read(datagrams), packets);
         }
 
-        /// The beginning of a packet is read before its rest is there.
+        /// The beginning of a packet is read before its rest arrives.
         #[test]
         fn what_is_there_of_a_packet_is_read_at_once(sizes in prop::collection::vec(size(400), 20..60)) {
             let (packets, stream) = stream(sizes.iter().sum::<usize>() / LENGTH + 4, 0);
@@ -253,7 +259,7 @@ mod tests {
         }
     }
 
-    /// Sizes of datagrams but those that could be whole packets: with one of them, a byte proves the phase.
+    /// Sizes of datagrams except those of whole packets, for which a single byte proves the phase.
     fn size(max: usize) -> impl Strategy<Value = usize> {
         (1..max).prop_map(|size| size + usize::from(size.is_multiple_of(LENGTH)))
     }

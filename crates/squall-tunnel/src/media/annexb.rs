@@ -1,4 +1,4 @@
-//! The class of a picture in a byte stream, from its first NAL units or start codes.
+//! Class of a picture in a byte stream, from its first NAL units or start codes.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::{
 /// Bytes of a picture that are searched for its first slice.
 const MAX_SCAN: usize = 8192;
 
-/// Video in an elementary stream.
+/// Video codec of an elementary stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     /// MPEG-1 or MPEG-2 video.
@@ -30,7 +30,7 @@ pub(super) struct Scan {
     h265: h265::Stream,
     mpeg2: Pictures,
     begin: Vec<u8>,
-    /// The bytes before this are searched.
+    /// Bytes before this position have been searched.
     looked: usize,
     found: Option<Class>,
     over: bool,
@@ -54,7 +54,7 @@ impl Scan {
         self.codec
     }
 
-    /// A picture begins.
+    /// Begins a picture.
     pub(super) fn restart(&mut self) {
         self.begin.clear();
         self.h264.begin();
@@ -63,7 +63,7 @@ impl Scan {
         (self.looked, self.found, self.over) = (0, None, self.codec == Codec::Other);
     }
 
-    /// The next bytes of the picture.
+    /// Adds bytes of the picture.
     pub(super) fn feed(&mut self, piece: &[u8]) {
         if self.over {
             return;
@@ -85,22 +85,22 @@ impl Scan {
                 return;
             }
         }
-        // A start code may lie across two pieces.
+        // A start code may span two pieces.
         self.looked = self.looked.max(self.begin.len().saturating_sub(6).min(self.pending()));
         self.over = is_full;
     }
 
-    /// The class of the picture, once known.
+    /// Returns the class of the picture; `None` until found.
     pub(super) fn class(&self) -> Option<Class> {
         self.found
     }
 
-    /// Position of a start code whose unit is incomplete, or the end.
+    /// Returns the position of a start code whose unit is incomplete, or the end.
     fn pending(&self) -> usize {
         start_code(&self.begin[self.looked..]).map_or(self.begin.len(), |at| self.looked + at)
     }
 
-    /// Whether so much of a unit shows its class. Messages are read to their end.
+    /// `true` if these first bytes of a unit show its class. SEI messages are read completely.
     fn is_enough(&self, unit: &[u8]) -> bool {
         let Some(header) = unit.first() else { return false };
         match self.codec {
@@ -110,7 +110,7 @@ impl Scan {
         }
     }
 
-    /// Reads a unit. Returns whether it is a slice, behind which the class does not change.
+    /// Reads a unit. Returns `true` if it is a slice, after which the class does not change.
     fn is_slice(&mut self, unit: Range<usize>) -> bool {
         let unit = &self.begin[unit];
         let Some(header) = unit.first() else { return false };
@@ -128,7 +128,8 @@ impl Scan {
     }
 }
 
-/// A sequence header, or a picture header with its coding type: 1 for I, 2 for P, 3 for B (H.262 §6.2.2.1, §6.3.9).
+/// Parses a sequence header, or a picture header with its coding type: 1 for I, 2 for P, 3 for B
+/// (H.262 §6.2.2.1, §6.3.9).
 fn mpeg2(unit: &[u8]) -> Option<Unit> {
     match (unit.first()?, unit.get(2).map(|byte| byte >> 3 & 0x07)) {
         (0xb3, _) => Some(Unit::Parameters),
@@ -150,7 +151,8 @@ mod tests {
     use super::*;
 
     const IDR: &[u8] = &[0, 0, 0, 1, 9, 0xf0, 0, 0, 0, 1, 0x67, 1, 2, 3, 0, 0, 1, 0x65, 1, 2, 3, 4];
-    /// A P picture behind a user message that looks like a recovery point, and one.
+    /// A P picture after a user message that looks like a recovery point, and after a recovery
+    /// point.
     const GRADUAL: &[u8] = &[0, 0, 1, 6, 5, 3, 6, 1, 0x80, 6, 1, 0x24, 0x80, 0, 0, 0, 1, 0x41, 0x9a, 3, 4];
     const I: &[u8] = &[0, 0, 1, 9, 0x10, 0, 0, 1, 0x61, 0x88, 3, 4, 5];
     const B: &[u8] = &[0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 6, 5, 4, 3, 0, 0, 1, 0x01, 1, 2, 3, 4];

@@ -1,4 +1,4 @@
-//! Looks for MPEG-TS and RTP in datagrams.
+//! Detection of MPEG-TS and RTP in datagrams.
 
 use rtp_types::RtpPacket;
 
@@ -10,27 +10,28 @@ use super::{
     ts::TsCutter,
 };
 
-/// Consecutive packets that prove MPEG-TS: one may be any datagram that begins with a "G".
+/// Consecutive packets that prove MPEG-TS. A single one may be any datagram that begins with a "G".
 const MIN_PACKETS: usize = 3;
 
-/// Consecutive packets of one source that prove RTP, and the sources that are followed at once.
+/// Consecutive packets of one source that prove RTP.
 const MIN_SEQUENCE: u32 = 4;
+/// Sources that are tracked at the same time.
 const MAX_SOURCES: usize = 4;
 
-/// Looks for media in datagrams that are of no other.
+/// Detects media in datagrams that do not fit the current format.
 #[derive(Debug, Default)]
 pub(super) struct Auto {
-    /// Packets of MPEG-TS in a row.
+    /// Consecutive packets of MPEG-TS.
     packets: usize,
-    /// Reads them; and what it says of the latest datagram.
+    /// Cutter that reads the packets of MPEG-TS, and its result for the latest datagram.
     ts: Option<(Box<TsCutter>, Cut)>,
-    /// Sources of possible RTP with their next sequence number, and the length of the sequence; the latest first.
+    /// Sources of possible RTP, latest first: id, next sequence number, and length of the sequence.
     sources: Vec<(u32, u16, u32)>,
     seen: Option<Media>,
 }
 
 impl Auto {
-    /// Reads a datagram. Returns whether it proves a media.
+    /// Reads a datagram. Returns the media format if the datagram proves one.
     pub(super) fn look(&mut self, datagram: &[u8]) -> Option<Media> {
         let rtp = RtpPacket::parse(datagram).ok();
         let found = self.ts(rtp.as_ref().map_or(datagram, RtpPacket::payload), datagram);
@@ -39,12 +40,12 @@ impl Auto {
         found
     }
 
-    /// The media that was proved last.
+    /// Returns the media format that was proved last.
     pub(super) fn seen(&self) -> Option<Media> {
         self.seen
     }
 
-    /// What has read the MPEG-TS so far, and its answer to the latest datagram.
+    /// Takes the cutter that has read the MPEG-TS so far, and its result for the latest datagram.
     pub(super) fn take_ts(&mut self) -> Option<(Box<TsCutter>, Cut)> {
         self.ts.take()
     }
@@ -56,7 +57,7 @@ impl Auto {
             self.packets = 0;
             return None;
         }
-        // Any datagram may look like a part of a stream, but not two in a row.
+        // One datagram may look like a part of a stream by chance, but not two consecutive ones.
         let most = if is_whole(packets) { usize::MAX } else { MIN_PACKETS - 1 };
         self.packets += (packets.len() / packet::LENGTH).min(most);
         (self.packets >= MIN_PACKETS).then_some(Media::Ts)
@@ -68,7 +69,7 @@ impl Auto {
         let next = sequence.wrapping_add(1);
         let source = match before {
             Some((_, expected, count)) if expected == sequence => (id, next, count + 1),
-            // The network has doubled it.
+            // Duplicate from the network.
             Some((_, expected, count)) if expected == next => (id, next, count),
             _ => (id, next, 1),
         };
@@ -82,7 +83,7 @@ impl Auto {
 mod tests {
     use super::{super::rtp::tests::packet, *};
 
-    /// That many packets.
+    /// Returns this number of packets.
     fn packets(count: usize) -> Vec<u8> {
         let mut ts = vec![0xff; count * 188];
         ts.iter_mut().step_by(188).for_each(|byte| *byte = 0x47);

@@ -1,7 +1,7 @@
-//! AV1 in RTP ("RTP Payload Format For AV1", AOMedia, v1.0.0): the class of a packet's temporal unit.
+//! AV1 in RTP ("RTP Payload Format For AV1", AOMedia, v1.0.0): class of a packet's temporal unit.
 //!
-//! Whether a frame is disposable is coded deep in its header. So a frame counts as disposable only if a dependency
-//! descriptor, an RTP header extension, shows it.
+//! A frame header shows only deep inside whether the frame is disposable. A frame therefore counts
+//! as disposable only if a dependency descriptor, an RTP header extension, shows it.
 
 use rtp_types::RtpPacket;
 
@@ -11,7 +11,7 @@ use super::{
     picture::{Pictures, Unit},
 };
 
-/// The temporal units of a stream.
+/// Temporal units of a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     pictures: Pictures,
@@ -19,19 +19,19 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A temporal unit begins.
+    /// Begins a temporal unit.
     pub(super) fn begin(&mut self) {
         self.pictures.begin();
     }
 
-    /// Class of a packet.
+    /// Returns the class of a packet.
     pub(super) fn of_packet(&mut self, packet: &RtpPacket<'_>) -> Option<Class> {
         let class = self.of_payload(packet.payload());
         let is_disposable = self.descriptors.is_disposable(packet, class == Some(Class::Key));
         class.map(|class| if class == Class::Reference && is_disposable { Class::Disposable } else { class })
     }
 
-    /// Class of a packet's payload (§4.4 aggregation header).
+    /// Returns the class of a packet's payload (§4.4 aggregation header).
     fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
         let (head, mut rest) = payload.split_first()?;
         // N: a coded video sequence begins.
@@ -45,7 +45,7 @@ impl Stream {
             if rest.is_empty() || count != 0 && index > count {
                 break;
             }
-            // All elements have a length, but for the last one if the header counts them.
+            // Every element has a length, except the last one if the header counts the elements.
             let element =
                 if count != 0 && index == count { std::mem::take(&mut rest) } else { take(&mut rest)? };
             if !(continues && index == 1) {
@@ -56,7 +56,7 @@ impl Stream {
     }
 }
 
-/// What an open bitstream unit is part of (AV1 §5.3.2 header, §5.9.2 frame header).
+/// Returns the role of an open bitstream unit (AV1 §5.3.2 header, §5.9.2 frame header).
 fn unit(obu: &[u8]) -> Option<Unit> {
     let head = *obu.first()?;
     let (kind, extension, sized) = (head >> 3 & 0x0f, head & 0x04 != 0, head & 0x02 != 0);
@@ -76,7 +76,7 @@ fn unit(obu: &[u8]) -> Option<Unit> {
     }
 }
 
-/// Removes an element, with its length, from the front.
+/// Splits off the first element and its length.
 fn take<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::try_from(leb128(input)?).ok()?;
     let (element, rest) = input.split_at_checked(len)?;
@@ -84,7 +84,7 @@ fn take<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(element)
 }
 
-/// Removes a number from the front (AV1 §4.10.5).
+/// Splits off the first number (AV1 §4.10.5).
 fn leb128(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for index in 0..8 {
@@ -110,7 +110,7 @@ mod tests {
             // One element, a frame: of type key, of type inter.
             (&[0x10, 0x30, 0x10], Some(Class::Key)),
             (&[0x10, 0x30, 0x30], Some(Class::Reference)),
-            // Of type intra only, of type switch; a key frame that is shown again.
+            // Types intra only and switch; a repeated key frame.
             (&[0x10, 0x30, 0x50], Some(Class::Key)),
             (&[0x10, 0x30, 0x70], Some(Class::Reference)),
             (&[0x10, 0x18, 0x80], Some(Class::Reference)),
@@ -118,7 +118,7 @@ mod tests {
             (&[0x20, 2, 0x08, 0, 0x30, 0x30], Some(Class::Key)),
             // Not counted: each has a length.
             (&[0x00, 1, 0x10, 2, 0x30, 0x30], Some(Class::Reference)),
-            // The first continues what an earlier packet began, whatever it looks like.
+            // The first element continues one of an earlier packet, whatever its bytes.
             (&[0x90, 0x08], Some(Class::Reference)),
             // Cut short.
             (&[0x00, 9, 0x08], None),

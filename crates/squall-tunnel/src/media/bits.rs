@@ -19,12 +19,12 @@ impl<'a> Bits<'a> {
         Some(flag)
     }
 
-    /// A number of this many bits, at most 32.
+    /// Reads a number of this many bits, at most 32.
     pub(super) fn number(&mut self, bits: u32) -> Option<u32> {
         (0..bits).try_fold(0, |number, _| Some(number << 1 | u32::from(self.flag()?)))
     }
 
-    /// A number in Exp-Golomb code below 2^16 (H.264 §9.1).
+    /// Reads a number in Exp-Golomb code below 2^16 (H.264 §9.1).
     pub(super) fn exp_golomb(&mut self) -> Option<u32> {
         let mut zeros = 0;
         while !self.flag()? {
@@ -36,7 +36,7 @@ impl<'a> Bits<'a> {
         Some((1 << zeros) - 1 + self.number(zeros)?)
     }
 
-    /// A number below `bound`, which takes as few bits as possible (AV1 §4.10.7).
+    /// Reads a number below `bound` in the shortest code (AV1 §4.10.7).
     pub(super) fn below(&mut self, bound: u32) -> Option<u32> {
         let width = u32::BITS - bound.leading_zeros();
         let short = (1 << width) - bound;
@@ -44,7 +44,7 @@ impl<'a> Bits<'a> {
         Some(if number < short { number } else { (number << 1) - short + u32::from(self.flag()?) })
     }
 
-    /// Whether less than a byte is left, all of zeros.
+    /// `true` if less than a byte is left, all zeros.
     pub(super) fn is_padding(mut self) -> bool {
         let left = 8 * self.bytes.len() - self.at;
         left < 8 && self.number(left as u32) == Some(0)

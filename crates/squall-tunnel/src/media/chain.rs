@@ -1,23 +1,23 @@
-//! What the blocks of a flow's frames need, if its media shows it.
+//! Dependencies between the blocks of a flow's frames, if its media format shows them.
 
 use squall::Depends;
 
 use super::class::{Class, Media};
 
-/// The chain of references of a flow.
+/// Chain of references of a flow.
 ///
-/// A picture is taken to refer to the one before it that others may need, as with every encoder that neither reorders
-/// pictures nor has temporal layers. A flow that shows a disposable picture may do both. So may one of VP9 or AV1, whose
-/// layers are not read. Of such a flow it is only known that a picture needs the key picture of its group. What is unknown
-/// is not claimed.
+/// A picture is assumed to refer to the previous referenced picture. That holds for every encoder
+/// that neither reorders pictures nor uses temporal layers. A flow with disposable pictures may do
+/// both, and so may VP9 and AV1, whose layers are not parsed. For these, the only dependency that
+/// is certain is on the key picture of the group. Uncertain dependencies are not declared.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     layered: bool,
 }
 
 impl Chain {
-    /// A block begins: of a frame of this class, if it is known. `before` is the class of the block before it of the same
-    /// frame, if there is one.
+    /// Returns the dependency of a block that begins: `class` is that of its frame, if known,
+    /// `before` that of the previous block of the same frame, if there is one.
     pub(crate) fn next(&mut self, media: Media, class: Option<Class>, before: Option<Class>) -> Depends {
         self.layered |= class == Some(Class::Disposable) || matches!(media, Media::Vp9 | Media::Av1);
         match class {

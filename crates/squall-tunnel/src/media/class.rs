@@ -1,14 +1,15 @@
-//! The media of a flow, the class of a frame, and the position of a datagram among frames.
+//! Media format of a flow, class of a frame, and position of a datagram among frames.
 
 use serde::{Deserialize, Serialize};
 
-/// The media of a flow.
+/// Media format of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Media {
     /// Independent datagrams.
     Udp,
-    /// Detected: MPEG-TS, RTP, or else plain datagrams. Another one is detected when datagrams no longer fit.
+    /// Automatic detection: MPEG-TS, RTP, or else plain datagrams. Detection starts again when
+    /// datagrams no longer fit.
     Auto,
     /// RTP of an unknown codec: frames without a class.
     Rtp,
@@ -30,7 +31,7 @@ pub enum Media {
 }
 
 impl Media {
-    /// All of them by name; `opus` (RFC 7587) is [`Media::Audio`].
+    /// All media formats by name; `opus` (RFC 7587) is [`Media::Audio`].
     pub const ALL: &[(&str, Self)] = &[
         ("udp", Self::Udp),
         ("auto", Self::Auto),
@@ -45,19 +46,19 @@ impl Media {
         ("ts", Self::Ts),
     ];
 
-    /// Its name.
+    /// Returns the name of the format.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().rev().find(|(_, media)| *media == self).map_or("udp", |(name, _)| name)
     }
 }
 
-/// The importance of a frame to others. A frame has the highest class of its datagrams.
+/// Importance of a frame for others. A frame has the highest class of its datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// No other frame needs it.
+    /// No other frame depends on it.
     Disposable = 0,
-    /// Others may need it, or its class is unknown.
+    /// Others may depend on it, or its class is unknown.
     Reference = 1,
     /// Decoding can begin with it, or it contains parameters of the decoder.
     Key = 2,
@@ -68,10 +69,10 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 5] = [Self::Key, Self::Reference, Self::Disposable, Self::Audio, Self::Data];
 
-    /// Its name.
+    /// Returns the name of the class.
     pub fn name(self) -> &'static str {
         match self {
             Self::Disposable => "disposable",
@@ -82,12 +83,12 @@ impl Class {
         }
     }
 
-    /// By its number on the wire.
+    /// Returns the class with this number on the wire.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|class| *class as u8 == number)
     }
 
-    /// How much less important it is than the most important class of its flow.
+    /// Returns the difference in priority to the most important class of its flow.
     pub(crate) fn rank(self) -> u8 {
         match self {
             Self::Key | Self::Audio | Self::Data => 0,
@@ -97,33 +98,33 @@ impl Class {
     }
 }
 
-/// The position of a datagram among frames.
+/// Position of a datagram among frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// It is a block of its own, and ends the open frame.
+    /// It forms a separate block, and ends the open frame.
     pub(crate) apart: bool,
-    /// A frame begins with it, and ends the open one.
+    /// A frame begins with it, and the open frame ends.
     pub(crate) starts: bool,
     /// It ends its frame.
     pub(crate) ends: bool,
     /// It belongs to no frame, but keeps its place among them.
     pub(crate) aside: bool,
-    /// The class that it shows.
+    /// Class that the datagram shows.
     pub(crate) class: Option<Class>,
 }
 
 impl Cut {
-    /// A datagram that is a block of its own.
+    /// Returns the position of a datagram that forms a separate block.
     pub(crate) fn apart(class: Class) -> Self {
         Self { apart: true, class: Some(class), ..Self::default() }
     }
 
-    /// A datagram that belongs to no frame, but keeps its place among them.
+    /// Returns the position of a datagram that belongs to no frame, but keeps its place among them.
     pub(crate) fn aside() -> Self {
         Self { aside: true, ..Self::default() }
     }
 
-    /// The same of a datagram without content, such as null packets.
+    /// Returns [`Self::aside`] for a datagram without content, for instance with null packets only.
     pub(crate) fn spare() -> Self {
         Self { class: Some(Class::Disposable), ..Self::aside() }
     }

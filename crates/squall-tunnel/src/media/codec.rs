@@ -1,13 +1,13 @@
-//! Whether the payload of a packet fits a codec.
+//! Checks of payloads against the syntax of a codec.
 
 use super::class::Media;
 
-/// Whether this media is RTP of a codec whose payload has a form.
+/// `true` if the format is RTP of a codec whose payload can be checked.
 pub(super) fn is_looked_for(media: Media) -> bool {
     matches!(media, Media::H264 | Media::H265 | Media::Vp8 | Media::Vp9 | Media::Av1)
 }
 
-/// Whether a payload fits; `begins` is whether it is the first of its timestamp.
+/// `true` if a payload fits the codec. `begins` if it is the first of its timestamp.
 pub(super) fn fits(media: Media, payload: &[u8], begins: bool) -> bool {
     let Some((&head, rest)) = payload.split_first() else { return false };
     match media {
@@ -17,14 +17,15 @@ pub(super) fn fits(media: Media, payload: &[u8], begins: bool) -> bool {
         Media::Vp8 => head & 0x48 == 0 && (!begins || head & 0x17 == 0x10),
         // The frame begins (RFC 9628 §4.2).
         Media::Vp9 => !begins || head & 0x08 != 0,
-        // Reserved bits; a sequence does not begin in the middle of a unit; nothing continues ("RTP Payload Format For AV1"
-        // §4.4).
+        // Reserved bits; a sequence does not begin within a unit; no unit continues across frames
+        // ("RTP Payload Format For AV1" §4.4).
         Media::Av1 => head & 0x07 == 0 && head & 0x88 != 0x88 && (!begins || head & 0x80 == 0),
         _ => false,
     }
 }
 
-/// RFC 6184 §5.2 to §5.8. Data partitions, types 2 to 4, exist in a profile only that nothing sends.
+/// Checks RFC 6184 §5.2 to §5.8. Data partitions, types 2 to 4, exist only in a profile that no
+/// encoder sends.
 fn is_h264(header: u8, rest: &[u8]) -> bool {
     let (is_referenced, kind) = (header & 0x60 != 0, header & 0x1f);
     header & 0x80 == 0
@@ -36,7 +37,7 @@ fn is_h264(header: u8, rest: &[u8]) -> bool {
             25 => rest.get(2..).is_some_and(|rest| are_units(rest, 0, 0)),
             26 => rest.get(2..).is_some_and(|rest| are_units(rest, 3, 0)),
             27 => rest.get(2..).is_some_and(|rest| are_units(rest, 4, 0)),
-            // Not both of the first and the last part; a bit is reserved.
+            // First and last part exclude each other; one bit is reserved.
             28 | 29 => rest.first().is_some_and(|fu| {
                 fu & 0xc0 != 0xc0 && fu & 0x20 == 0 && matches!(fu & 0x1f, 1 | 5..=9 | 12 | 14 | 20)
             }),
@@ -44,14 +45,14 @@ fn is_h264(header: u8, rest: &[u8]) -> bool {
         }
 }
 
-/// RFC 7798 §4.4.
+/// Checks RFC 7798 §4.4.
 fn is_h265(payload: &[u8]) -> bool {
     let Some((&[high, low], rest)) = payload.split_first_chunk::<2>() else { return false };
     let is_type = |kind: u8| matches!(kind, 0..=9 | 16..=21 | 32..=40);
     high & 0x80 == 0
         && low & 0x07 != 0
         && match high >> 1 {
-            // Sizes, which may stand behind decoding order numbers.
+            // Unit sizes, which may follow decoding order numbers.
             48 => are_units(rest, 0, 0) || rest.get(2..).is_some_and(|rest| are_units(rest, 0, 1)),
             49 => rest.first().is_some_and(|fu| fu & 0xc0 != 0xc0 && is_type(fu & 0x3f)),
             50 => rest.first().is_some_and(|paci| is_type(paci >> 1 & 0x3f)),
@@ -59,8 +60,8 @@ fn is_h265(payload: &[u8]) -> bool {
         }
 }
 
-/// Whether bytes are units, each with its size in front. Behind the size are `inner` bytes that it does not count, and
-/// between two units `outer` ones.
+/// `true` if the bytes are units, each preceded by its size. After each size there are `inner`
+/// bytes that it does not count, and between units `outer` ones.
 fn are_units(mut rest: &[u8], inner: usize, outer: usize) -> bool {
     while let Some((&[high, low], after)) = rest.split_first_chunk::<2>() {
         let size = usize::from(u16::from_be_bytes([high, low]));

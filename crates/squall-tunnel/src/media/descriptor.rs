@@ -1,35 +1,37 @@
-//! The dependency descriptor of a frame, an RTP header extension ("RTP Payload Format For AV1", AOMedia, v1.0.0, appendix A).
+//! Dependency descriptor of a frame, an RTP header extension ("RTP Payload Format For AV1",
+//! AOMedia, v1.0.0, appendix A).
 //!
-//! The number of the extension is in the session description, which a tunnel does not have. So it is found by its content: in a
-//! packet of a key frame, a structure that fills the extension to its last byte.
+//! The number of the extension is in the session description, which a tunnel does not have. The
+//! extension is therefore found by its content: in a packet of a key frame, a structure that fills
+//! the extension to its last byte.
 
 use rtp_types::RtpPacket;
 
 use super::bits::Bits;
 
-/// Templates of a structure at most: `frame_dependency_template_id` has six bits.
+/// Maximum number of templates of a structure: `frame_dependency_template_id` has six bits.
 const MAX_TEMPLATES: usize = 64;
 
-/// The descriptors of a stream.
+/// Descriptors of a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Descriptors {
-    /// The number of the extension, and its latest structure, once found.
+    /// Number of the extension and its latest structure; `None` until found.
     found: Option<(u8, Structure)>,
 }
 
-/// What later descriptors refer to.
+/// Structure that later descriptors refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Structure {
-    /// The id of the first template.
+    /// Id of the first template.
     offset: u32,
     targets: u32,
-    /// By template, whether frames of it are disposable.
+    /// `true`, by template, if its frames are disposable.
     disposable: Vec<bool>,
 }
 
 impl Descriptors {
-    /// Whether the frame of a packet is disposable for all decode targets, if its descriptor shows it.
-    /// `is_key`: whether the packet is of a key frame.
+    /// `true` if the frame of a packet is disposable for all decode targets, according to its
+    /// descriptor. `is_key` if the packet belongs to a key frame.
     pub(super) fn is_disposable(&mut self, packet: &RtpPacket<'_>, is_key: bool) -> bool {
         let Some((profile, data)) = packet.extension() else { return false };
         if is_key {
@@ -43,7 +45,7 @@ impl Descriptors {
     }
 }
 
-/// The elements of a header extension, with their numbers (RFC 8285 §4.2, §4.3).
+/// Iterates over the elements of a header extension, with their numbers (RFC 8285 §4.2, §4.3).
 fn elements(profile: u16, mut data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let head = match profile {
         0xbede => 1,
@@ -71,13 +73,13 @@ fn elements(profile: u16, mut data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> 
     })
 }
 
-/// A descriptor that was read.
+/// A parsed descriptor.
 struct Descriptor {
     structure: Option<Structure>,
     is_disposable: bool,
 }
 
-/// Reads a descriptor (§A.8.2). Its own structure goes before the known one.
+/// Parses a descriptor (§A.8.2). A structure in the descriptor takes precedence over the known one.
 fn read(element: &[u8], known: Option<&Structure>) -> Option<Descriptor> {
     let mut bits = Bits::new(element);
     let starts_frame = bits.flag()?;
@@ -90,7 +92,7 @@ fn read(element: &[u8], known: Option<&Structure>) -> Option<Descriptor> {
         (has()?, has()?, has()?, has()?, has()?);
     let (mut structure, mut chains) = (None, 0);
     if has_structure {
-        // Only the first packet of a frame has one.
+        // Only the first packet of a frame has a structure.
         let (read, its_chains) = read_structure(&mut bits).filter(|_| starts_frame)?;
         (structure, chains) = (Some(read), its_chains);
     }
@@ -117,18 +119,18 @@ fn read(element: &[u8], known: Option<&Structure>) -> Option<Descriptor> {
                 bits.number(8)?;
             }
         }
-        // What is not one does not end there.
+        // Other content does not end there.
         structure = structure.filter(|_| bits.is_padding());
         structure.as_ref()?;
     }
     Some(Descriptor { structure, is_disposable })
 }
 
-/// Reads a structure (§A.8.3), and how many chains it has.
+/// Parses a structure (§A.8.3). Also returns its number of chains.
 fn read_structure(bits: &mut Bits<'_>) -> Option<(Structure, u32)> {
     let offset = bits.number(6)?;
     let targets = bits.number(5)? + 1;
-    // The layers of the templates: the same, the next temporal or the next spatial one, or the last.
+    // Layers of the templates: same, next temporal, next spatial layer, or end of the list.
     let (mut templates, mut spatial_layers) = (1, 1);
     loop {
         match bits.number(2)? {
@@ -142,7 +144,7 @@ fn read_structure(bits: &mut Bits<'_>) -> Option<(Structure, u32)> {
         }
     }
     let disposable = (0..templates).map(|_| read_indications(bits, targets)).collect::<Option<_>>()?;
-    // The distances of the frames that they refer to.
+    // Distances of the referenced frames.
     for _ in 0..templates {
         while bits.flag()? {
             bits.number(4)?;
@@ -165,8 +167,8 @@ fn read_structure(bits: &mut Bits<'_>) -> Option<(Structure, u32)> {
     Some((Structure { offset, targets, disposable }, chains))
 }
 
-/// Reads an indication for each decode target: 0 and 1 if the frame is not part of it or discardable, 2 and 3 if others need
-/// it. Returns whether none does.
+/// Reads an indication for each decode target: 0 if the frame is not part of it, 1 if discardable,
+/// 2 and 3 if others depend on it. Returns `true` if no target depends on the frame.
 fn read_indications(bits: &mut Bits<'_>, targets: u32) -> Option<bool> {
     (0..targets).try_fold(true, |disposable, _| Some(bits.number(2)? < 2 && disposable))
 }
@@ -194,7 +196,8 @@ mod tests {
         }
     }
 
-    /// The descriptor of a key frame of two temporal layers: template 60 on the lower layer, key, and 61, and 62 on the upper.
+    /// Builds the descriptor of a key frame of two temporal layers: template 60 (key) and 61 on the
+    /// lower layer, 62 on the upper.
     fn key() -> Vec<u8> {
         let head = [(1, 1), (0, 1), (60, 6), (7, 16), (0b10000, 5), (60, 6), (1, 5)];
         let layers = [(0, 2), (1, 2), (3, 2)];
@@ -208,7 +211,7 @@ mod tests {
         fields.iter().fold(Writer::default(), |writer, fields| writer.put(fields)).bytes()
     }
 
-    /// The descriptor of another frame, of three bytes.
+    /// Builds the descriptor of another frame, in three bytes.
     fn of_template(id: u32) -> Vec<u8> {
         Writer::default().put(&[(1, 1), (1, 1), (id, 6), (8, 16)]).bytes()
     }

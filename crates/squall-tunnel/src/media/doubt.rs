@@ -1,4 +1,4 @@
-//! When a flow's datagrams do not fit its media, and what to do about it.
+//! Detection of datagrams that do not fit the media format of their flow, and the response.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use squall_units::{Span, Time};
 
 use super::class::Media;
 
-/// The reason why no frames are found in a transport stream.
+/// Reason why no frames are found in a transport stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoVideo {
     #[error(
@@ -21,21 +21,21 @@ pub(crate) enum NoVideo {
     Silent,
 }
 
-/// What a datagram says of the media.
+/// Agreement of a datagram with the media format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It is of the media, with what is looked for.
+    /// It fits the format, with the expected content.
     Good,
-    /// It is of the media, but no video has been found in it; for MPEG-TS the reason.
+    /// It fits the format, but no video was found; for MPEG-TS with the reason.
     Blind(Option<NoVideo>),
-    /// It is not of the media.
+    /// It does not fit the format.
     Strange,
-    /// It may come with any media.
+    /// It may accompany any format.
     Neutral,
 }
 
 impl Fit {
-    /// That of a datagram of MPEG-TS.
+    /// Returns the agreement of an MPEG-TS datagram.
     pub(super) fn of(no_video: Option<NoVideo>) -> Self {
         match no_video {
             None => Self::Good,
@@ -45,7 +45,7 @@ impl Fit {
     }
 }
 
-/// Datagrams in a row.
+/// Consecutive datagrams of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     count: u32,
@@ -53,9 +53,11 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A long row of few datagrams, a long row of many, and the time that makes a row of few long enough.
+    /// Minimum number of datagrams of a row that is long by its duration.
     const FEW: u32 = 4;
+    /// Number of datagrams that makes a row long regardless of its duration.
     const MANY: u32 = 64;
+    /// Duration that makes a row of at least [`Self::FEW`] datagrams long.
     const LONG: Span = Span::from_secs(1);
 
     pub(super) fn add(&mut self, now: Time) {
@@ -65,25 +67,25 @@ impl Row {
         self.count = self.count.saturating_add(1);
     }
 
-    /// Whether it is no short burst between others.
+    /// `true` if the row is more than a short burst.
     pub(super) fn is_long(&self, now: Time) -> bool {
         self.count >= Self::MANY || self.lasts(now)
     }
 
-    /// Whether it has taken a second.
+    /// `true` if the row has lasted a second.
     pub(super) fn lasts(&self, now: Time) -> bool {
         self.count >= Self::FEW && now - self.since >= Self::LONG
     }
 }
 
-/// Why a flow is not cut into frames.
+/// Reason why a flow is not cut into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// The media that its datagrams should be.
+    /// Expected media format.
     pub(super) media: Media,
-    /// What they are.
+    /// Agreement of the datagrams with it.
     pub(super) fit: Fit,
-    /// The media that they seem to be instead.
+    /// Media format that the datagrams seem to have instead.
     pub(super) seen: Option<Media>,
 }
 

@@ -1,15 +1,16 @@
-//! The formats of the streams of a program, by type and descriptors (ISO 13818-1 Table 2-34, §2.6; ETSI EN 300 468 §6.2).
+//! Formats of the streams of a program, by type and descriptors (ISO 13818-1 Table 2-34, §2.6; ETSI
+//! EN 300 468 §6.2).
 
 use super::annexb::Codec;
 
-/// The content of a stream.
+/// Content of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Video(Codec),
     Sound,
 }
 
-/// A format, and each way to signal it.
+/// A format and its signalling.
 #[derive(Debug)]
 pub(super) struct Format {
     #[cfg_attr(not(test), expect(dead_code, reason = "the documents name it"))]
@@ -26,20 +27,21 @@ pub(super) struct Format {
 /// Types of private streams, which descriptors describe.
 const PRIVATE: [u8; 2] = [0x05, 0x06];
 
-/// The type from which on types are private too.
+/// First of the user private types.
 const USER_PRIVATE: u8 = 0x80;
 
-/// Types of video that mean something else in other systems: a stream of a certain type precedes them.
+/// Types of video with another meaning in other systems. Streams whose type is certain are
+/// preferred to them.
 const AMBIGUOUS: [u8; 2] = [0x27, 0x80];
 
-/// The registration of programs and streams whose types are those of Blu-ray discs, and its sound: linear PCM, AC-3, DTS, Dolby TrueHD, the
-/// secondary tracks.
+/// Registration of programs and streams with the types of Blu-ray discs.
 const HDMV: &[u8] = b"HDMV";
+/// Audio types of Blu-ray discs: linear PCM, AC-3, DTS, Dolby TrueHD, the secondary tracks.
 const HDMV_SOUND: [u8; 9] = [0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0xa1, 0xa2];
 
 const REGISTRATION: u8 = 0x05;
 
-/// All formats that are recognised; `docs/tunnel.md` has them too.
+/// All recognised formats; `docs/tunnel.md` lists them too.
 pub(super) const FORMATS: &[Format] = &[
     format("MPEG-1, MPEG-2", Kind::Video(Codec::Mpeg2), &[0x01, 0x02, 0x80], &[], &[0x02]),
     format("H.264", Kind::Video(Codec::H264), &[0x1b, 0xdb], &["H264", "AVC1"], &[0x28]),
@@ -75,7 +77,8 @@ const fn format(
     Format { name, kind, types, registrations, tags }
 }
 
-/// The content of a stream of this type with these descriptors, in a program with these, and whether that is certain.
+/// Returns the content of a stream of this type, for the descriptors of the program and the stream,
+/// and `true` if the content is certain.
 pub(super) fn kind(stream_type: u8, program: &[u8], stream: &[u8]) -> Option<(Kind, bool)> {
     if PRIVATE.contains(&stream_type) || stream_type >= USER_PRIVATE || AMBIGUOUS.contains(&stream_type) {
         let described = FORMATS.iter().find(|format| {
@@ -97,7 +100,7 @@ pub(super) fn kind(stream_type: u8, program: &[u8], stream: &[u8]) -> Option<(Ki
     Some((format.kind, !AMBIGUOUS.contains(&stream_type)))
 }
 
-/// Descriptors: a tag, a length, and the content (ISO 13818-1 §2.6).
+/// Iterates over descriptors: a tag, a length, and the content (ISO 13818-1 §2.6).
 fn descriptors(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (&[tag, length], rest) = bytes.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! H.265 in RTP (RFC 7798): the class of a picture from the NAL units of a packet.
+//! H.265 in RTP (RFC 7798): class of a picture from the NAL units of a packet.
 
 use super::{
     bits::Bits,
@@ -6,13 +6,13 @@ use super::{
     picture::{Pictures, Unit, recovery_point},
 };
 
-/// The pictures of a stream, and what its parameter sets declare.
+/// Pictures of a stream, and values from its parameter sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream {
     pictures: Pictures,
-    /// The highest temporal layer, once known.
+    /// Highest temporal layer; `None` until known.
     highest: Option<u8>,
-    /// By PPS, the bits that slices reserve before their type.
+    /// Number of bits that slices reserve before their type, by PPS.
     reserved_bits: [u8; 64],
 }
 
@@ -22,12 +22,12 @@ impl Default for Stream {
     }
 }
 
-/// Header of a NAL unit (H.265 §7.3.1.2): type, and temporal layer.
+/// Parses the header of a NAL unit (H.265 §7.3.1.2): type and temporal layer.
 fn header(bytes: [u8; 2]) -> (u8, u8) {
     (bytes[0] >> 1 & 0x3f, (bytes[1] & 0x07).saturating_sub(1))
 }
 
-/// Whether a payload begins with the first slice of a picture.
+/// `true` if a payload begins with the first slice of a picture.
 pub(super) fn begins_picture(payload: &[u8]) -> bool {
     let Some((&bytes, rest)) = payload.split_first_chunk::<2>() else { return false };
     let (kind, slice) = match (header(bytes).0, rest) {
@@ -37,30 +37,31 @@ pub(super) fn begins_picture(payload: &[u8]) -> bool {
     kind < 32 && slice.first().is_some_and(|byte| byte & 0x80 != 0)
 }
 
-/// Whether a NAL unit is a slice, by the first byte of its header.
+/// `true` if a NAL unit is a slice, by the first byte of its header.
 pub(super) fn is_slice(header: u8) -> bool {
     header >> 1 & 0x3f < 32
 }
 
-/// Whether a NAL unit has SEI messages that precede a picture, by the first byte of its header.
+/// `true` if a NAL unit has SEI messages that precede a picture, by the first byte of its header.
 pub(super) fn is_sei(header: u8) -> bool {
     header >> 1 & 0x3f == 39
 }
 
 impl Stream {
-    /// A picture begins.
+    /// Begins a picture.
     pub(super) fn begin(&mut self) {
         self.pictures.begin();
     }
 
-    /// Class of the picture, if a NAL unit shows it. The parameter sets are read. The beginning of a slice is enough.
+    /// Returns the class of the picture, if a NAL unit shows it. Parses parameter sets. The
+    /// beginning of a slice is sufficient.
     pub(super) fn of_nal(&mut self, nal: &[u8]) -> Option<Class> {
         let (&bytes, begin) = nal.split_first_chunk::<2>()?;
         let (kind, layer) = header(bytes);
         match kind {
-            // sps_max_sub_layers_minus1 (§7.3.2.2.1), behind four bits.
+            // sps_max_sub_layers_minus1 (§7.3.2.2.1), after four bits.
             33 => self.highest = begin.first().map(|byte| byte >> 1 & 0x07).or(self.highest),
-            // vps_max_sub_layers_minus1 (§7.3.2.1), behind four bits, two flags and six bits.
+            // vps_max_sub_layers_minus1 (§7.3.2.1), after four bits, two flags and six bits.
             32 => self.highest = begin.get(1).map(|byte| byte >> 1 & 0x07).or(self.highest),
             34 => _ = self.read_pps(begin),
             _ => {}
@@ -68,7 +69,7 @@ impl Stream {
         self.of_type(kind, layer, begin)
     }
 
-    /// Reads the begin of a PPS (§7.3.2.3.1).
+    /// Parses the beginning of a PPS (§7.3.2.3.1).
     fn read_pps(&mut self, begin: &[u8]) -> Option<()> {
         let mut bits = Bits::new(begin);
         let id = bits.exp_golomb()?;
@@ -79,11 +80,12 @@ impl Stream {
         Some(())
     }
 
-    /// Class of the picture, by a NAL unit of this type. Of later parts of a unit `begin` is empty.
+    /// Returns the class of the picture for a NAL unit of this type. `begin` is empty for later
+    /// parts of a unit.
     fn of_type(&mut self, kind: u8, layer: u8, begin: &[u8]) -> Option<Class> {
         let unit = match kind {
-            // Sub-layer non-reference pictures (even numbers): those of their own layer do not need them, and
-            // there are others only above.
+            // Sub-layer non-reference pictures (even types): pictures of the same layer do not
+            // depend on them, and here no higher layer exists.
             0..=15 if kind & 1 == 0 && self.highest.is_some_and(|highest| layer >= highest) => {
                 Unit::Slice(Class::Disposable)
             }
@@ -99,8 +101,8 @@ impl Stream {
         self.pictures.class_of(unit)
     }
 
-    /// Whether a picture begins with this slice, and with intra blocks alone (§7.3.6.1, Table 7-7): the picture is intra, or,
-    /// where slices are refreshed in turn, the refresh begins with it.
+    /// `true` if this slice begins a picture and has only intra blocks (§7.3.6.1, Table 7-7): the
+    /// picture is intra, or, if slices are refreshed in turn, a refresh begins with it.
     fn begins_intra(&self, slice: &[u8]) -> Option<bool> {
         let mut bits = Bits::new(slice);
         let is_first = bits.flag()?;
@@ -109,21 +111,21 @@ impl Stream {
         Some(is_first && bits.exp_golomb()? == 2)
     }
 
-    /// Class of a packet's payload (RFC 7798 §4.4). Decoding order numbers, which only a session description
-    /// can request, are not supported.
+    /// Returns the class of a packet's payload (RFC 7798 §4.4). Decoding order numbers, which only
+    /// a session description can request, are not supported.
     pub(super) fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
         let (&bytes, rest) = payload.split_first_chunk::<2>()?;
         let (kind, layer) = header(bytes);
         match kind {
             // Aggregation packet (§4.4.2).
             48 => self.of_units(rest),
-            // Fragmentation unit (§4.4.3): the type is in its own header.
+            // Fragmentation unit (§4.4.3): the type is in the FU header.
             49 => {
                 let (kind, begin) = rest.split_first()?;
                 let begin = if kind & 0x80 != 0 { begin } else { &[] };
                 self.of_type(kind & 0x3f, layer, begin)
             }
-            // PACI (§4.4.4): the type of what it carries, behind one bit.
+            // PACI (§4.4.4): the type of the contained unit, after one bit.
             50 => self.of_type(rest.first()? >> 1 & 0x3f, layer, &[]),
             _ => self.of_nal(payload),
         }
@@ -144,7 +146,7 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// A unit of this type on this temporal layer.
+    /// Builds a unit of this type on this temporal layer.
     fn unit(kind: u8, layer: u8, rest: &[u8]) -> Vec<u8> {
         [&[kind << 1, layer + 1], rest].concat()
     }
@@ -167,7 +169,8 @@ mod tests {
     #[test]
     fn intra_pictures_and_recovery_points_are_key() {
         let mut stream = Stream::default();
-        // The first slice, of PPS 0, of type I (2); of type P (1); the same bits in a later slice; on a layer above.
+        // First slice, of PPS 0: type I (2), type P (1). The same bits in a later slice, and on a
+        // higher layer.
         assert_eq!(stream.of_payload(&unit(1, 0, &[0b1101_1000])), Some(Class::Key));
         assert_eq!(stream.of_payload(&unit(1, 0, &[0b1101_0000])), Some(Class::Reference));
         assert_eq!(stream.of_payload(&unit(1, 0, &[0b0101_1000])), Some(Class::Reference));

@@ -42,17 +42,18 @@ pub(crate) use self::{chain::Chain, class::Cut, doubt::Problem};
 pub(crate) struct Cutter {
     configured: Media,
     format: Format,
-    /// Looks at datagrams that do not fit.
+    /// Detector for datagrams that do not fit the format.
     auto: Auto,
-    /// Datagrams in a row that are of another media, and those without what is looked for.
+    /// Consecutive datagrams of another format.
     strange: Row,
+    /// Consecutive datagrams of the format in which no video is found.
     useless: Row,
-    /// Whether the media is open, and what does not show any counts as plain datagrams.
+    /// The format is open, and datagrams count as plain until one is detected.
     is_plain: bool,
     problem: Option<Problem>,
 }
 
-/// What datagrams are read as.
+/// Format that datagrams are parsed as.
 #[derive(Debug)]
 enum Format {
     Plain,
@@ -77,7 +78,7 @@ impl Cutter {
         }
     }
 
-    /// Reads the next datagram.
+    /// Parses the next datagram.
     pub(crate) fn cut(&mut self, now: Time, datagram: &[u8]) -> Cut {
         if self.configured == Media::Udp {
             return Cut::apart(Class::Data);
@@ -118,12 +119,12 @@ impl Cutter {
         (cut, if fit == Fit::Strange && rtp::is_signalling(datagram) { Fit::Neutral } else { fit })
     }
 
-    /// Whether another media may be detected: no short burst of it ends a detection.
+    /// `true` if another format may be detected. A short burst does not end the current one.
     fn is_open(&self, now: Time) -> bool {
         self.configured == Media::Auto && (matches!(self.format, Format::Plain) || self.strange.is_long(now))
     }
 
-    /// Another media is detected, with this datagram.
+    /// Changes to another format, detected with this datagram.
     fn change(&mut self, now: Time, media: Media, datagram: &[u8]) -> Cut {
         let ts = self.auto.take_ts();
         (self.strange, self.useless, self.auto, self.problem) = Default::default();
@@ -135,12 +136,12 @@ impl Cutter {
         self.read(now, datagram).0
     }
 
-    /// Whether the frames of several sources come in turn, so that none refers to the one before it.
+    /// `true` if the frames of several sources alternate, so that none refers to the one before it.
     pub(crate) fn is_mixed(&self) -> bool {
         matches!(&self.format, Format::Rtp(rtp) if rtp.is_mixed())
     }
 
-    /// The detected media.
+    /// Returns the detected media format.
     pub(crate) fn media(&self) -> Media {
         match &self.format {
             Format::Plain if self.is_plain => Media::Udp,
@@ -150,7 +151,7 @@ impl Cutter {
         }
     }
 
-    /// Why no video is found, if that has been so for a second.
+    /// Returns the reason why no video is found, once that has lasted a second.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.problem
     }
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever comes in, from anyone: nothing but an answer.
+        /// Arbitrary datagrams cause neither a panic nor an error.
         #[test]
         fn no_datagram_is_too_strange(
             datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 0..20),
@@ -189,7 +190,7 @@ mod tests {
             }
         }
 
-        /// A transport stream whose tables are right: whatever its packets hold.
+        /// Arbitrary packets in a transport stream with valid tables.
         #[test]
         fn no_video_packet_is_too_strange(
             kind in prop::sample::select(vec![0x02, 0x1b, 0x24, 0x06]),
@@ -201,17 +202,17 @@ mod tests {
             let mut seen = 0;
             for (n, (starts, body)) in packets.iter().enumerate() {
                 let mut packet = vec![0x47, u8::from(*starts) << 6 | 1, 1, 0x10 | n as u8 & 0x0f];
-                // Some with an adaptation field, of whatever is in it.
+                // Some have an adaptation field with arbitrary content.
                 packet[3] |= body[0] & 0x20;
                 packet.extend(body);
                 seen += usize::from(!cutter.cut(Time::EPOCH, &packet).apart);
             }
-            // All are looked into, if they are video.
+            // All are parsed if they are video.
             prop_assert_eq!(seen, if kind == 0x06 { 0 } else { packets.len() });
         }
     }
 
-    /// A packet with a table: for the first program, a map on PID 0x100.
+    /// Builds a packet with a table: for the first program, a map on PID 0x100.
     fn table(pid: u16, id: u8, body: &[u8]) -> Vec<u8> {
         samples::alone(pid, 0, &[&samples::section(id, body)]).remove(0)
     }

@@ -1,68 +1,69 @@
 //! Packets of a transport stream (ISO 13818-1 §2.4.3).
 
-/// Bytes of a packet.
+/// Length of a packet in bytes.
 pub(super) const LENGTH: usize = 188;
 
-/// Packets without content.
+/// PID of packets without content.
 pub(super) const NULL_PID: u16 = 0x1fff;
 
 /// First byte of each packet.
 pub(super) const SYNC: u8 = 0x47;
 
-/// A packet, or the beginning of one whose rest comes with the next datagram.
+/// A packet, or the beginning of one whose rest is in the next datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
     bytes: &'a [u8],
-    /// Bytes at the front that were there when its beginning was read.
+    /// Number of leading bytes that were already read with its beginning.
     read: usize,
 }
 
 impl<'a> Packet<'a> {
-    /// Bytes that show the packet id, and whether decoding can begin here.
+    /// Number of bytes that contain the PID and the random access flag.
     pub(super) const HEAD: usize = 6;
 
-    /// The packet in these bytes, if they are one or its beginning. Some of them may have been read.
+    /// Returns the packet in these bytes, if they are one or its beginning. `read` of them were
+    /// read before.
     pub(super) fn new(bytes: &'a [u8], read: usize) -> Option<Self> {
         let is_packet = bytes.first() == Some(&SYNC) && (Self::HEAD..=LENGTH).contains(&bytes.len());
         is_packet.then_some(Self { bytes, read: if read < Self::HEAD { 0 } else { read } })
     }
 
-    /// As much of it as is there.
+    /// Returns the bytes received so far.
     pub(super) fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Packet id.
+    /// Returns the packet id (PID).
     pub(super) fn pid(self) -> u16 {
         u16::from_be_bytes([self.bytes[1] & 0x1f, self.bytes[2]])
     }
 
-    /// Whether nothing of it was read before.
+    /// `true` if no part of it was read before.
     pub(super) fn is_new(self) -> bool {
         self.read == 0
     }
 
-    /// Whether all of it is there.
+    /// `true` if it is complete.
     pub(super) fn is_complete(self) -> bool {
         self.bytes.len() == LENGTH
     }
 
-    /// Whether a PES packet or a section begins in it.
+    /// `true` if a PES packet or a section begins in it.
     pub(super) fn is_unit_start(self) -> bool {
         self.bytes[1] & 0x40 != 0
     }
 
-    /// Whether it has a payload.
+    /// `true` if it has a payload.
     pub(super) fn has_payload(self) -> bool {
         self.bytes[3] & 0x10 != 0 && self.content() < LENGTH
     }
 
-    /// The payload, as much of it as is there.
+    /// Returns the payload received so far.
     pub(super) fn payload(self) -> &'a [u8] {
         if self.has_payload() { self.bytes.get(self.content()..).unwrap_or_default() } else { &[] }
     }
 
-    /// What it adds to the elementary stream, and was not read before.
+    /// Returns the bytes of the elementary stream in it that were not read before.
     pub(super) fn elementary(self) -> &'a [u8] {
         let mut from = self.content();
         if self.is_unit_start() {
@@ -74,18 +75,20 @@ impl<'a> Packet<'a> {
         rest.filter(|_| self.has_payload()).unwrap_or_default()
     }
 
-    /// Whether decoding can begin here.
+    /// `true` if decoding can begin here.
     pub(super) fn is_random_access(self) -> bool {
         self.adaptation_field().and_then(|field| field.first()).is_some_and(|flags| flags & 0x40 != 0)
     }
 
-    /// Whether the adaptation field of a complete packet is longer than its content, as in the last packet of a PES packet:
-    /// the next one begins in a packet of its own (§2.4.3.3, §2.4.3.5).
+    /// `true` if the adaptation field of a complete packet is longer than its content, as in the
+    /// last packet of a PES packet, because the next PES packet begins in a new packet (§2.4.3.3,
+    /// §2.4.3.5).
     pub(super) fn is_stuffed(self) -> bool {
         let Some(field) = self.adaptation_field().filter(|_| self.is_complete()) else { return false };
         // A field without flags is one byte of stuffing.
         let Some(flags) = field.first() else { return true };
-        // Clock references of six bytes, the splice countdown; private data and extensions have a length.
+        // Clock references of six bytes, the splice countdown; private data and extensions have a
+        // length.
         let clocks = usize::from(flags & 0x10 != 0) * 6 + usize::from(flags & 0x08 != 0) * 6;
         let mut used = 1 + clocks + usize::from(flags & 0x04 != 0);
         for flag in [0x02, 0x01] {
@@ -96,12 +99,13 @@ impl<'a> Packet<'a> {
         field.len() > used
     }
 
-    /// Where the payload begins.
+    /// Returns the position of the payload.
     fn content(self) -> usize {
         if self.bytes[3] & 0x20 != 0 { 5 + usize::from(self.bytes[4]) } else { 4 }
     }
 
-    /// The adaptation field behind its length, if there is one (§2.4.3.4), as much of it as is there.
+    /// Returns the adaptation field after its length byte, if there is one (§2.4.3.4), as received
+    /// so far.
     fn adaptation_field(self) -> Option<&'a [u8]> {
         let end = self.content();
         let has_field = self.bytes[3] & 0x20 != 0 && end <= LENGTH;

@@ -1,11 +1,14 @@
-//! The pictures of a PES packet that has more than one: some multiplexers put a second's worth, or a whole film, in one.
+//! Pictures of a PES packet with more than one: some multiplexers put a second of video, or a whole
+//! film, into one PES packet.
 
 use super::annexb::Codec;
 
-/// Pictures that begin in a PES packet before each further one is a frame: the two fields of a frame are two.
+/// Number of pictures at the start of a PES packet that form one frame: the two fields of a frame
+/// are two pictures. Each further picture is a frame.
 const FIELDS: u32 = 2;
 
-/// Packets of the largest picture. Of a codec that is not parsed, what comes behind that in a PES packet is another one.
+/// Maximum number of packets of a picture. For a codec that is not parsed, the next packet of the
+/// PES packet counts as another picture.
 const MAX_PACKETS: u32 = 1 << 15;
 
 /// A start code with the first byte of its unit.
@@ -14,21 +17,22 @@ pub(super) type Begin = [u8; 4];
 /// Counts the pictures of a PES packet.
 #[derive(Debug, Default)]
 pub(super) struct Pictures {
-    /// The latest bytes.
+    /// Latest four bytes.
     latest: u32,
-    /// Whether a slice of the picture was there.
+    /// A slice of the current picture was read.
     slices: bool,
     count: u32,
     packets: u32,
 }
 
 impl Pictures {
-    /// A PES packet begins.
+    /// Begins a PES packet.
     pub(super) fn restart(&mut self) {
         *self = Self { count: 1, ..Self::default() };
     }
 
-    /// The next packet. Returns whether another picture has to be in it.
+    /// Counts a packet. Returns `true` if the picture exceeds its maximum, so that another picture
+    /// must begin.
     pub(super) fn is_too_long(&mut self) -> bool {
         self.packets += 1;
         let is_too_long = self.packets > MAX_PACKETS;
@@ -38,7 +42,7 @@ impl Pictures {
         is_too_long
     }
 
-    /// Reads up to the beginning of the next picture that is a frame, which it returns.
+    /// Reads up to the beginning of the next picture that is a frame, and returns that beginning.
     pub(super) fn next(&mut self, codec: Codec, bytes: &mut &[u8]) -> Option<Begin> {
         while let Some((&byte, rest)) = bytes.split_first() {
             *bytes = rest;
@@ -54,8 +58,8 @@ impl Pictures {
         None
     }
 
-    /// Whether a unit is the first one of a picture behind another one: in H.264 and H.265 a delimiter, which every picture of a
-    /// transport stream has (ISO 13818-1 §2.14.1, §2.17.1).
+    /// `true` if a unit begins a picture after another one: in H.264 and H.265 a delimiter, which
+    /// every picture of a transport stream has (ISO 13818-1 §2.14.1, §2.17.1).
     fn begins(&mut self, codec: Codec, unit: u8) -> bool {
         let (is_slice, is_first) = match codec {
             Codec::Mpeg2 => (matches!(unit, 0x01..=0xaf), matches!(unit, 0x00 | 0xb3 | 0xb8)),
@@ -73,7 +77,7 @@ impl Pictures {
 mod tests {
     use super::*;
 
-    /// How many frames further units begin, wherever they are cut.
+    /// Counts the frames that further units begin, for all positions of a cut.
     fn count(codec: Codec, units: &[&[u8]]) -> usize {
         let bytes: Vec<u8> = units.iter().flat_map(|unit| [&[0, 0, 1], *unit, &[7; 9]].concat()).collect();
         let counts = (0..bytes.len()).map(|cut| {

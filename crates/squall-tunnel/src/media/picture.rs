@@ -1,50 +1,53 @@
-//! The class of a picture, from its units in turn.
+//! Class of a picture, determined unit by unit.
 
 use super::class::Class;
 
 /// A unit of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Parameters of the decoder.
+    /// Parameter sets of the decoder.
     Parameters,
-    /// Later pictures are right if decoding begins here: from this one on, or from one that follows.
+    /// Decoding can begin here: the pictures from this one on are right if `at_once`, otherwise
+    /// those from a later one.
     Recovery { at_once: bool },
-    /// Data of a picture of this class.
+    /// Slice of a picture of this class.
     Slice(Class),
 }
 
-/// Key pictures with parameters, and none without in between, that make parameters a sign of a key picture again.
+/// Number of key pictures with parameters, without other pictures with parameters in between, after
+/// which parameters indicate a key picture again.
 const KEYS: u8 = 2;
 
-/// The pictures of a stream, in decoding order.
+/// Pictures of a stream, in decoding order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pictures {
     has_parameters: bool,
-    /// It has a recovery point; the one before has.
+    /// The current, and the previous, picture has a recovery point.
     recovers: [bool; 2],
     is_key: bool,
-    /// Its first slice has come.
+    /// Its first slice was read.
     has_slice: bool,
-    /// Key pictures with parameters that are due before these are a sign again, as other pictures have them too: some
-    /// encoders repeat them with each picture.
+    /// Remaining key pictures with parameters until parameters indicate a key picture again. Set
+    /// when other pictures have parameters too, as some encoders repeat them with each picture.
     misleading: u8,
 }
 
 impl Pictures {
-    /// A picture begins.
+    /// Begins a picture.
     pub(super) fn begin(&mut self) {
         self.recovers = [false, self.recovers[0]];
         (self.has_parameters, self.is_key, self.has_slice) = (false, false, false);
     }
 
-    /// Class of the picture, if this unit of it shows it.
+    /// Returns the class of the picture, if this unit shows it.
     pub(super) fn class_of(&mut self, unit: Unit) -> Option<Class> {
         let class = match unit {
             Unit::Parameters => {
                 self.has_parameters = true;
                 return (self.misleading == 0).then_some(Class::Key);
             }
-            // Only the first one of several in a row if it takes pictures to recover.
+            // If recovery takes several pictures, only the first of consecutive recovery points
+            // counts.
             Unit::Recovery { at_once } => {
                 self.recovers[0] = true;
                 (at_once || !self.recovers[1]).then_some(Class::Key)
@@ -65,10 +68,11 @@ impl Pictures {
 /// Payload type of a recovery point (H.264 §D.1.1, H.265 §D.2.1).
 const RECOVERY_POINT: usize = 6;
 
-/// The recovery point among SEI messages, which follow the header of their unit (H.264 §7.3.2.3.1, H.265 §7.3.5).
+/// Finds the recovery point among SEI messages, which follow the header of their unit (H.264
+/// §7.3.2.3.1, H.265 §7.3.5).
 pub(super) fn recovery_point(messages: &[u8]) -> Option<Unit> {
     let mut zeros = 0;
-    // Without the bytes that keep them from looking like a start code (H.264 §7.4.1).
+    // Skip emulation prevention bytes (H.264 §7.4.1).
     let mut bytes = messages.iter().copied().filter(|byte| {
         let is_escape = zeros >= 2 && *byte == 3;
         zeros = if *byte == 0 { zeros + 1 } else { 0 };
@@ -77,7 +81,8 @@ pub(super) fn recovery_point(messages: &[u8]) -> Option<Unit> {
     loop {
         let (kind, length) = (sum(&mut bytes)?, sum(&mut bytes)?);
         if kind == RECOVERY_POINT && length > 0 {
-            // The number of pictures until it, 0 in one bit (H.264 §D.1.8, H.265 §D.2.8).
+            // Number of pictures until recovery; 0 is coded in one bit (H.264 §D.1.8, H.265
+            // §D.2.8).
             return Some(Unit::Recovery { at_once: bytes.next()? & 0x80 != 0 });
         }
         if length > 0 {
@@ -86,7 +91,7 @@ pub(super) fn recovery_point(messages: &[u8]) -> Option<Unit> {
     }
 }
 
-/// Removes a number from the front: the sum of its bytes, all of which but the last are 255.
+/// Reads a number coded as the sum of its bytes, all of which but the last are 255.
 fn sum(bytes: &mut impl Iterator<Item = u8>) -> Option<usize> {
     let mut sum = 0;
     loop {
@@ -106,7 +111,7 @@ mod tests {
     const IDR: Unit = Unit::Slice(Class::Key);
     const GRADUAL: Unit = Unit::Recovery { at_once: false };
 
-    /// The class of each picture.
+    /// Returns the class of each picture.
     fn classes(pictures: &mut Pictures, units: &[&[Unit]]) -> Vec<Class> {
         let class = |units: &&[Unit]| {
             pictures.begin();
@@ -135,7 +140,7 @@ mod tests {
             );
         }
         assert_eq!(classes(&mut pictures, &[without, with, without]), [Reference; 3], "with some of them");
-        // Another encoder, which sends them with key pictures only.
+        // Another encoder, which sends parameters with key pictures only.
         classes(&mut pictures, &[key, without, without, key]);
         pictures.begin();
         assert_eq!(pictures.class_of(Unit::Parameters), Some(Key));
@@ -160,7 +165,7 @@ mod tests {
         let at_once = Some(Unit::Recovery { at_once: true });
         assert_eq!(recovery_point(&[6, 1, 0xc4, 0x80]), at_once);
         assert_eq!(recovery_point(&[6, 1, 0x40, 0x80]), Some(GRADUAL));
-        // Behind a message of 2 bytes, one of 256, and one of 3 in which zeros are escaped.
+        // After a message of 2 bytes, one of 256, and one of 3 in which zeros are escaped.
         let long = [&[5, 0xff, 1][..], &[7; 256]].concat();
         let before = [&[1, 2, 6, 6][..], &long, &[4, 3, 0, 0, 3, 6]].concat();
         assert_eq!(recovery_point(&[&before[..], &[6, 1, 0xc4, 0x80]].concat()), at_once);

@@ -1,4 +1,4 @@
-//! The programs of a transport stream, by its tables (ISO 13818-1 §2.4.4).
+//! Programs of a transport stream, by its tables (ISO 13818-1 §2.4.4).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,51 +12,53 @@ use super::{
     sections::{Section, Sections},
 };
 
-/// Packets with names of stations, programme guides and the time of day (ETSI EN 300 468 §5.1.3).
+/// PIDs with station names, programme guides and the time of day (ETSI EN 300 468 §5.1.3).
 const SERVICE_INFORMATION: RangeInclusive<u16> = 0x10..=0x1f;
 
-/// Table ids (§2.4.4.4), and the packet id of the first table.
+/// Id of the program association table (§2.4.4.4).
 const PAT: u8 = 0;
+/// Id of a program map table (§2.4.4.4).
 const PMT: u8 = 2;
+/// PID of the program association table.
 const PAT_PID: u16 = 0;
 
-/// Programs whose maps are read.
+/// Maximum number of programs whose maps are read.
 const MAX_PROGRAMS: usize = 256;
 
-/// Sections of a map that are kept: it should have one (§2.4.4.9).
+/// Maximum number of sections of a map that are kept. A map should have one (§2.4.4.9).
 const MAX_MAP_SECTIONS: u8 = 4;
 
-/// Streams of sound of all programs that are kept.
+/// Maximum number of audio streams of all programs that are kept.
 const MAX_SOUNDS: usize = 1_024;
 
-/// Packets with video of other programs after which that of the chosen one has ended.
+/// Packets with video of other programs after which that of the chosen one counts as ended.
 const MAX_OTHERS: u32 = 10_000;
 
-/// What a packet has to do with the video.
+/// Role of a packet with regard to the video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It may be lost without harm: it is empty, repeats a table, or no decoder needs it.
+    /// It can be lost without harm: it is empty, repeats a table, or no decoder needs it.
     Spare,
-    /// It brings something new of the tables.
+    /// It changes the tables.
     Table,
     Video(Codec),
     Sound,
     Unknown,
 }
 
-/// The programs and their streams.
+/// Programs and their streams.
 #[derive(Debug)]
 pub(super) struct Psi {
     programs: Table<Vec<Program>>,
-    /// The map of each program that has one.
+    /// Maps by program.
     maps: BTreeMap<Program, Table<Streams>>,
-    /// What the tables are read from, by PID.
+    /// Sections of tables being assembled, by PID.
     sections: BTreeMap<u16, Sections>,
-    /// What is known of PIDs by the tables.
+    /// Content of PIDs according to the tables.
     kinds: BTreeMap<u16, Kind>,
-    /// The program whose video is read, and its PID.
+    /// Program whose video is read, and the PID of that video.
     chosen: Option<(Program, u16)>,
-    /// Packets with video of other programs since the latest of that one.
+    /// Packets with video of other programs since the latest packet of the chosen one.
     others: u32,
 }
 
@@ -67,16 +69,17 @@ struct Program {
     map: u16,
 }
 
-/// The streams in a section of a map.
+/// Streams in a section of a map.
 #[derive(Debug, Default)]
 struct Streams {
-    /// The first video, and the first that may be something else.
+    /// First certain video.
     certain: Option<(u16, Codec)>,
+    /// First stream that may be video.
     possible: Option<(u16, Codec)>,
     sounds: Vec<u16>,
 }
 
-/// The sections of a table by number, each with its check sum.
+/// Sections of a table by number, with their checksums.
 #[derive(Debug)]
 struct Table<T>(BTreeMap<u8, (u32, T)>);
 
@@ -87,8 +90,8 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Takes a section. Returns whether it changes the table. Until all sections of another version are there, those of the one
-    /// before count.
+    /// Adds a section. Returns `true` if it changes the table. Until all sections of another
+    /// version have arrived, those of the previous version count.
     fn take(&mut self, section: &Section<'_>, read: impl FnOnce(&[u8]) -> T) -> bool {
         self.0.retain(|number, _| *number <= section.last);
         if self.0.get(&section.number).is_some_and(|(sum, _)| *sum == section.sum) {
@@ -117,26 +120,26 @@ impl Default for Psi {
 }
 
 impl Psi {
-    /// Whether the map of a program is known.
+    /// `true` if the map of a program was read.
     pub(super) fn has_map(&self) -> bool {
         !self.maps.is_empty()
     }
 
-    /// Whether a program has video.
+    /// `true` if a program has video.
     pub(super) fn has_video(&self) -> bool {
         self.kinds.values().any(|kind| matches!(kind, Kind::Video(_)))
     }
 
-    /// Whether video of a program has come.
+    /// `true` if video of a program has arrived.
     pub(super) fn is_chosen(&self) -> bool {
         self.chosen.is_some()
     }
 
-    /// Reads a packet; of the tables, only complete ones.
+    /// Reads a packet. Packets of tables are read only when complete.
     pub(super) fn read(&mut self, packet: Packet<'_>) -> Role {
         let pid = packet.pid();
         if pid == NULL_PID || !packet.has_payload() {
-            // Without a payload, it carries a clock reference as in streams of a constant rate.
+            // Without a payload it carries a clock reference, as in streams of a constant rate.
             return Role::Spare;
         }
         if let Some(sections) = self.sections.get_mut(&pid) {
@@ -163,7 +166,8 @@ impl Psi {
         }
     }
 
-    /// Whether the video of this PID is the one that is read: that of the first program whose video comes.
+    /// `true` if the video of this PID is the one to read: that of the first program whose video
+    /// arrives.
     fn choose(&mut self, pid: u16) -> bool {
         if self.chosen.is_none() || self.others > MAX_OTHERS {
             let owner = self.maps.iter().find(|(_, map)| video(map).is_some_and(|(video, _)| video == pid));
@@ -174,7 +178,7 @@ impl Psi {
         is_chosen
     }
 
-    /// After a change of the tables: which maps are read, and of which streams.
+    /// Updates, after a change of the tables, the maps that are read and the content of the PIDs.
     fn follow(&mut self) {
         let listed: BTreeSet<Program> = self.programs.parts().flatten().copied().take(MAX_PROGRAMS).collect();
         self.maps.retain(|program, _| listed.contains(program));
@@ -187,13 +191,13 @@ impl Psi {
         self.kinds = sounds.take(MAX_SOUNDS).map(|pid| (*pid, Kind::Sound)).collect();
         let videos = self.maps.values().filter_map(video);
         self.kinds.extend(videos.map(|(pid, codec)| (pid, Kind::Video(codec))));
-        // Its program goes on with another PID, or another program is chosen.
+        // Its program continues with another PID, or another program is chosen.
         self.chosen =
             self.chosen.and_then(|(program, _)| Some((program, video(self.maps.get(&program)?)?.0)));
     }
 }
 
-/// Takes a section of the map of a program that this PID carries maps of.
+/// Adds a section of a map, if the PID carries the map of its program.
 fn take_map(
     programs: &Table<Vec<Program>>,
     maps: &mut BTreeMap<Program, Table<Streams>>,
@@ -207,12 +211,13 @@ fn take_map(
         && maps.entry(program).or_default().take(section, |body| streams(body).unwrap_or_default())
 }
 
-/// A program's first video; one that may be something else only if there is no other.
+/// Returns the first video of a program; an uncertain one only if there is no other.
 fn video(map: &Table<Streams>) -> Option<(u16, Codec)> {
     map.parts().find_map(|part| part.certain).or_else(|| map.parts().find_map(|part| part.possible))
 }
 
-/// The programs of a section (§2.4.4.3): entries of a number, 0 for the network, and the PID of a map.
+/// Parses the programs of a section (§2.4.4.3): entries of a number, 0 for the network, and the PID
+/// of a map.
 fn entries(body: &[u8]) -> Vec<Program> {
     let entry = |entry: &[u8]| Program {
         number: number(entry[0], entry[1], 0xff),
@@ -222,7 +227,8 @@ fn entries(body: &[u8]) -> Vec<Program> {
     programs.filter(|program| program.number != 0 && program.map != PAT_PID).take(MAX_PROGRAMS).collect()
 }
 
-/// The video and sound of a map (§2.4.4.9). Descriptors stand in front of the streams, and behind each of them.
+/// Parses the video and audio streams of a map (§2.4.4.9). Descriptors precede the streams, and
+/// follow each of them.
 fn streams(body: &[u8]) -> Option<Streams> {
     let (&[_, _, high, low], rest) = body.split_first_chunk()?;
     let (program, mut rest) = rest.split_at_checked(number(high, low, 0x0f).into())?;
@@ -241,7 +247,7 @@ fn streams(body: &[u8]) -> Option<Streams> {
     Some(streams)
 }
 
-/// A number of two bytes, of the first of which these bits count.
+/// Returns a number of two bytes; `mask` selects the bits of the first.
 fn number(high: u8, low: u8, mask: u8) -> u16 {
     u16::from_be_bytes([high & mask, low])
 }
@@ -255,12 +261,13 @@ mod tests {
     const MAP: u16 = 0x100;
     const VIDEO: u16 = 0x101;
 
-    /// The table that names [`MAP`].
+    /// Builds the table that names [`MAP`].
     fn programs() -> Vec<u8> {
         section(PAT, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8])
     }
 
-    /// A map of one H.264 stream, and that many of sound with descriptors of this size.
+    /// Builds a map of one H.264 stream, and this number of audio streams with descriptors of this
+    /// size.
     fn map(sounds: usize, descriptor: usize) -> Vec<u8> {
         let mut body = vec![0xe1, 1, 0xf0, 0, 0x1b, 0xe1, 1, 0xf0, 0];
         for n in 0..sounds {
@@ -270,7 +277,8 @@ mod tests {
         section(PMT, &body)
     }
 
-    /// Packets of this PID, the first with the beginning of the section up to `first` bytes of it, each filled up in front.
+    /// Builds packets of this PID. The first contains up to `first` bytes of the section; each is
+    /// stuffed at the front.
     fn split(pid: u16, section: &[u8], first: usize) -> Vec<Vec<u8>> {
         let (begin, rest) = section.split_at(first.min(183).min(section.len()));
         let mut all = vec![packet(pid, true, &[&[0], begin].concat())];
@@ -287,7 +295,8 @@ mod tests {
         feed(psi, &[packet(pid, true, &[0; 184])])[0]
     }
 
-    /// The map of a stream with one video and 15 sound tracks that name their language has 186 bytes.
+    /// The map of a stream with one video and 15 audio tracks that name their language has 186
+    /// bytes.
     #[test]
     fn tables_are_read_wherever_they_are_split() {
         for (sounds, descriptor) in [(0, 0), (1, 5), (15, 6), (16, 6), (15, 60)] {
@@ -332,10 +341,10 @@ mod tests {
         };
         feed(&mut psi, &[alone(0x101, 0, &[&map(1)]), alone(0x102, 0, &[&map(2)])].concat());
         assert_eq!(role(&mut psi, 2), Role::Video(Codec::H264));
-        // The program of the second section goes on when the first one changes.
+        // The program of the second section continues when the first section changes.
         feed(&mut psi, &alone(0, 0, &[&list(0, &[7])]));
         assert_eq!((role(&mut psi, 2), role(&mut psi, 1)), (Role::Video(Codec::H264), Role::Unknown));
-        // It is no program any more.
+        // The program is no longer listed.
         feed(&mut psi, &alone(0, 0, &[&list(1, &[8])]));
         assert_eq!(role(&mut psi, 2), Role::Unknown);
         assert_eq!(psi.sections.keys().copied().collect::<Vec<_>>(), [0, 0x107, 0x108]);
@@ -361,7 +370,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is in tables, and wherever they are cut off.
+        /// Arbitrary tables, cut off anywhere.
         #[test]
         fn no_table_is_too_strange(
             on_map in any::<bool>(),

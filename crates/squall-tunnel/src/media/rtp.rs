@@ -24,14 +24,15 @@ pub(super) const MP2T: u8 = 33;
 pub(crate) struct RtpCutter {
     media: Media,
     sources: Sources,
-    /// Source and timestamp of the latest frame, and the markers in it.
+    /// Source and timestamp of the latest frame.
     frame: Option<(Key, u32)>,
+    /// Number of markers in the latest frame.
     markers: u32,
-    /// Whether the frame before had several markers: then they end its parts.
+    /// The previous frame had several markers, so they end parts of a frame.
     marks_parts: bool,
-    /// The source of the latest frame, and the one before that.
+    /// Sources of the latest frame and the one before.
     latest: [Option<Key>; 2],
-    /// Two sources whose frames came in turn.
+    /// Two sources whose frames alternate.
     mixed: Option<[Key; 2]>,
     h264: h264::Stream,
     h265: h265::Stream,
@@ -62,7 +63,7 @@ impl RtpCutter {
         self.media
     }
 
-    /// Whether frames of several sources come in turn.
+    /// `true` if the frames of several sources alternate.
     pub(super) fn is_mixed(&self) -> bool {
         let is_video = |key| matches!(self.sources.role(key, self.media), Some(Role::Video | Role::Unknown));
         self.mixed.is_some_and(|mixed| mixed.into_iter().all(is_video))
@@ -75,7 +76,7 @@ impl RtpCutter {
         let Ok(packet) = RtpPacket::parse(datagram) else { return (Cut::aside(), Fit::Strange) };
         let (key, payload) = (sources::key(&packet), packet.payload());
         if payload.is_empty() {
-            // Padding, as congestion control sends behind a frame, or a keepalive.
+            // Padding, as sent by congestion control after a frame, or a keepalive.
             let is_open = self.frame == Some((key, packet.timestamp())) && self.markers == 0;
             let cut = if is_open { Cut::aside() } else { Cut::apart(Class::Disposable) };
             return (cut, Fit::Neutral);
@@ -107,7 +108,7 @@ impl RtpCutter {
         let is_same = self.frame == Some(frame);
         let [latest, before] = self.latest;
         if let Some(latest) = latest.filter(|latest| *latest != key) {
-            // A source that has ended does not come back.
+            // A source that has ended does not return.
             if before == Some(key) {
                 self.mixed = Some([latest, key]);
             }
@@ -128,8 +129,8 @@ impl RtpCutter {
         Cut { starts, ends: marker && !self.marks_parts, class, ..Cut::default() }
     }
 
-    /// Whether another picture begins with a payload behind a marker, though its timestamp is the same. Some encoders mark
-    /// each NAL unit. Of unknown codecs a timestamp has one picture.
+    /// `true` if a payload after a marker begins another picture although its timestamp is the
+    /// same. Some encoders mark each NAL unit. Unknown codecs have one picture per timestamp.
     fn begins_picture(&self, payload: &[u8]) -> bool {
         match self.media {
             Media::H264 => h264::begins_picture(payload),
@@ -151,19 +152,20 @@ impl RtpCutter {
     }
 }
 
-/// Whether a packet has packets of MPEG-TS in it: by its type, or else by their beginnings.
+/// `true` if a packet contains packets of MPEG-TS: by its type, or else by their sync bytes.
 pub(super) fn is_mp2t(packet: &RtpPacket<'_>) -> bool {
     packet.payload_type() == MP2T || packet.payload_len() > packet::LENGTH && is_whole(packet.payload())
 }
 
-/// Whether a datagram may come on the port of any media (RFC 7983 §7): RTCP, STUN, DTLS, an empty keepalive.
+/// `true` if a datagram may arrive on the port of any format (RFC 7983 §7): RTCP, STUN, DTLS, an
+/// empty keepalive.
 pub(super) fn is_signalling(datagram: &[u8]) -> bool {
     let is_other =
         matches!(datagram, [] | [0..=3, _, _, _, 0x21, 0x12, 0xa4, 0x42, ..] | [20..=63, 0xfe, ..]);
     is_other || is_rtcp(datagram)
 }
 
-/// Whether a datagram is RTCP on the port of RTP (RFC 5761 §4).
+/// `true` if a datagram is RTCP on the port of RTP (RFC 5761 §4).
 pub(super) fn is_rtcp(datagram: &[u8]) -> bool {
     matches!(datagram, [0x80..=0xbf, 192..=223, ..])
 }
@@ -172,7 +174,7 @@ pub(super) fn is_rtcp(datagram: &[u8]) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    /// An RTP packet.
+    /// Builds an RTP packet.
     pub(crate) fn packet(kind: u8, marker: bool, sequence: u16, timestamp: u32, payload: &[u8]) -> Vec<u8> {
         let head = [0x80, kind | u8::from(marker) << 7];
         [&head[..], &sequence.to_be_bytes(), &timestamp.to_be_bytes(), &7u32.to_be_bytes(), payload].concat()
@@ -221,7 +223,7 @@ pub(super) mod tests {
     fn pictures_of_one_timestamp_begin_with_their_first_slices() {
         let mut h264 = RtpCutter::new(Media::H264);
         for sequence in [0, 2, 4, 6] {
-            // An IDR picture, and others behind it, of two slices.
+            // An IDR picture and later pictures, each of two slices.
             let (header, class) = if sequence == 0 { (0x65, Class::Key) } else { (0x41, Class::Reference) };
             let first = h264.cut(Time::EPOCH, &packet(96, false, sequence, 5, &[header, 0x98])).0;
             assert_eq!(first, cut(true, false, Some(class)), "{sequence}");

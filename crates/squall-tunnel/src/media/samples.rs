@@ -1,4 +1,4 @@
-//! Sections and packets for tests, and readings of them.
+//! Sections and packets for tests, and functions to read them.
 
 use super::{
     align::Aligner,
@@ -6,7 +6,7 @@ use super::{
     sections::{CHECK, MAX_SECTION, Sections},
 };
 
-/// The complete packets of these datagrams.
+/// Returns the complete packets of these datagrams.
 pub(crate) fn packets_in<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let (mut aligner, mut all) = (Aligner::default(), Vec::new());
     for datagram in datagrams {
@@ -19,7 +19,7 @@ pub(crate) fn packets_in<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> V
     all
 }
 
-/// The numbers and bodies of a table's sections in packets.
+/// Returns the numbers and bodies of a table's sections in packets.
 pub(crate) fn sections_in(table: u8, packets: &[Vec<u8>]) -> Vec<(u8, Vec<u8>)> {
     let (mut sections, mut all) = (Sections::new(table), Vec::new());
     for packet in packets {
@@ -30,7 +30,8 @@ pub(crate) fn sections_in(table: u8, packets: &[Vec<u8>]) -> Vec<(u8, Vec<u8>)> 
     all
 }
 
-/// A section about this with a right length and check sum; `number` and that of the last one of its table.
+/// Builds a section about `subject` with a valid length and checksum. `numbers` are its own and
+/// that of the last section of its table.
 pub(crate) fn section_of(id: u8, subject: u16, numbers: [u8; 2], current: bool, body: &[u8]) -> Vec<u8> {
     let length = body.len() + 9;
     let mut section = vec![id, 0xb0 | (length >> 8) as u8, length as u8];
@@ -41,12 +42,12 @@ pub(crate) fn section_of(id: u8, subject: u16, numbers: [u8; 2], current: bool, 
     section
 }
 
-/// The only section of a table about number 1.
+/// Builds the only section of a table about number 1.
 pub(crate) fn section(id: u8, body: &[u8]) -> Vec<u8> {
     section_of(id, 1, [0, 0], true, body)
 }
 
-/// A packet with this payload; what is left is an adaptation field in front of it.
+/// Builds a packet with this payload, preceded by an adaptation field that fills the packet.
 pub(crate) fn packet(pid: u16, starts: bool, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x47, u8::from(starts) << 6 | (pid >> 8) as u8 & 0x1f, pid as u8, 0x10];
     let spare = 184 - payload.len();
@@ -59,7 +60,8 @@ pub(crate) fn packet(pid: u16, starts: bool, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Packets with these sections, the first of them `shift` bytes behind the pointer, each packet stuffed at its end.
+/// Builds packets with these sections, the first `shift` bytes after the pointer. The last packet
+/// is stuffed at its end.
 #[cfg(test)]
 pub(crate) fn alone(pid: u16, shift: usize, sections: &[&[u8]]) -> Vec<Vec<u8>> {
     let bytes = [&[shift as u8], &vec![0xff; shift][..], &sections.concat()].concat();
@@ -73,7 +75,7 @@ pub(crate) fn alone(pid: u16, shift: usize, sections: &[&[u8]]) -> Vec<Vec<u8>> 
     bytes.chunks(184).enumerate().map(chunk).collect()
 }
 
-/// Packets with sections back to back, behind the end of one that began before.
+/// Builds packets with consecutive sections, after the end of an earlier one.
 pub(crate) fn packed(pid: u16, before: &[u8], sections: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut starts = vec![before.len()];
     sections.iter().for_each(|section| starts.push(starts[starts.len() - 1] + section.len()));

@@ -4,43 +4,46 @@ use crc::{CRC_32_MPEG_2, Crc};
 
 use super::packet::Packet;
 
-/// Longest section of a program table in bytes (§2.4.4.3, §2.4.4.8: a section length of at most 1021).
+/// Maximum length of a section of a program table in bytes (§2.4.4.3, §2.4.4.8: a section length of
+/// at most 1021).
 pub(super) const MAX_SECTION: usize = 1_024;
 
-/// Bytes up to the length, and up to the body.
+/// Bytes up to the end of the section length.
 const HEAD: usize = 3;
+/// Bytes before the body.
 const HEADER: usize = 8;
 
-/// In place of a table id: nothing more is in this packet.
+/// Value in place of a table id if the rest of the packet is stuffing.
 const STUFFING: u8 = 0xff;
 
-/// The check sum is chosen so that that of the whole section is zero (Annex A).
+/// Checksum chosen such that the checksum of a whole section is zero (Annex A).
 pub(super) const CHECK: Crc<u32> = Crc::<u32>::new(&CRC_32_MPEG_2);
 
-/// A section of a table that counts now.
+/// A section of a table that is currently applicable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Section<'a> {
-    /// What the table is about: for a map, the number of its program.
+    /// Subject of the table: for a map, the number of its program.
     pub(super) subject: u16,
-    /// Number of the section in its table, and of the last one.
+    /// Number of the section in its table.
     pub(super) number: u8,
+    /// Number of the last section of the table.
     pub(super) last: u8,
     pub(super) body: &'a [u8],
-    /// The check sum that it carries.
+    /// Checksum in the section.
     pub(super) sum: u32,
 }
 
-/// Puts sections of one table id together, from the packets of one PID.
+/// Assembles sections of one table id from the packets of one PID.
 #[derive(Debug)]
 pub(super) struct Sections {
     table: u8,
-    /// Whether a section may begin or go on with the next byte.
+    /// A section may begin or continue with the next byte.
     open: bool,
-    /// The section so far.
+    /// Bytes of the current section.
     bytes: Vec<u8>,
-    /// Bytes of a section of another table that are still to come.
+    /// Remaining bytes of a section of another table.
     skip: usize,
-    /// The latest packet: one may be sent twice (§2.4.3.3).
+    /// Latest packet, to detect duplicates: a packet may be sent twice (§2.4.3.3).
     latest: Vec<u8>,
 }
 
@@ -49,7 +52,7 @@ impl Sections {
         Self { table, open: false, bytes: Vec::new(), skip: 0, latest: Vec::new() }
     }
 
-    /// Adds a packet. Hands over each section that it completes.
+    /// Adds a packet, and passes on each section that it completes.
     pub(super) fn feed(&mut self, packet: Packet<'_>, mut section: impl FnMut(Section<'_>)) {
         if self.latest == packet.bytes() {
             return;
@@ -81,7 +84,7 @@ impl Sections {
                 self.open = false;
                 return;
             }
-            // Up to the length, then up to the end.
+            // First up to the length, then up to the end.
             let end = self.end().unwrap_or(HEAD);
             let (part, rest) = piece.split_at(piece.len().min(end - self.bytes.len()));
             self.bytes.extend_from_slice(part);
@@ -97,20 +100,20 @@ impl Sections {
         }
     }
 
-    /// Bytes that are kept of a section.
+    /// Returns the number of bytes kept of a section.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Where the section ends, once its length is there.
+    /// Returns the length of the section, once its length field has arrived.
     fn end(&self) -> Option<usize> {
         let [_, high, low] = *self.bytes.first_chunk::<HEAD>()?;
         Some(HEAD + (usize::from(high & 0x0f) << 8 | usize::from(low)))
     }
 }
 
-/// The section in these bytes, if it is one that counts now, and as it was sent.
+/// Parses a section; `None` if it is not currently applicable, or damaged.
 fn read(bytes: &[u8]) -> Option<Section<'_>> {
     let (content, sum) = bytes.split_last_chunk::<4>()?;
     let (&[_, syntax, _, high, low, version, number, last], body) = content.split_first_chunk::<HEADER>()?;
@@ -196,7 +199,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of sections back to back, behind the rest of an earlier one, each is found.
+        /// Every one of consecutive sections is found, after the rest of an earlier one.
         #[test]
         fn packed_sections_are_all_found(
             before in prop::collection::vec(0..255u8, 0..183),
@@ -208,7 +211,7 @@ mod tests {
             prop_assert_eq!(read(&packets), expected);
         }
 
-        /// Whatever is in packets: memory is bounded.
+        /// The memory for arbitrary packets is bounded.
         #[test]
         fn no_packet_is_too_strange(packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 188), 0..20)) {
             let mut packets = packets;

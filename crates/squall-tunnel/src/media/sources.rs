@@ -1,69 +1,76 @@
-//! The sources in the RTP of a flow, by SSRC and payload type: which is video, which is audio, and which only repairs others.
+//! RTP sources of a flow, by SSRC and payload type: video, audio, or repair of others.
 //!
-//! There is no session description. The payload shows the codec, the clock of the timestamps shows audio, and what repairs a
-//! source names its packets.
+//! No session description is available. The payload shows the codec, the clock of the timestamps
+//! shows audio, and repair packets name the packets that they repair.
 
 use rtp_types::RtpPacket;
 use squall_units::{Span, Time};
 
 use super::{class::Media, codec};
 
-/// Sources that are kept; a further one takes the place of the one that was silent for longest.
+/// Maximum number of sources. A further one replaces the source that has been silent for longest.
 const MAX_SOURCES: usize = 8;
 
-/// Packets for and against a property that count.
+/// Bound of a score: packets for minus packets against a property.
 const MAX_SCORE: i8 = 8;
 
-/// Fitting packets after which a source is the video of its flow.
+/// Score of fitting packets at which a source counts as the video of its flow.
 const ESTABLISHED: i8 = 4;
 
-/// How long after its latest packet video is there: it may pause while its picture does not change.
+/// Time after its latest packet in which video counts as present; it may pause while its picture
+/// does not change.
 const LATELY: Span = Span::from_secs(10);
 
-/// Packets of parity in a row, or nearly, that prove it.
+/// Score of parity packets that proves parity.
 const SURE: i8 = 2;
 
-/// How far behind the latest packet of a source a retransmission may be, in packets and in units of its timestamps; and the
-/// first packet that parity protects.
+/// Maximum distance of a retransmission to the latest packet of its source, in packets.
 const MAX_BEHIND: u16 = 1024;
+/// Maximum distance of a retransmission to the latest packet of its source, in units of its
+/// timestamps.
 const MAX_AGE: u32 = 2 * 90_000;
+/// Maximum distance of the first packet that parity protects to the latest packet of its source, in
+/// packets.
 const MAX_PROTECTED: u16 = 256;
 
-/// Where the header of parity has the first sequence number that it protects: SMPTE 2022-1 §8.4 and RFC 2733 §4, RFC 5109
-/// §7.3, RFC 8627 §4.2.2, and the drafts before that.
+/// Positions of the first protected sequence number in the header of parity: SMPTE 2022-1 §8.4 and
+/// RFC 2733 §4, RFC 5109 §7.3, RFC 8627 §4.2.2, and earlier drafts.
 const BASES: [usize; 4] = [0, 2, 8, 16];
 
-/// Units of timestamps in a second, if they are audio: from 8 kHz to 48 kHz, measured with jitter. Video has 90 kHz.
+/// Measured clock rates in Hz that indicate audio: 8 kHz to 48 kHz, with a margin for jitter. Video
+/// has 90 kHz.
 const AUDIO_CLOCKS: std::ops::RangeInclusive<u64> = 6_000..=65_000;
 
-/// Packets, and time, that a measurement of the clock takes at least: the first, and the later ones.
+/// Minimum number of packets for a measurement of the clock.
 const MIN_PACKETS: u32 = 4;
+/// Minimum duration of the first measurement.
 const FIRST_SPAN: Span = Span::from_millis(60);
+/// Minimum duration of later measurements.
 const SPAN: Span = Span::from_millis(200);
 
-/// What a source carries.
+/// Content of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Video of the codec that is looked for, or anything if none is.
+    /// Video of the configured codec, or anything if none is configured.
     Video,
-    /// Perhaps video: there is no other.
+    /// Possibly video: there is no other.
     Unknown,
     Audio,
     /// Retransmissions or parity.
     Repair,
-    /// Nothing of these, beside the video.
+    /// None of these, in addition to video.
     Other,
 }
 
-/// A source, by SSRC and payload type.
+/// Identifier of a source: SSRC and payload type.
 pub(super) type Key = (u32, u8);
 
 /// The sources.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// The latest first.
+    /// Sources, latest first.
     all: Vec<Source>,
-    /// When the latest packet came.
+    /// Arrival of the latest packet.
     now: Time,
 }
 
@@ -73,19 +80,21 @@ struct Source {
     sequence: u16,
     timestamp: u32,
     packets: u32,
-    /// When its latest packet came.
+    /// Arrival of its latest packet.
     latest: Time,
-    /// Packets whose payload fits the codec, less those that do not.
+    /// Score of packets whose payload fits the codec.
     fits: i8,
-    /// Retransmissions, less others; and the same of parity, which shows less clearly.
+    /// Score of retransmissions.
     again: i8,
+    /// Score of parity, which is less distinct.
     parity: i8,
     bases: [Option<u16>; BASES.len()],
     clock: Clock,
 }
 
 impl Sources {
-    /// The next packet, whose payload is not empty. Returns its source's role, and whether that source was there before.
+    /// Processes a packet with a non-empty payload. Returns the role of its source, and `true` if
+    /// the source existed before.
     pub(super) fn next(&mut self, now: Time, media: Media, packet: &RtpPacket<'_>) -> (Role, bool) {
         self.now = now;
         let key = key(packet);
@@ -103,12 +112,12 @@ impl Sources {
         (role, at.is_some())
     }
 
-    /// Whether there has been video of the codec lately.
+    /// `true` if video of the codec has arrived within [`LATELY`].
     pub(super) fn has_video(&self) -> bool {
         self.all.iter().any(|one| one.fits >= ESTABLISHED && self.now - one.latest < LATELY)
     }
 
-    /// The role of a source, if it is there.
+    /// Returns the role of a source, if it exists.
     pub(super) fn role(&self, key: Key, media: Media) -> Option<Role> {
         self.all.iter().find(|source| source.key == key).map(|source| source.role(media, self.has_video()))
     }
@@ -139,7 +148,7 @@ impl Source {
         let (sequence, timestamp, payload) = (packet.sequence_number(), packet.timestamp(), packet.payload());
         self.latest = now;
         if self.packets > 0 && sequence == self.sequence {
-            // The network has doubled it.
+            // Duplicate from the network.
             return;
         }
         let shares = self.packets > 0 && timestamp == self.timestamp;
@@ -156,8 +165,10 @@ impl Source {
         self.packets = self.packets.saturating_add(1);
     }
 
-    /// Whether a packet is a retransmission of one of another source (RFC 4588 §4): with its timestamp, and in front its sequence
-    /// number, which is another one each time. The first packet shows nothing. What repairs a source sends less.
+    /// `true` if a packet is a retransmission of a packet of another source (RFC 4588 §4): it has
+    /// the timestamp of that packet, and its payload begins with the sequence number, which differs
+    /// each time. `None` for the first packet, which shows nothing. A source with repair sends
+    /// fewer packets than the repaired one.
     fn is_again(&self, timestamp: u32, payload: &[u8], others: &[Self]) -> Option<bool> {
         let (before, sequence) = (self.bases[0]?, number(payload, 0)?);
         let mut repaired = others.iter().filter(|other| other.packets > self.packets);
@@ -168,8 +179,9 @@ impl Source {
         Some(sequence != before && repaired.any(is_of))
     }
 
-    /// Whether a packet is parity over packets of one of the other sources: the first of them is named, and moves on. `None` if
-    /// it is the same as before, as in several packets of parity over the same.
+    /// `true` if a packet is parity over packets of another source: its header names the first
+    /// protected packet, which advances. `None` if it names the same packet as before, as
+    /// consecutive parity over the same packets does.
     fn is_parity(&mut self, payload: &[u8], others: &[Self]) -> Option<bool> {
         let (mut moves, mut stays) = (false, false);
         let bases = BASES.map(|at| number(payload, at));
@@ -185,7 +197,7 @@ impl Source {
         if stays && !moves { None } else { Some(moves) }
     }
 
-    /// Its role, beside video of the codec or not.
+    /// Returns the role of the source. `has_video` if video of the codec is present.
     fn role(&self, media: Media, has_video: bool) -> Role {
         if self.again > 0 && self.again >= self.fits {
             return Role::Repair;
@@ -207,12 +219,12 @@ impl Source {
     }
 }
 
-/// The number of two bytes at this place.
+/// Reads a number of two bytes at this position.
 fn number(payload: &[u8], at: usize) -> Option<u16> {
     payload.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-/// Static payload types of audio (RFC 3551 §6). Types above 95 are dynamic.
+/// `true` for static payload types of audio (RFC 3551 §6). Types above 95 are dynamic.
 fn is_audio(kind: u8) -> bool {
     matches!(kind, 0..=18)
 }
@@ -225,15 +237,15 @@ fn vote(score: &mut i8, vote: Option<bool>) {
     }
 }
 
-/// The clock of a source's timestamps.
+/// Measurement of the clock of a source's timestamps.
 #[derive(Debug, Default)]
 struct Clock {
-    /// When the measurement began, and the timestamp then.
+    /// Start of the measurement, with the timestamp at that time.
     since: Option<(Time, u32)>,
     packets: u32,
-    /// Whether packets had the same timestamp, as those of a picture have.
+    /// Several packets had the same timestamp, as the packets of a picture do.
     shares: bool,
-    /// What was measured. Another result has to repeat: the network may have paused meanwhile.
+    /// Result of the measurement. A different result must repeat, as the network may have paused.
     is_audio: Option<bool>,
     doubted: bool,
 }

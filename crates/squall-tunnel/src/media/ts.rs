@@ -1,4 +1,4 @@
-//! Frames in MPEG-TS (ISO 13818-1): by the starts of video PES packets.
+//! Frames in MPEG-TS (ISO 13818-1), by the starts of video PES packets.
 
 use std::mem;
 
@@ -15,25 +15,25 @@ use super::{
     rtp::{self, MP2T},
 };
 
-/// Frames without the flag of random access before one whose flag shows a key picture.
+/// Number of frames without the random access flag after which the flag indicates a key picture.
 const MIN_UNFLAGGED: u32 = 3;
 
-/// Finds frames in datagrams with packets.
+/// Finds frames in datagrams of transport stream packets.
 #[derive(Debug)]
 pub(crate) struct TsCutter {
     aligner: Aligner,
-    /// Whether the packets are in RTP.
+    /// The packets are carried in RTP.
     in_rtp: bool,
     psi: Psi,
     scan: Scan,
     pictures: Pictures,
     /// Class of the open frame.
     frame: Option<Class>,
-    /// Frames without the flag of random access since the latest one with it.
+    /// Number of frames without the random access flag since the latest one with it.
     unflagged: u32,
-    /// The open frame began in a datagram that belongs to the one before it.
+    /// The open frame began in a datagram that belongs to the frame before it.
     begun: bool,
-    /// The latest packet of video.
+    /// Latest packet with video, to detect duplicates.
     latest: Vec<u8>,
 }
 
@@ -53,21 +53,23 @@ impl Default for TsCutter {
     }
 }
 
-/// The content of the packets of a datagram.
+/// Content of the packets of a datagram.
 #[derive(Debug, Default)]
 struct Content {
     packets: bool,
-    /// Packets that are not null, or the first bytes of one that may not be.
+    /// It has packets that are not null, or the first bytes of one that may not be.
     content: bool,
     starts: bool,
-    /// The highest class of frames that end here, if another one starts behind them.
+    /// Highest class of the frames that end here, if another frame starts after them.
     tail: Option<Class>,
     video: bool,
-    /// Whether the last video ends a PES packet.
+    /// The last video ends a PES packet.
     ends: bool,
-    /// Packets of sound, of tables that have changed, and of what is unknown.
+    /// It has packets of audio.
     sound: bool,
+    /// It has packets of changed tables.
     tables: bool,
+    /// It has packets of unknown content.
     unknown: bool,
 }
 
@@ -85,7 +87,8 @@ impl TsCutter {
         self.in_rtp = match (fits(datagram), fits(payload)) {
             (true, true) => self.in_rtp,
             (false, false) => {
-                // The type alone is no proof: a datagram that is cut anywhere may begin like this by chance.
+                // The type alone proves nothing: a datagram with arbitrary boundaries may begin
+                // like this by chance.
                 packet.payload_type() == MP2T
                     && (align::find(payload).is_some() || align::find(datagram).is_none())
             }
@@ -113,7 +116,7 @@ impl TsCutter {
         if self.finds_no_video() == Some(NoVideo::Tables) {
             return Cut::apart(Class::Data);
         }
-        // What is unknown is not preferred to what is known.
+        // Unknown content does not take precedence over known content.
         let classes =
             [(seen.sound, Class::Audio), (seen.tables, Class::Data), (seen.unknown, Class::Reference)];
         match classes.into_iter().find(|(is_there, _)| *is_there) {
@@ -123,7 +126,7 @@ impl TsCutter {
         }
     }
 
-    /// Why no frames are found at the moment, if none are.
+    /// Returns the reason why currently no frames are found; `None` if frames are found.
     pub(crate) fn finds_no_video(&self) -> Option<NoVideo> {
         let reasons = [
             (!self.aligner.is_aligned(), NoVideo::Packets),
@@ -134,13 +137,14 @@ impl TsCutter {
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
     }
 
-    /// The place of a datagram with video.
+    /// Returns the position of a datagram with video.
     fn cut_video(&mut self, seen: &Content) -> Cut {
         let starts = mem::take(&mut self.begun);
         // The rest of the datagram is needed, whatever the class of the frame.
         let others = (seen.sound || seen.tables || seen.unknown).then_some(Class::Reference);
         if seen.starts && seen.tail > Some(self.frame.unwrap_or(Class::Reference)) {
-            // The datagram goes with the more important one of two frames, and the other begins with the next datagram.
+            // The datagram belongs to the more important of the two frames; the other begins with
+            // the next datagram.
             self.begun = true;
             return Cut { starts, ends: true, class: seen.tail.max(others), ..Cut::default() };
         }
@@ -167,7 +171,7 @@ impl TsCutter {
 
     fn read_video(&mut self, packet: Packet<'_>, codec: Codec, seen: &mut Content) {
         if self.latest.starts_with(packet.bytes()) {
-            // A packet may be sent twice (§2.4.3.3).
+            // Duplicate: a packet may be sent twice (§2.4.3.3).
             return;
         }
         self.latest.clear();
@@ -179,7 +183,7 @@ impl TsCutter {
             self.scan = Scan::new(codec);
         }
         if packet.is_unit_start() && packet.is_new() {
-            // A stream may have the flag on each frame, or on whichever has a clock reference.
+            // A stream may have the flag on each frame, or on each frame with a clock reference.
             let is_flagged = packet.is_random_access();
             let is_key = is_flagged && self.unflagged >= MIN_UNFLAGGED;
             self.unflagged = if is_flagged { 0 } else { self.unflagged.saturating_add(1) };
@@ -203,10 +207,10 @@ impl TsCutter {
         }
     }
 
-    /// A frame begins, of this class at least.
+    /// Begins a frame of at least this class.
     fn begin(&mut self, class: Option<Class>, seen: &mut Content) {
         if seen.starts {
-            // A whole frame was in this datagram.
+            // The datagram contained a whole frame.
             seen.tail = seen.tail.max(Some(self.frame.unwrap_or(Class::Reference)));
         }
         seen.starts = true;

@@ -1,8 +1,8 @@
-//! VP8 in RTP (RFC 7741): the class of a picture from a payload descriptor.
+//! VP8 in RTP (RFC 7741): class of a picture from the payload descriptor.
 
 use super::class::Class;
 
-/// Class of a packet's payload (RFC 7741 §4.2, §4.3).
+/// Returns the class of a packet's payload (RFC 7741 §4.2, §4.3).
 pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     let (descriptor, mut rest) = payload.split_first()?;
     let (extended, disposable) = (descriptor & 0x80 != 0, descriptor & 0x20 != 0);
@@ -10,11 +10,11 @@ pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     if extended {
         let (extension, after) = rest.split_first()?;
         rest = after;
-        // PictureID: 7 bits, or 15 if the first is set.
+        // PictureID: 7 bits, or 15 if the first bit is set.
         if extension & 0x80 != 0 {
             rest = rest.get(if rest.first()? & 0x80 != 0 { 2 } else { 1 }..)?;
         }
-        // TL0PICIDX; then TID, Y and KEYIDX together.
+        // TL0PICIDX; then one byte for TID, Y and KEYIDX.
         for flags in [0x40, 0x30] {
             if extension & flags != 0 {
                 rest = rest.get(1..)?;
@@ -38,7 +38,7 @@ mod tests {
             (&[0x10, 0x50], Some(Class::Key)),
             (&[0x10, 0x51], Some(Class::Reference)),
             (&[0x30, 0x51], Some(Class::Disposable)),
-            // The second packet of a key frame says nothing of it.
+            // The second packet of a key frame does not show the class.
             (&[0x00, 0x50], Some(Class::Reference)),
             // PictureID of 15 bits, TL0PICIDX, TID.
             (&[0x90, 0xf0, 0x81, 0x02, 7, 0x40, 0x50], Some(Class::Key)),

@@ -1,28 +1,28 @@
-//! VP9 in RTP (RFC 9628): the class of a picture from a payload descriptor.
+//! VP9 in RTP (RFC 9628): class of a picture from the payload descriptor.
 
 use super::{bits::Bits, class::Class};
 
-/// The highest temporal layer of a stream, if no picture refers to it.
+/// Highest temporal layer of a stream, if no picture refers to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Structure {
     top: Option<u8>,
 }
 
-/// The relevant part of a payload descriptor.
+/// The relevant fields of a payload descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Descriptor {
-    /// Whether its picture is predicted from others (P).
+    /// The picture is predicted from others (P).
     inter: bool,
-    /// Whether a frame begins with the payload (B).
+    /// A frame begins with the payload (B).
     begins: bool,
     /// Temporal and spatial layer, if there are layers.
     layer: Option<(u8, u8)>,
-    /// Its scalability structure.
+    /// Scalability structure in the descriptor.
     structure: Option<Structure>,
 }
 
 impl Structure {
-    /// Class of a packet's payload (RFC 9628 §4.2).
+    /// Returns the class of a packet's payload (RFC 9628 §4.2).
     pub(super) fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
         let mut frame = payload;
         let descriptor = read(&mut frame)?;
@@ -31,7 +31,7 @@ impl Structure {
         }
         let temporal = descriptor.layer.map(|(temporal, _)| temporal);
         Some(match (descriptor.inter, temporal) {
-            // Some senders never set P: the header of the frame is more reliable, where it can be read.
+            // Some senders never set P; the frame header is more reliable if it can be read.
             (false, _) if !descriptor.begins => return None,
             (false, _) if is_intra(frame) == Some(false) => Class::Reference,
             (false, _) => Class::Key,
@@ -41,7 +41,7 @@ impl Structure {
     }
 }
 
-/// Removes a descriptor from the front (RFC 9628 §4.2).
+/// Splits off a descriptor (RFC 9628 §4.2).
 fn read(input: &mut &[u8]) -> Option<Descriptor> {
     let flags = take(input)?;
     let has = |bit: u8| flags & bit != 0;
@@ -59,7 +59,7 @@ fn read(input: &mut &[u8]) -> Option<Descriptor> {
         }
     }
     if flexible && inter {
-        // Up to three distances of references, each with a flag for another one.
+        // Up to three reference distances, each with a flag for a further one.
         for _ in 0..3 {
             if take(input)? & 0x01 == 0 {
                 break;
@@ -70,9 +70,10 @@ fn read(input: &mut &[u8]) -> Option<Descriptor> {
     Some(Descriptor { inter, begins: has(0x08), layer, structure })
 }
 
-/// Whether a frame is key or intra, by its uncompressed header (VP9 bitstream §6.2): a marker, the profile, in profile 3 a
-/// bit more, `show_existing_frame`, `frame_type`, 0 for key, `show_frame`, `error_resilient_mode`, and of frames that are not
-/// shown `intra_only`. `None` if it is no such header.
+/// `true` if a frame is key or intra, by its uncompressed header (VP9 bitstream §6.2): a marker,
+/// the profile, one more bit in profile 3, `show_existing_frame`, `frame_type` (0 for key),
+/// `show_frame`, `error_resilient_mode`, and `intra_only` for frames that are not shown. `None` if
+/// this is not such a header.
 fn is_intra(frame: &[u8]) -> Option<bool> {
     let mut bits = Bits::new(frame);
     let (marker, profile) = (bits.number(2)?, bits.number(2)?);
@@ -93,7 +94,7 @@ fn is_intra(frame: &[u8]) -> Option<bool> {
     Some(!is_shown && bits.flag().unwrap_or(false))
 }
 
-/// Reads a scalability structure (RFC 9628 §4.2.1).
+/// Parses a scalability structure (RFC 9628 §4.2.1).
 fn read_structure(input: &mut &[u8]) -> Option<Structure> {
     let head = take(input)?;
     let (spatial_layers, sizes, group) = (head >> 5, head & 0x10 != 0, head & 0x08 != 0);
@@ -115,7 +116,8 @@ fn read_structure(input: &mut &[u8]) -> Option<Structure> {
     Some(Structure { top: unneeded_layer(&pictures) })
 }
 
-/// The highest temporal layer of a repeating group, if none of the group's pictures refers to one of it.
+/// Returns the highest temporal layer of a repeating group, if no picture of the group refers to a
+/// picture of it.
 fn unneeded_layer(pictures: &[(u8, [Option<u8>; 3])]) -> Option<u8> {
     let top = pictures.iter().map(|(layer, _)| *layer).max()?;
     let needed = pictures.iter().enumerate().any(|(index, (_, distances))| {
@@ -137,18 +139,19 @@ fn take(input: &mut &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// Two temporal layers in turn; the second refers to the first, the first to the first before.
+    /// Two alternating temporal layers: the second refers to the first, the first to the previous
+    /// first.
     const TWO_LAYERS: &[u8] = &[0x08, 2, 0x04, 2, 0x24, 1];
 
     #[test]
     fn pictures_that_are_not_predicted_are_key() {
         let mut stream = Structure::default();
         assert_eq!(stream.of_payload(&[0x8c, 5, 0]), Some(Class::Key));
-        // By itself: a key frame, another one, and a part that shows nothing.
+        // Without a structure: a key frame, another frame, and a part that shows nothing.
         assert_eq!(stream.of_payload(&[0x0c, 0x82]), Some(Class::Key));
         assert_eq!(stream.of_payload(&[0x0c, 0x86]), Some(Class::Reference));
         assert_eq!(stream.of_payload(&[0x04, 0x86]), None);
-        // Frames that are not shown: intra only, and not; intra only in profile 3.
+        // Frames that are not shown: intra only, and not intra only; intra only in profile 3.
         assert_eq!(stream.of_payload(&[0x0c, 0x84, 0x80]), Some(Class::Key));
         assert_eq!(stream.of_payload(&[0x0c, 0x84, 0x00]), Some(Class::Reference));
         assert_eq!(stream.of_payload(&[0x0c, 0xb2, 0x40]), Some(Class::Key));
@@ -166,7 +169,7 @@ mod tests {
         assert_eq!(stream.of_payload(&key), Some(Class::Key));
         assert_eq!(stream.of_payload(&inter(1)), Some(Class::Disposable));
         assert_eq!(stream.of_payload(&inter(0)), Some(Class::Reference));
-        // The same, but each picture refers to the one before it, whatever its layer.
+        // Same layers, but each picture refers to the previous one.
         let chain = [&[0xae, 5, 0, 0], &[0x08, 2, 0x04, 1, 0x24, 1][..], &[0]].concat();
         stream.of_payload(&chain);
         assert_eq!(stream.of_payload(&inter(1)), Some(Class::Reference));

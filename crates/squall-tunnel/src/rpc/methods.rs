@@ -1,4 +1,4 @@
-//! What the methods of the control socket do.
+//! Methods of the control socket.
 
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value, json};
@@ -28,13 +28,13 @@ fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// Sessions, flows and tenants, as in the status.
+/// Returns sessions, flows and tenants, as in the status.
 fn list(tunnel: &Controlled) -> Value {
     let status = tunnel.source.status();
     json!({ "sessions": status.sessions, "flows": status.flows, "tenants": status.tenants })
 }
 
-/// Changes the tenants, if the changes can be kept.
+/// Changes the tenants, if the change can be stored.
 fn change(
     tunnel: &Controlled,
     change: impl FnOnce(&mut Sources) -> Result<(), Failure>,
@@ -84,7 +84,7 @@ fn remove(tunnel: &Controlled, name: &str) -> Result<Value, Failure> {
     Ok(json!({ "removed": name }))
 }
 
-/// Lets the sessions move to other exits; the exit ends then.
+/// Starts to drain: the sessions move to other exits, then this exit ends.
 fn drain(tunnel: &Controlled) -> Result<Value, Failure> {
     let exit = tunnel.exit.as_ref();
     let exit = exit.ok_or_else(|| Failure::failed("an entry has no sessions of others to move"))?;
@@ -92,7 +92,7 @@ fn drain(tunnel: &Controlled) -> Result<Value, Failure> {
     Ok(json!({ "sessions": exit.shared.session_count(), "left_s": left.as_secs_f64() }))
 }
 
-/// Reads the limits of a tenant, or changes them first.
+/// Returns the limits of a tenant, after applying changes to them.
 fn limits(tunnel: &Controlled, params: &LimitsParams) -> Result<Value, Failure> {
     let LimitsParams { name, set, reset } = params;
     let tenants = tunnel.exit.as_ref().map(|exit| &exit.tenants);
@@ -126,7 +126,7 @@ fn forget(tunnel: &Controlled, name: &str) -> Result<Value, Failure> {
     Ok(Value::Null)
 }
 
-/// Limits with other values for these keys, `null` for the default.
+/// Returns the limits with new values for these keys; `null` selects the default.
 fn merged(limits: TenantLimits, set: &Map<String, Value>) -> Result<TenantLimits, Failure> {
     let (Value::Object(mut all), default) = (json(&limits), json(&TenantLimits::default())) else {
         return Ok(limits);

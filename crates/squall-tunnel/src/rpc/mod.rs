@@ -1,6 +1,7 @@
-//! Control of a running tunnel over a Unix socket: JSON-RPC 2.0, one request and one answer per line.
+//! Control of a running tunnel over a Unix socket: JSON-RPC 2.0, one request and one answer per
+//! line.
 //!
-//! [`request`] reads the requests, [`methods`] has what they do.
+//! [`request`] parses the requests, [`methods`] executes them.
 
 mod methods;
 pub(crate) mod request;
@@ -47,27 +48,28 @@ use crate::{
     shared::{ControlError, ExitState},
 };
 
-/// Connections at a time whose client is waited for: the newest one displaces the one that has been silent for longest. As many
-/// requests are worked on; further connections wait in the kernel.
+/// Maximum number of simultaneous connections that wait for their client; a new connection
+/// displaces the one that has been silent for longest. The same number of requests is processed at
+/// a time; further connections wait in the kernel.
 const CONNECTIONS: usize = 8;
 
-/// Longest time between two requests of a connection.
+/// Maximum time between two requests of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longest time for an answer to be read.
+/// Maximum time for an answer to be read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest time that other processes which start may keep the lock beside the socket.
+/// Maximum time that other starting processes may hold the lock next to the socket.
 const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes of a request that is too long that are read before the connection is closed.
+/// Maximum number of bytes of an oversized request that are read before the connection is closed.
 const MAX_DISCARDED: u64 = 1 << 20;
 
-/// The server. When it is dropped, its socket is removed.
+/// The server. Dropping it removes its socket.
 #[derive(Debug)]
 pub(crate) struct Control {
     path: PathBuf,
-    /// Number of the socket's file: another process may have put its own there.
+    /// Inode of the socket file, to detect that another process has replaced it.
     inode: u64,
     _task: Supervised,
 }
@@ -75,17 +77,17 @@ pub(crate) struct Control {
 impl Drop for Control {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.inode) {
-            // Fails without the right to: the next start replaces it.
+            // Fails without permission; the next start replaces the file.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// The tunnel that is controlled.
+/// The tunnel under control.
 #[derive(Clone)]
 pub(crate) struct Controlled {
     pub(crate) source: Arc<dyn Source>,
-    /// The exit, unless it is an entry.
+    /// State of the exit; `None` at an entry.
     pub(crate) exit: Option<Arc<ExitState>>,
     pub(crate) journal: Arc<Journal>,
 }
@@ -103,10 +105,11 @@ pub(crate) async fn serve(config: &ControlConfig, tunnel: Controlled) -> Result<
     Ok(Control { path, inode, _task: task })
 }
 
-/// Binds a socket that is never open to others: it gets its name last, once it has its mode, in a folder that only this user
-/// can enter. The socket of a process that is gone is replaced.
+/// Binds a socket that is never accessible to others: it is created in a folder that only this user
+/// can enter, and moved to its path once it has its mode. Replaces the socket of a process that has
+/// ended.
 async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
-    // Under a name that is too long, clients could not connect.
+    // Clients could not connect to a path that is too long.
     SocketAddr::from_pathname(path)?;
     let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _turn = take_turn(path).await?;
@@ -121,7 +124,7 @@ async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
     let mut private = tempfile::Builder::new();
     private.prefix(".").permissions(Permissions::from_mode(0o700));
     let private = private.tempdir_in(beside)?;
-    // Relative as the path is, and with a short name, as the names of sockets are limited.
+    // Relative like the path, and short, because the paths of sockets are limited in length.
     let new = beside.join(private.path().file_name().unwrap_or_default()).join("s");
     let listener = Listener::bind(&new)?;
     fs::set_permissions(&new, Permissions::from_mode(mode))?;
@@ -130,7 +133,7 @@ async fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
     Ok(listener)
 }
 
-/// The lock of a socket, a file beside it. Removed when it is dropped.
+/// Lock of a socket, a file next to it. Dropping it removes the file.
 #[derive(Debug)]
 struct Turn {
     path: PathBuf,
@@ -139,13 +142,14 @@ struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Before it is unlocked, so that it is no other process's.
+        // Remove the file before it is unlocked: afterwards it may be the lock of another process.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Of processes that start at once, one at a time looks for a socket at this path and replaces it. Only this user can hold the
-/// lock. `None` where there are no locks, or another user has a file of that name.
+/// Takes the lock of a socket, so that of several starting processes only one at a time checks and
+/// replaces the socket. Only this user can hold the lock. `None` where there are no locks, or if
+/// another user has a file of that name.
 async fn take_turn(socket: &Path) -> io::Result<Option<Turn>> {
     let name = socket.file_name().unwrap_or_default().to_string_lossy();
     let path = socket.with_file_name(format!(".{name}.lock"));
@@ -160,7 +164,7 @@ async fn take_turn(socket: &Path) -> io::Result<Option<Turn>> {
             return Ok(None);
         }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // The process that had it before may have removed it.
+            // The previous holder may have removed the file.
             Ok(()) if fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == own.ino()) => {
                 return Ok(Some(Turn { path, _file: file }));
             }
@@ -181,13 +185,13 @@ fn is_used() -> io::Error {
     io::Error::new(AddrInUse, "another process answers there")
 }
 
-/// Whether the process of a socket is gone. Does not wait for one that is stopped.
+/// Checks that the process of a socket has ended. Does not wait for a stopped process.
 async fn check_gone(path: &Path) -> io::Result<()> {
     match UnixStream::connect(path).await {
         Ok(_) => Err(is_used()),
         Err(error) => match error.kind() {
             ConnectionRefused | NotFound => Ok(()),
-            // As many connections wait for it as can.
+            // The connection queue of the process is full.
             WouldBlock => Err(is_used()),
             kind => {
                 let problem = format!("whether another process answers there is unknown: {error}");
@@ -203,7 +207,7 @@ async fn accept(listener: Arc<UnixListener>, tunnel: Controlled, is_private: boo
     loop {
         let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
         let Ok((stream, _)) = listener.accept().await else {
-            // For instance because no file descriptor is free.
+            // For instance, no file descriptor is free.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -223,7 +227,8 @@ async fn accept(listener: Arc<UnixListener>, tunnel: Controlled, is_private: boo
     }
 }
 
-/// Whether the peer is the user of this process, or root. Some systems ignore the mode of a socket.
+/// `true` if the peer is the user of this process, or root. Some systems ignore the mode of a
+/// socket.
 fn is_own(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| [0, own].contains(&peer.uid()))
@@ -250,7 +255,7 @@ async fn serve_connection(
         let (answer, _held) = if is_too_long {
             (Some(too_long()), None)
         } else {
-            // A change waits for the disk, and media are on the threads of tasks.
+            // A change may wait for the disk, and the async threads carry media.
             let (tunnel, line) = (tunnel.clone(), mem::take(&mut line));
             drop(place);
             let answered = spawn_blocking(move || respond(&tunnel, &line)).await.map_err(io::Error::other)?;
@@ -261,7 +266,7 @@ async fn serve_connection(
             timeout(WRITE_TIMEOUT, writer.write_all(answer.as_bytes())).await.map_err(io::Error::other)??;
         }
         if is_too_long {
-            // With unread data in the socket, the kernel would drop the answer.
+            // If the socket had unread data, the kernel would drop the answer.
             writer.shutdown().await?;
             let mut rest = (&mut reader).take(MAX_DISCARDED);
             return timeout(WRITE_TIMEOUT, copy(&mut rest, &mut sink()))
@@ -277,8 +282,8 @@ fn too_long() -> String {
     answer(&Value::Null, Err(failure))
 }
 
-/// The answer to a request, if it has one. An exit that drains does not end before the permit is dropped, so that the answer
-/// leaves.
+/// Returns the answer to a request, if it has one. While the returned permit is held, a draining
+/// exit does not end, so that the answer can be sent.
 fn respond(tunnel: &Controlled, line: &[u8]) -> (Option<String>, Option<OwnedSemaphorePermit>) {
     match parse(line) {
         Ok(Request { id, call }) => {
@@ -355,7 +360,7 @@ mod tests {
         let of_folder = locked(folder.path());
         drop(listen(&path, 0o600).await.expect("is bound"));
         drop(of_folder);
-        // A file that others may open: not one of this program.
+        // A file that others may open is not from this program.
         fs::write(&lock, "").expect("is written");
         fs::set_permissions(&lock, Permissions::from_mode(0o644)).expect("is set");
         let _of_file = locked(&lock);

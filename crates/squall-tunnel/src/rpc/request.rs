@@ -4,23 +4,23 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use squall_observe::status::printable;
 
-/// Longest request in bytes.
+/// Maximum length of a request in bytes.
 pub(crate) const MAX_REQUEST: usize = 64 << 10;
 
-/// Longest error message in characters: it may repeat a part of the request.
+/// Maximum length of an error message in characters. A message may repeat a part of the request.
 const MAX_MESSAGE: usize = 300;
 
-/// Codes of errors (JSON-RPC 2.0, section 5.1).
+/// Error codes (JSON-RPC 2.0, section 5.1).
 pub(crate) mod code {
     /// The line is not JSON.
     pub(crate) const PARSE: i32 = -32_700;
     /// The JSON is not a request.
     pub(crate) const REQUEST: i32 = -32_600;
-    /// There is no such method.
+    /// The method does not exist.
     pub(crate) const METHOD: i32 = -32_601;
     /// The parameters do not fit the method.
     pub(crate) const PARAMS: i32 = -32_602;
-    /// The method failed; of the codes that a server defines.
+    /// The method failed; from the range for codes of the server.
     pub(crate) const FAILED: i32 = -32_000;
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Request {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     List,
-    /// The keys of `[[tenant]]`.
+    /// Parameters with the keys of `[[tenant]]`.
     Add(Value),
     Remove(Named),
     Limits(LimitsParams),
@@ -44,34 +44,34 @@ pub(crate) enum Call {
     Drain,
 }
 
-/// The parameters of `remove`.
+/// Parameters of `remove`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Named {
     pub(crate) name: String,
 }
 
-/// The parameters of `limits`: without `set` and `reset` they are read.
+/// Parameters of `limits`. Without `set` and `reset` the limits are only read.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitsParams {
     pub(crate) name: String,
-    /// Keys of `limits` with new values; `null` removes one.
+    /// Keys of `limits` with new values; `null` selects the default.
     #[serde(default)]
     pub(crate) set: Map<String, Value>,
-    /// Whether the limits are those of the tenant's source again, before `set`.
+    /// Restore the limits of the tenant's source before applying `set`.
     #[serde(default)]
     pub(crate) reset: bool,
 }
 
-/// The parameters of `why`.
+/// Parameters of `why`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WhyParams {
     pub(crate) flow: String,
 }
 
-/// An error.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -89,13 +89,14 @@ impl Failure {
         Self::new(code::FAILED, error.to_string())
     }
 
-    /// A mistake in the parameters.
+    /// Creates an error for invalid parameters.
     pub(crate) fn params(error: impl std::fmt::Display) -> Self {
         Self::new(code::PARAMS, error.to_string())
     }
 }
 
-/// Reads a line. An error has the id of the request, `null` if it is unknown, and `None` for a notification.
+/// Parses a line. An error has the id of the request, `null` if it is unknown, and `None` for a
+/// notification.
 pub(crate) fn parse(line: &[u8]) -> Result<Request, (Option<Value>, Failure)> {
     let unknown = |code, message: String| (Some(Value::Null), Failure::new(code, message));
     let value = serde_json::from_slice(line).map_err(|error| unknown(code::PARSE, error.to_string()))?;
@@ -111,7 +112,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, (Option<Value>, Failure)> {
     }
     match call(&mut request) {
         Ok(call) => Ok(Request { id, call }),
-        // Without these it is no notification either.
+        // Without these members it is not a notification either.
         Err(failure) if failure.code == code::REQUEST => Err((Some(id.unwrap_or_default()), failure)),
         Err(failure) => Err((id, failure)),
     }
@@ -147,7 +148,7 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, Failure> {
     serde_json::from_value(params).map_err(Failure::params)
 }
 
-/// An answer as a line.
+/// Formats an answer as a line.
 pub(crate) fn answer(id: &Value, result: Result<Value, Failure>) -> String {
     let answer = match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),

@@ -1,4 +1,4 @@
-//! The flows of a session: which ones it carries, and the output of their blocks.
+//! Flows of a session: selection of the flows that it carries, and output of their blocks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,71 +23,74 @@ use crate::{
     },
 };
 
-/// How long a datagram is retried if the system has no room for it: it may belong to a large key frame.
+/// Time for which a datagram is retried if the system has no room for it. It may belong to a large
+/// key frame.
 const RETRY_FOR: Span = Span::from_millis(50);
 
 /// Interval of the retries.
 const RETRY_INTERVAL: Span = Span::from_millis(1);
 
-/// Datagrams that leave in one turn, of all flows together, and at least of each: then other sessions have theirs.
+/// Datagrams of all flows together that leave in one turn before other sessions get theirs.
 const TURN: usize = 256;
+/// Minimum number of datagrams of each flow in a turn.
 const TURN_OF_FLOW: usize = 8;
 
-/// A datagram counts once more in a turn for each of these bytes. A peer can have large ones restored with few bytes.
+/// Size in bytes up to which a datagram counts once in a turn; each further such size counts once
+/// more. A peer can make this end restore large datagrams from few bytes.
 const USUAL_DATAGRAM: usize = 1_500;
 
-/// The flows of a session, by channel.
+/// Flows of a session, by channel.
 pub(super) struct SessionFlows {
     /// Address of the peer, for messages.
     peer: String,
-    /// The peer's name, if its token is that of one entry alone.
+    /// Name of the peer, if its token belongs to a single entry.
     entry: Option<String>,
-    /// The peer's tenant.
+    /// Tenant of the peer.
     tenant: Option<String>,
     sender: Arc<SessionSender>,
     /// Channels of the flows that enter here, by name: even ones for the entry, odd ones for the exit.
     offered: BTreeMap<String, u16>,
-    /// The offer that was sent last.
+    /// Last offer that was sent.
     last_offer: Option<Vec<Offer>>,
-    /// Channels of it that the peer accepts.
+    /// Channels of the last offer that the peer accepts.
     accepted: BTreeSet<u16>,
     next_channel: u16,
     generation: u32,
     receivers: BTreeMap<u16, FlowReceiver>,
     /// Smallest one-way delay.
     one_way: Span,
-    /// The latest offers of the peer.
+    /// Latest offers of the peer.
     their_offers: Vec<Offer>,
-    /// For what the peer brings about.
+    /// Journal for events that the peer causes.
     journal: PeerJournal,
 }
 
-/// Puts out the blocks of a flow that arrive from the peer.
+/// Outputs the blocks of a flow that arrive from the peer.
 struct FlowReceiver {
     flow: Arc<Flow>,
     buffer: ReorderBuffer,
-    /// The latency at the other end.
+    /// Latency of the flow at the other end.
     their_latency: Duration,
-    /// Whether the flow enters at the other end.
+    /// The flow enters at the other end.
     enters_there: bool,
-    /// Whether the peer was informed that another session delivers the flow.
+    /// The peer was notified that another session delivers the flow.
     is_taken: bool,
     output: Option<Output>,
-    /// The last datagram whose null packets were restored.
+    /// Last datagram whose null packets were restored.
     restored: Vec<u8>,
 }
 
-/// Datagrams of one frame that are leaving.
+/// Datagrams of a frame that is being output.
 struct Output {
     ready: Ready,
     /// Position of the next datagram.
     position: usize,
-    /// Since when the system has had no room for it, and when it is retried.
+    /// Time since which the system has had no room for the datagram, and time of the next try.
     retry: Option<(Time, Time)>,
 }
 
 impl Output {
-    /// The next datagram, and when it leaves.
+    /// Returns the next datagram and its departure.
     fn next(&self) -> Option<(Time, Record<'_>)> {
         let record = frame::datagram(&self.ready.datagrams, self.position)?;
         let offset = if self.ready.steady { record.offset } else { Span::ZERO };
@@ -104,7 +107,7 @@ impl FlowReceiver {
         Self { flow, buffer, their_latency, enters_there, is_taken, output, restored }
     }
 
-    /// Puts out what is due, and at most this many datagrams. Returns whether that was all.
+    /// Outputs datagrams that are due, at most `most`. Returns `true` if none are left.
     fn output(&mut self, now: Time, session: u64, most: usize) -> bool {
         let counters = &self.flow.counters;
         let mut left = most;
@@ -184,7 +187,7 @@ impl SessionFlows {
         }
     }
 
-    /// The journal for what the peer brings about from now on.
+    /// Sets the journal for events that the peer causes from now on.
     pub(super) fn set_journal(&mut self, journal: PeerJournal) {
         self.journal = journal;
     }
@@ -194,13 +197,13 @@ impl SessionFlows {
         self.sender.set_restores_nulls(restores);
     }
 
-    /// Whether the session may carry a flow.
+    /// `true` if the session may carry a flow.
     fn may_carry(&self, config: &Config, flow: &FlowConfig) -> bool {
         let is_of_tenant = flow.tenant() == self.tenant.as_deref();
         is_of_tenant && (self.tenant.is_some() || config.may_carry(self.entry.as_deref(), flow))
     }
 
-    /// The name here of a flow of the peer.
+    /// Returns the local name of a flow of the peer.
     fn name_here(&self, name: &str) -> String {
         self.tenant.as_ref().map_or_else(|| name.to_owned(), |tenant| format!("{tenant}/{name}"))
     }
@@ -210,8 +213,8 @@ impl SessionFlows {
         self.sender.displaced().await;
     }
 
-    /// The offer of all flows that enter here, if the peer has to see it, and an answer about flows of the peer that this
-    /// session lost or can carry now.
+    /// Returns the offer of all flows that enter here, if it has changed for the peer, and verdicts
+    /// on flows of the peer that this session lost or can now carry.
     pub(super) fn offer(&mut self, shared: &Shared) -> (Option<Message>, Option<Message>) {
         let config = shared.config();
         let is_offered = |flow: &FlowConfig| flow.is_in() && self.may_carry(&config, flow);
@@ -224,9 +227,9 @@ impl SessionFlows {
             let channel = self.offered.get(&config.name).copied().unwrap_or_else(|| self.new_channel());
             self.offered.insert(config.name.clone(), channel);
             let latency = config.latency_or_default();
-            // The session that carried it is over: this one may.
+            // The session that carried it has ended: this one may.
             is_free |= flow.carrier().is_none() && self.accepted.contains(&channel);
-            // From now on, as replies may overtake the answer.
+            // Opened before the answer, as replies may overtake it.
             if !self.receivers.contains_key(&channel) {
                 self.open(channel, flow, latency, false);
             }
@@ -238,7 +241,7 @@ impl SessionFlows {
         (self.changed_offer(offers, is_free), answer)
     }
 
-    /// The message of an offer, unless the peer has it already.
+    /// Returns the message of an offer, unless the peer already has the offer.
     fn changed_offer(&mut self, flows: Vec<Offer>, is_free: bool) -> Option<Message> {
         if !is_free && self.last_offer.as_ref() == Some(&flows) {
             return None;
@@ -265,7 +268,8 @@ impl SessionFlows {
         }
     }
 
-    /// Applies changes of the configuration: closes receivers whose flow has ended here, and adapts the others.
+    /// Applies changes of the configuration: closes receivers whose flow has ended here, and
+    /// updates the others.
     fn update_receivers(&mut self, shared: &Shared) -> Vec<(u16, Verdict)> {
         let mut verdicts = Vec::new();
         let own = self.sender.id;
@@ -282,7 +286,7 @@ impl SessionFlows {
                 return false;
             };
             if !Arc::ptr_eq(&flow, &receiver.flow) {
-                // The flow has a new socket: it inherits the channel.
+                // The flow has a new socket, and keeps its channel.
                 let uplink = receiver.flow.take_uplink(own);
                 receiver.flow = flow;
                 if let Some(uplink) = uplink {
@@ -312,20 +316,21 @@ impl SessionFlows {
         free.into_iter().map(|offer| (offer.channel, self.accept_offer(shared, &offer))).collect()
     }
 
-    /// Whether the peer offers a flow that no session carries, and this one may.
+    /// `true` if the peer offers a flow that no session carries and this one may carry.
     fn is_free(&self, shared: &Shared, offer: &Offer) -> bool {
         let is_unused = self.offered.values().all(|own| *own != offer.channel);
         is_unused && self.out_end(shared, offer).is_some_and(|flow| flow.carrier().is_none())
     }
 
-    /// The end here of a flow that the peer offers, if this session may carry it.
+    /// Returns the local end of a flow that the peer offers, if this session may carry it.
     fn out_end(&self, shared: &Shared, offer: &Offer) -> Option<Arc<Flow>> {
         let config = shared.config();
         let is_here = |flow: &FlowConfig| !flow.is_in() && self.may_carry(&config, flow);
         shared.registry.get(&self.name_here(&offer.name)).filter(|flow| is_here(&flow.config()))
     }
 
-    /// Whether another session withdrew from a flow that both ends of this one want it to carry.
+    /// `true` if another session withdrew from a flow that both ends of this session want it to
+    /// carry.
     pub(super) fn may_have_more(&self, shared: &Shared) -> bool {
         let lost = |(name, channel): (&String, &u16)| {
             let flow = self.accepted.contains(channel).then(|| shared.registry.get(name)).flatten();
@@ -334,7 +339,7 @@ impl SessionFlows {
         self.offered.iter().any(lost) || self.their_offers.iter().any(|offer| self.is_free(shared, offer))
     }
 
-    /// The peer offers the flows that enter there.
+    /// Processes an offer of the flows that enter at the peer. Returns the verdicts.
     pub(super) fn accept_offers(&mut self, shared: &Shared, offers: Vec<Offer>) -> Vec<(u16, Verdict)> {
         let own = self.sender.id;
         self.receivers.retain(|channel, receiver| {
@@ -391,7 +396,7 @@ impl SessionFlows {
         Verdict::Accepted
     }
 
-    /// The peer accepts or refuses the flows that enter here.
+    /// Processes the verdicts of the peer on flows that enter here.
     pub(super) fn on_verdicts(&mut self, shared: &Shared, verdicts: &[(u16, Verdict)]) {
         for (channel, verdict) in verdicts {
             let offered = self.offered.iter().find(|(_, one)| *one == channel);
@@ -413,7 +418,7 @@ impl SessionFlows {
             }
             self.accepted.insert(*channel);
             let before = flow.carrier();
-            // Fails if a later session carries it.
+            // Fails if a later session carries the flow.
             let attached = flow.attach(Uplink { sender: self.sender.clone(), channel: *channel });
             if attached && before != Some(self.sender.id) {
                 self.journal.info(Kind::Flow, format!("flow '{name}' goes to {}", self.peer));
@@ -421,7 +426,7 @@ impl SessionFlows {
         }
     }
 
-    /// The next part of a block arrived.
+    /// Processes the next part of a block.
     pub(super) fn receive(&mut self, now: Time, channel: u16, part: Part) -> Result<(), FrameError> {
         // The flow may have ended here while its blocks were in transit.
         let Some(receiver) = self.receivers.get_mut(&channel) else { return Ok(()) };
@@ -431,7 +436,7 @@ impl SessionFlows {
         receiver.buffer.receive(now, part)
     }
 
-    /// Another session takes over. What is in flight is still delivered.
+    /// Marks the session as being replaced. Data in flight is still delivered.
     pub(super) fn will_leave(&self) {
         self.sender.leave();
     }
@@ -441,15 +446,15 @@ impl SessionFlows {
         shared.registry.of(self.tenant.as_deref()).iter().for_each(|flow| flow.sweep());
     }
 
-    /// Whether a flow that enters here still uses this session.
+    /// `true` if a flow that enters here still uses this session.
     pub(super) fn is_sending(&self, shared: &Shared) -> bool {
         let own = self.sender.id;
         let all = shared.registry.all();
         all.iter().any(|flow| flow.config().is_in() && flow.is_carried_by(own))
     }
 
-    /// An answer about flows of the peer that another session delivers now. Until that one delivers, the peer goes on: its
-    /// source may be the only one.
+    /// Returns verdicts on flows of the peer that another session now delivers. Until the other
+    /// session delivers, the peer continues on this one, as its source may be the only one.
     pub(super) fn taken_over(&mut self) -> Option<Message> {
         let own = self.sender.id;
         let taken = self.receivers.iter_mut().filter(|(_, receiver)| {
@@ -463,7 +468,7 @@ impl SessionFlows {
         (!verdicts.is_empty()).then_some(Message::Answer { generation: 0, verdicts })
     }
 
-    /// A block will not arrive.
+    /// Notes that a block will not arrive.
     pub(super) fn missed(&mut self, channel: u16, block: BlockId) {
         if let Some(receiver) = self.receivers.get_mut(&channel) {
             receiver.buffer.missed(block.0);
@@ -476,12 +481,12 @@ impl SessionFlows {
         self.receivers.values_mut().for_each(|receiver| receiver.buffer.set_one_way(one_way));
     }
 
-    /// When [`Self::output`] is due.
+    /// Returns the time at which [`Self::output`] is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.receivers.values().filter_map(FlowReceiver::poll_timeout).min()
     }
 
-    /// Puts out the datagrams that are due, a turn of them. Returns whether those were all.
+    /// Outputs datagrams that are due, up to a turn of them. Returns `true` if none are left.
     pub(super) fn output(&mut self, now: Time) -> bool {
         let session = self.sender.id;
         let most = TURN_OF_FLOW.max(TURN / self.receivers.len().max(1));
@@ -492,7 +497,7 @@ impl SessionFlows {
         left.count() == 0
     }
 
-    /// The session is over.
+    /// Ends the session in all receivers.
     pub(super) fn close(&mut self) {
         self.receivers.values_mut().for_each(|receiver| receiver.buffer.close());
     }

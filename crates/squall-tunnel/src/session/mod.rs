@@ -1,4 +1,5 @@
-//! A session between the two ends: the handshake, the flows that it carries, their blocks in both directions.
+//! Sessions between the two ends: the handshake, the flows that a session carries, and their blocks
+//! in both directions.
 
 mod flows;
 mod paths;
@@ -41,39 +42,40 @@ use crate::{
 /// Interval at which paths and counters are read.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Most messages that wait for room in the session. More arise only if the peer requests faster than it reads.
+/// Maximum number of messages that wait for room in the session. More arise only if the peer sends
+/// requests faster than it reads.
 const MAX_UNSENT: usize = 64;
 
-/// How long all paths must be silent before the entry tries another session.
+/// Silence of all paths after which the entry tries another session.
 const STALL: Duration = Duration::from_millis(500);
 
-/// A session that another one takes over from is closed when nothing has arrived for this long.
+/// Silence after which a replaced session is closed.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// How a session ended.
+/// Result of a session that has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
-    /// Why this side closed the session because of the peer, if it did.
+    /// Reason why this side closed the session because of the peer, if it did.
     closed: Option<String>,
     reason: CloseReason,
-    /// Whether both ends had agreed on the token.
+    /// Both ends had agreed on the token.
     pub(crate) agreed: bool,
-    /// The journal of the peer.
+    /// Journal for events that the peer causes.
     pub(crate) journal: PeerJournal,
 }
 
 impl Ended {
-    /// Whether one of the ends closed the session without a fault of the other.
+    /// `true` if one of the ends closed the session without a fault of the other.
     pub(crate) fn is_normal(&self) -> bool {
         self.closed.is_none() && self.reason.is_normal()
     }
 
-    /// Whether the peer refused because it drains.
+    /// `true` if the peer refused the session because it is draining.
     pub(crate) fn is_draining(&self) -> bool {
         matches!(self.reason, CloseReason::ByPeer { code, .. } if code == u64::from(code::DRAINING))
     }
 
-    /// The words of a peer that refused the session, if it did.
+    /// Returns the reason given by a peer that refused the session.
     pub(crate) fn refusal(&self) -> Option<&str> {
         match &self.reason {
             CloseReason::ByPeer { code: 1.., reason } if !self.agreed && self.closed.is_none() => {
@@ -93,21 +95,22 @@ impl fmt::Display for Ended {
     }
 }
 
-/// The role of this side in a session.
+/// Role of this side in a session.
 pub(crate) enum Role {
     /// The side that connected.
     Entry {
-        /// The token to present: that of the configuration which the address comes from.
+        /// Token to present, from the configuration that the address comes from.
         token: Option<Token>,
         /// Interfaces whose bytes cost money.
         metered: Vec<String>,
-        /// What the paths of interfaces are used for and may carry.
+        /// Roles and limits of the paths of interfaces.
         paths: BTreeMap<String, PathConfig>,
-        /// The exit, `HOST:PORT`.
+        /// Exit, as `HOST:PORT`.
         exit: String,
-        /// What the entry has to know of the session.
+        /// State of the session for the entry.
         state: watch::Sender<EntryState>,
-        /// Whether another session takes over from this one, which ends once everything in flight has arrived.
+        /// Set when another session replaces this one, which ends once all data in flight has
+        /// arrived.
         leaving: watch::Receiver<bool>,
     },
     /// The side that listens.
@@ -115,65 +118,65 @@ pub(crate) enum Role {
         exit: Arc<ExitState>,
         /// Address of the peer.
         address: IpAddr,
-        /// Until the peer has presented the token.
+        /// Place among the unauthenticated sessions, until the peer has presented the token.
         place: Option<Place<Session>>,
-        /// Once the peer has presented the token.
+        /// Permit for the tunnel, once the peer has presented the token.
         permit: Option<OwnedSemaphorePermit>,
     },
 }
 
-/// What an entry has to know of a session.
+/// State of a session for its entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryState {
     /// Both ends have agreed on the token.
     pub(crate) agreed: bool,
     /// All paths have been silent for [`STALL`].
     pub(crate) stalled: bool,
-    /// The exit drains.
+    /// Request of a draining exit.
     pub(crate) goaway: Option<Goaway>,
 }
 
-/// The request of an exit to use another one.
+/// Request of an exit to use another one.
 #[derive(Clone, Debug)]
 pub(crate) struct Goaway {
-    /// How long the session remains, at most.
+    /// Longest time for which the session remains.
     pub(crate) left: Duration,
-    /// Exits that it recommends.
+    /// Recommended exits.
     pub(crate) exits: Vec<String>,
 }
 
 struct TunnelSession {
     shared: Arc<Shared>,
     session: Session,
-    /// Receives the blocks of flows, in parts.
+    /// Receiver for the blocks of flows, in parts.
     receiver: Arc<Receiver>,
     registered: Registered,
     role: Role,
     /// Address of the peer, for messages.
     peer: String,
-    /// Whether both ends have agreed on the token.
+    /// Both ends have agreed on the token.
     agreed: bool,
-    /// For what the peer brings about.
+    /// Journal for events that the peer causes.
     journal: PeerJournal,
     flows: SessionFlows,
-    /// Records what becomes of the blocks, if that can be read.
+    /// Recorder of the blocks, if an address to read the records is configured.
     recorder: Option<Arc<Recorder>>,
     paths: Paths,
-    /// The peer's place among the sessions of its tenant.
+    /// Place of the peer among the sessions of its tenant.
     membership: Option<Membership>,
-    /// Why this side closed the session, if it did.
+    /// Reason why this side closed the session, if it did.
     closed: Option<String>,
     /// Messages that the session had no room for, oldest first.
     unsent: VecDeque<Vec<u8>>,
     /// Start of the silence of all paths.
     silent_since: Option<Instant>,
-    /// Whether the peer understands [`Message::Goaway`].
+    /// The peer understands [`Message::Goaway`].
     understands_goaway: bool,
-    /// When a part of a block last arrived.
+    /// Latest arrival of a part of a block.
     last_arrival: Instant,
 }
 
-/// Waits until an exit drains. Cancel safe.
+/// Waits until an exit begins to drain. Cancel safe.
 async fn begins(drain: &mut Option<watch::Receiver<Option<Instant>>>) {
     if let Some(drain) = drain
         && drain.changed().await.is_ok()
@@ -191,7 +194,7 @@ async fn changed(membership: &mut Option<Membership>) {
     }
 }
 
-/// Runs a session that has come up until it is over.
+/// Runs an established session until it ends.
 pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> Ended {
     let is_entry = matches!(role, Role::Entry { .. });
     let remote = session.remote_address();
@@ -280,7 +283,7 @@ impl TunnelSession {
                 }
             }
             if !self.flows.output(self.shared.clock.now()) {
-                // Other sessions have their turn.
+                // Let other sessions run.
                 tokio::task::yield_now().await;
             }
         };
@@ -290,7 +293,7 @@ impl TunnelSession {
         self.finish(reason)
     }
 
-    /// The session is over. Blocks that have arrived still leave, at their time.
+    /// Ends the session. Blocks that have arrived still leave, at their time.
     fn finish(mut self, reason: CloseReason) -> Ended {
         self.sample();
         self.report_bitrate(0, Limit::OutOfUse);
@@ -315,14 +318,15 @@ impl TunnelSession {
         Ended { closed, reason, agreed, journal }
     }
 
-    /// Blocks of flows arrive in parts; whole blocks of other channels belong to flows that have ended here.
+    /// Processes a message. Blocks of flows arrive in parts; whole blocks of other channels belong
+    /// to flows that have ended here.
     fn on_message(&mut self, block: &Received) {
         if self.closed.is_some() || block.channel.get() != CHANNEL {
             return;
         }
         let message = match Message::decode(&block.data) {
             Ok(message) => message,
-            // A later version may send more. Before the hello it is no tunnel.
+            // A later version may send other messages. Before the hello, the peer is not a tunnel.
             Err(MessageError::Kind(kind)) if self.agreed => {
                 return tracing::debug!(
                     "{} sent message {kind}, which this version does not know",
@@ -349,20 +353,21 @@ impl TunnelSession {
         }
     }
 
-    /// The exit drains: another session has to take over.
+    /// Handles the request of a draining exit: another session has to take over.
     fn on_goaway(&mut self, left_ms: u32, exits: Vec<String>) {
         let Role::Entry { state, .. } = &self.role else {
             return self.close(code::PROTOCOL, "an entry does not drain");
         };
         self.flows.will_leave();
         let left = Duration::from_millis(left_ms.into());
-        // Only the first one counts.
+        // Only the first request counts.
         state.send_if_modified(|state| {
             state.goaway.is_none() && state.goaway.replace(Goaway { left, exits }).is_none()
         });
     }
 
-    /// Asks the entry to use another exit. An entry that does not understand that reconnects.
+    /// Requests that the entry use another exit. If the entry does not support the request, the
+    /// session is closed, and the entry reconnects.
     fn announce_drain(&mut self) {
         let Role::Exit { exit, .. } = &self.role else { return };
         let Some(until) = exit.draining().filter(|_| self.agreed) else { return };
@@ -376,8 +381,8 @@ impl TunnelSession {
         self.send(&Message::Goaway { left_ms, exits });
     }
 
-    /// Closes a session that another one took over from, once everything has arrived: what was sent, and what the exit may
-    /// have had in flight.
+    /// Closes a replaced session once all data has arrived: everything sent, and data that the exit
+    /// may have had in flight.
     fn close_if_left(&mut self) {
         let Role::Entry { leaving, .. } = &self.role else { return };
         if !*leaving.borrow() || self.closed.is_some() {
@@ -416,7 +421,8 @@ impl TunnelSession {
     }
 
     fn on_hello(&mut self, version: u8, token: &[u8]) {
-        // Two ends use the lower of their versions. A later release that has dropped this one closes the session.
+        // Two ends use the lower of their versions. A later release without support for this
+        // version closes the session.
         if version < VERSION {
             let reason =
                 format!("tunnel protocol version {version} is not supported, this end has version {VERSION}");
@@ -478,7 +484,8 @@ impl TunnelSession {
         Ok(())
     }
 
-    /// Gives the session the scheduler of its client's arm, if the exit has arms. Nothing was sent yet.
+    /// Sets the scheduler of the arm of the session's client, if the exit has arms. No data has
+    /// been sent yet.
     fn enter_arm(&self, client: &[u8]) {
         let config = self.shared.config();
         let Some(arm) = config.arms.assign(client) else { return };
@@ -489,14 +496,15 @@ impl TunnelSession {
         }
     }
 
-    /// Ends the session if its tenant may not have it any more.
+    /// Ends the session if its tenant no longer permits it.
     fn check_membership(&mut self) {
         if let Some(Refusal { code, reason }) = self.membership.as_ref().and_then(Membership::refusal) {
             self.close(code, &reason);
         }
     }
 
-    /// Offers the flows that enter here, and withdraws from flows of the peer that have no end here any more.
+    /// Offers the flows that enter here, and withdraws from flows of the peer that no longer have
+    /// an end here.
     fn offer_flows(&mut self) {
         let (offer, withdrawal) = self.flows.offer(&self.shared);
         for message in offer.iter().chain(&withdrawal) {
@@ -522,7 +530,7 @@ impl TunnelSession {
             if let Err(SendError::Full(_)) = self.session.try_send(block) {
                 return;
             }
-            // Other errors mean that the session is over, which it reports itself.
+            // Other errors mean that the session has ended, which it reports itself.
             self.unsent.pop_front();
         }
     }
@@ -590,7 +598,7 @@ impl TunnelSession {
 
     /// Sets `stalled` while all paths are silent.
     fn watch_silence(&mut self, infos: &[PathInfo]) {
-        // One that was never answered is no reason to wait for the others.
+        // Ignore paths that were never answered.
         let mut used = infos.iter().map(|info| info.stats.state).filter(|state| *state != PathState::Opening);
         let silent = self.agreed
             && used.next().is_some_and(|first| first == PathState::Suspect)

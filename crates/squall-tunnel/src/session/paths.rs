@@ -1,4 +1,4 @@
-//! The paths of a session in the status, and events about them.
+//! Paths of a session in the status, and events about them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,65 +16,69 @@ use squall_observe::{
 };
 use squall_units::Span;
 
-/// Share of the sent data from which on a path is the main one. Between similar paths data changes all the time, which is
-/// not worth an event.
+/// Share of the sent data from which a path counts as the main one. Between similar paths data
+/// moves all the time, which is not worth an event.
 const MAIN_SHARE: f64 = 0.75;
 
-/// Less data than this does not make a main path.
+/// Minimum bytes of sent data to determine a main path.
 const MAIN_BYTES: u64 = 20_000;
 
-/// Interval between events about the main path. Two links that are equally good may take turns each second.
+/// Interval between events about the main path. Two equally good links may alternate every second.
 const MAIN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Samples of a path that are kept: rates are taken over them.
+/// Number of samples kept per path; rates are measured over them.
 const SAMPLES: usize = 4;
 
-/// Interval between events about one path. Of several changes the last one is reported, when the interval is over.
+/// Interval between events about one path. Of several changes, the last one is reported at the end
+/// of the interval.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A path without an answer for this long is reported, once until it has had one.
+/// Time without an answer after which a path is reported. Reported once until the path is answered.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
-/// The same, where the system says why none will come.
+/// As [`UNANSWERED`], for a path on which no answer can arrive according to the system.
 const HOPELESS: Duration = Duration::from_secs(2);
 
-/// What to look at then.
+/// Hint for a path without answers.
 const WHY_UNANSWERED: &str = "likely reasons: a firewall, a gateway that does not answer, an MTU below 1,228 bytes, or a network that drops \
     packets marked with ECN";
 
-/// Most paths whose answers are awaited: an interface that comes back with other addresses has another name each time.
+/// Maximum number of paths whose first answer is awaited. An interface that returns with other
+/// addresses has another name each time.
 const MAX_AWAITED: usize = 64;
 
-/// The paths of a session.
+/// Paths of a session.
 #[derive(Debug)]
 pub(super) struct Paths {
-    /// Whether this side connected. Its paths differ in the local address, those of an exit in the remote one.
+    /// This side connected. The paths of an entry differ in the local address, those of an exit in
+    /// the remote one.
     is_entry: bool,
     samples: HashMap<u32, VecDeque<Sample>>,
     /// Number of the path that carries most data.
     main: Option<u32>,
-    /// How often that changed.
+    /// Number of changes of `main`.
     switches: u64,
-    /// The main path that the last event named: number and name. The first one needs no event.
+    /// Number and name of the main path in the last event. The first main path needs no event.
     reported: Option<(u32, String)>,
-    /// When that event was.
+    /// Time of that event.
     reported_at: Option<Instant>,
-    /// Events of each path. There are [`squall::sched::MAX_PATHS`] ids.
+    /// Events by path. There are at most [`squall::sched::MAX_PATHS`] ids.
     events: HashMap<PathId, Events>,
-    /// Paths that the peer has never answered on, by name: since when, and whether that was reported. A path that is closed
-    /// and tried again goes on waiting.
+    /// Paths that the peer has never answered on, by name: start of the wait, and `true` once
+    /// reported. The wait of a path that is closed and opened again continues.
     awaited: HashMap<String, (Instant, bool)>,
 }
 
 /// Events about a path.
 #[derive(Debug, Default)]
 struct Events {
-    /// The path's name, since a closed one has no statistics.
+    /// Name of the path, kept because a closed path has no statistics.
     name: String,
-    /// When the last one was reported.
+    /// Time of the last reported event.
     at: Option<Instant>,
-    /// The last one that was not (whether it is a warning, and its text), and how many there were.
+    /// Last unreported event: `true` for a warning, and its text.
     held: Option<(bool, String)>,
+    /// Number of unreported events.
     count: u32,
 }
 
@@ -100,14 +104,15 @@ impl Paths {
         }
     }
 
-    /// The names of the paths that the peer has answered on, for messages. Each of the others is reported when it comes up.
+    /// Returns the names of the answered paths for messages. The others are reported when they come
+    /// up.
     pub(super) fn names(&self, infos: &[PathInfo]) -> String {
         let is_answered = |info: &&PathInfo| info.stats.state != PathState::Opening;
         let names: Vec<String> = infos.iter().filter(is_answered).map(|info| self.name(info)).collect();
         names.join(", ")
     }
 
-    /// Takes a sample of all paths, and returns their status. Nothing is reported of sessions that are not `agreed` on.
+    /// Samples all paths, and returns their status. Without `agreed`, nothing is reported.
     pub(super) fn sample(
         &mut self,
         journal: &PeerJournal,
@@ -143,7 +148,8 @@ impl Paths {
         all
     }
 
-    /// Reports the paths of an entry that have never been answered. Those of an exit are the entry's to report, which opened them.
+    /// Reports paths that have never been answered, at an entry. The entry opened the paths, so an
+    /// exit does not report them.
     fn report_unanswered(&mut self, journal: &PeerJournal, infos: &[PathInfo], now: Instant) {
         if !self.is_entry {
             return;
@@ -161,7 +167,7 @@ impl Paths {
         }
     }
 
-    /// How long a path has waited for its first answer, if that is to be reported.
+    /// Returns how long a path has waited for its first answer, if that should be reported now.
     fn unanswered(
         &mut self,
         name: &str,
@@ -181,7 +187,8 @@ impl Paths {
         (waited >= patience && !std::mem::replace(is_reported, true)).then_some(waited)
     }
 
-    /// Counts that another path carries most data than before, and reports it with the state of both.
+    /// Counts and reports a change of the path that carries most data, with the state of both
+    /// paths.
     fn update_main(&mut self, journal: &PeerJournal, carried: &[(&PathInfo, u64)], now: Instant) {
         let sum: u64 = carried.iter().map(|(_, bytes)| bytes).sum();
         let most = carried.iter().max_by_key(|(_, bytes)| *bytes);
@@ -201,7 +208,8 @@ impl Paths {
         }
     }
 
-    /// Counts a change of the main path. Returns the one that was reported before, if another is to be reported now.
+    /// Counts a change of the main path. Returns the previously reported one if the change should
+    /// be reported now.
     fn set_main(&mut self, number: u32, name: &str, now: Instant) -> Option<(u32, String)> {
         let before = self.main.replace(number);
         self.switches += u64::from(before.is_some_and(|before| before != number));
@@ -216,12 +224,12 @@ impl Paths {
         reported
     }
 
-    /// How often another path carried most data than before.
+    /// Returns the number of changes of the main path.
     pub(super) fn switches(&self) -> u64 {
         self.switches
     }
 
-    /// The interface, or the address in which the paths of the session differ.
+    /// Returns the interface of a path, or the address in which the paths of the session differ.
     pub(super) fn name(&self, info: &PathInfo) -> String {
         match &info.interface {
             Some(interface) => interface.clone(),
@@ -249,7 +257,7 @@ impl Paths {
         let name = &events.name;
         let state = info.map_or_else(|| "closed".to_owned(), |info| state(&info.stats));
         if let PathChange::EcnOff { why } = change {
-            // Once in the life of a path, so that no other change need displace it.
+            // Occurs once per path, so it need not displace another change.
             return journal.info(Kind::Path, format!("{name}: ECN is off: {why}"));
         }
         let is_warning =
@@ -292,13 +300,13 @@ impl Events {
     }
 }
 
-/// The smallest round trip of all paths; zero without any.
+/// Returns the smallest round trip of all paths; zero without a measurement.
 pub(super) fn min_rtt(infos: &[PathInfo]) -> Span {
     let rtts = infos.iter().map(|info| Span::from(info.stats.min_rtt));
     rtts.filter(|rtt| !rtt.is_zero()).min().unwrap_or_default()
 }
 
-/// The state of a path, for messages.
+/// Returns the state of a path for messages.
 fn state(stats: &PathStats) -> String {
     format!(
         "{}, RTT {:.1} ms, {:.1} % lost, {} of {} kB in flight",
@@ -318,7 +326,7 @@ fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> Path
         name,
         remote: info.remote.to_string(),
         state: stats.state.to_string(),
-        // What was answered all the same is no trouble.
+        // An answered path has no trouble, whatever the system reports.
         trouble: info.trouble.clone().filter(|_| stats.state == PathState::Opening),
         metered: stats.metered,
         role: stats.role.to_string(),

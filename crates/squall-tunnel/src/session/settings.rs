@@ -1,4 +1,4 @@
-//! The settings of the sessions of a tunnel.
+//! Settings of the sessions of a tunnel.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::{
     wire::control::HELLO_TIMEOUT,
 };
 
-/// Largest block: the largest frame that can be configured, with some reserve.
+/// Maximum size of a block: the largest configurable frame, with some reserve.
 const MAX_BLOCK: u32 = (8 << 20) + (1 << 20);
 
-/// Unacknowledged bytes of all flows together.
+/// Maximum unacknowledged bytes of all flows together.
 const QUEUED: u64 = 32 << 20;
 
-/// Bytes of incomplete incoming blocks.
+/// Maximum bytes of incomplete incoming blocks.
 const REASSEMBLY: u64 = 32 << 20;
 
-/// A session that receives nothing for this long is over, and the entry reconnects.
+/// Silence after which a session ends, and the entry reconnects.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Interval of keep-alives on an idle path.
@@ -26,11 +26,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Timeout of an attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Bounds of the silence after which a path is suspected.
+/// Minimum silence after which a path is suspected; bridges pauses of a machine.
 const MIN_SILENCE: Duration = Duration::from_millis(50);
+/// Maximum silence after which a path is suspected; for flows whose latency does not matter.
 const MAX_SILENCE: Duration = Duration::from_millis(200);
 
-/// The settings of the sessions of a tunnel.
+/// Returns the settings of the sessions of a tunnel.
 pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartError> {
     let scheduler = squall::scheduler(config.first_scheduler())
         .map_err(|error| StartError::Scheduler(error.to_string()))?;
@@ -49,14 +50,16 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
         .reassembly(REASSEMBLY)
         .open_blocks(16_384)
         .handshakes(64)
-        // Half, so that a flood from behind the address of an entry takes a second to displace its handshake.
+        // Half of the limit, so that a flood from the address of an entry takes a second to
+        // displace its handshake.
         .handshakes_per_host(32)
-        // Beside the tunnels: sessions without a token, and as many that are being accepted or closed.
+        // In addition to the tunnels: sessions without a token, and the same number being accepted
+        // or closed.
         .max_sessions(config.max_sessions + 2 * MAX_UNAUTHENTICATED))
 }
 
-/// Silence after which a path is suspected: a third of the shortest latency, which leaves two thirds for retransmissions.
-/// The upper bound is for flows whose latency does not matter, the lower one for pauses of a machine.
+/// Returns the silence after which a path is suspected: a third of the shortest latency, which
+/// leaves two thirds for retransmissions, within bounds.
 pub(crate) fn silence(flows: &[FlowConfig]) -> Duration {
     let shortest = flows.iter().map(FlowConfig::latency_or_default).min();
     (shortest.unwrap_or(FlowConfig::DEFAULT_LATENCY) / 3).clamp(MIN_SILENCE, MAX_SILENCE)

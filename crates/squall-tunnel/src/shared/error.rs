@@ -1,4 +1,4 @@
-//! Why a tunnel does not start.
+//! Errors at the start of a tunnel.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use squall_observe::web::WebError;
 use super::ChangeError;
 use crate::{flow::FlowError, tun::TunError};
 
-/// Why a tunnel does not start, or does not accept a new configuration.
+/// Reason why a tunnel does not start, or does not accept a new configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The socket of a flow cannot be opened.
     #[error(transparent)]
     Flow(#[from] FlowError),
-    /// The tenants cannot be used.
+    /// The tenants are invalid.
     #[error("{0}")]
     Tenants(String),
     /// The control socket cannot be opened.
@@ -42,7 +42,7 @@ pub enum StartError {
     Web(#[from] WebError),
 }
 
-/// A control socket that cannot be used.
+/// A control socket cannot be opened.
 #[cfg(unix)]
 #[derive(Debug, thiserror::Error)]
 #[error("control socket {}: {source}", path.display())]

@@ -1,4 +1,4 @@
-//! The state of an exit: its tenants, the sessions that it may accept, and whether it drains.
+//! State of an exit: its tenants, the sessions that it may accept, and draining.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -28,13 +28,13 @@ use crate::{
     tenant::{Tenant, state::StateError},
 };
 
-/// Sessions of all hosts whose peer has not presented the token yet.
+/// Maximum number of sessions, over all hosts, whose peer has not presented the token yet.
 pub(crate) const MAX_UNAUTHENTICATED: usize = 16;
 
-/// Of these, sessions of one host.
+/// Maximum number of these sessions per host.
 const MAX_UNAUTHENTICATED_OF_HOST: usize = 8;
 
-/// The state of an exit.
+/// State of an exit.
 #[derive(Debug)]
 pub(crate) struct ExitState {
     pub(crate) shared: Arc<Shared>,
@@ -44,31 +44,32 @@ pub(crate) struct ExitState {
     pub(crate) tenants: Arc<Tenants>,
     unauthenticated: Arc<Places<Session>>,
     token_failures: TokenFailures,
-    /// One permit for each tunnel that it accepts.
+    /// Permits, one for each tunnel that it accepts.
     permits: Arc<Semaphore>,
-    /// Number of these permits.
+    /// Total number of permits.
     max_sessions: usize,
-    /// Once it listens.
+    /// Endpoint, once the exit listens.
     endpoint: OnceLock<Endpoint>,
-    /// That of the certificate that new sessions are accepted with, once it listens.
+    /// Fingerprint of the certificate for new sessions, once the exit listens.
     fingerprint: Mutex<Option<Fingerprint>>,
-    /// When it closes the sessions that are left, if it drains.
+    /// Time at which the remaining sessions are closed, if the exit drains.
     draining: watch::Sender<Option<Instant>>,
 }
 
-/// The owner of a token.
+/// Owner of a token.
 #[derive(Debug)]
 pub(crate) enum Identity {
-    /// Every entry.
+    /// Any entry, with the token of the exit.
     Exit,
-    /// A peer of the TUN device that has its own.
+    /// Peer of the TUN device with its own token.
     Peer(String),
     /// A tenant.
     Tenant(Arc<Tenant>),
 }
 
 impl Identity {
-    /// The mark by which it is assigned to an arm: its name, or the address of one that shares the token of the exit.
+    /// Returns the property that assigns the client to an arm: its name, or its address if it
+    /// shares the token of the exit.
     pub(crate) fn client(&self, address: IpAddr) -> Vec<u8> {
         match self {
             Self::Exit => format!("address {address}").into_bytes(),
@@ -77,7 +78,7 @@ impl Identity {
         }
     }
 
-    /// Its name in the configuration; empty for entries without one.
+    /// Returns the name in the configuration; empty for entries without one.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Exit => "",
@@ -88,7 +89,7 @@ impl Identity {
 }
 
 impl ExitState {
-    /// Reads what is kept about tenants.
+    /// Creates the state. Reads the stored state of tenants.
     pub(crate) fn new(shared: Arc<Shared>, listen: &ListenConfig) -> Result<Arc<Self>, StateError> {
         let config = shared.config();
         Ok(Arc::new(Self {
@@ -106,39 +107,40 @@ impl ExitState {
         }))
     }
 
-    /// Listens from now on.
+    /// Sets the endpoint and the fingerprint, once the exit listens.
     pub(crate) fn listens(&self, endpoint: &Endpoint, fingerprint: Fingerprint) {
         let _ = self.endpoint.set(endpoint.clone());
         self.set_fingerprint(fingerprint);
     }
 
-    /// The endpoint, once it listens.
+    /// Returns the endpoint, once the exit listens.
     pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
         self.endpoint.get()
     }
 
-    /// The address, once it listens.
+    /// Returns the listening address, once the exit listens.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.endpoint()?.local_addrs().first().copied()
     }
 
-    /// Fingerprint of the certificate that new sessions are accepted with, once it listens.
+    /// Returns the fingerprint of the certificate for new sessions, once the exit listens.
     pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
         *lock(&self.fingerprint)
     }
 
-    /// Sets it. Returns whether it is another one.
+    /// Sets the fingerprint. Returns `true` if it has changed.
     pub(crate) fn set_fingerprint(&self, fingerprint: Fingerprint) -> bool {
         lock(&self.fingerprint).replace(fingerprint) != Some(fingerprint)
     }
 
-    /// How it listens.
+    /// Returns the settings for listening.
     pub(crate) fn listen(&self) -> Arc<ListenConfig> {
         lock(&self.listen).clone()
     }
 
-    /// Applies the flows and tenants of a configuration, and makes it the current one. Returns a description of the changes. A
-    /// configuration of an entry changes the side with the next start only.
+    /// Applies the flows and tenants of a configuration, and makes it the current one. Returns a
+    /// description of the changes. If the configuration is that of an entry, the change of side
+    /// takes effect at the next start.
     pub(crate) fn apply(&self, mut config: Config) -> Result<String, ChangeError> {
         let _changing = lock(&self.changing);
         let listen = match &config.side {
@@ -155,7 +157,7 @@ impl ExitState {
         Ok(words)
     }
 
-    /// Changes the tenants of other sources than the configuration.
+    /// Changes the tenants of sources other than the configuration.
     pub(crate) fn change_tenants(
         &self,
         change: impl FnOnce(&mut Sources) -> Result<(), ChangeError>,
@@ -164,7 +166,7 @@ impl ExitState {
         self.tenants.change(&self.shared.config(), &self.shared.registry, change)
     }
 
-    /// The owner of a token. `None` if it is wrong.
+    /// Returns the owner of a token; `None` if it is wrong.
     pub(crate) fn identify(&self, token: &[u8]) -> Option<Identity> {
         match self.tenants.identify(&TokenHash::of(token)) {
             Some(tenant) => Some(Identity::Tenant(tenant)),
@@ -174,7 +176,7 @@ impl ExitState {
         }
     }
 
-    /// Adds a session whose peer has not presented the token yet. It may displace another one.
+    /// Adds a session whose peer has not presented the token yet. May displace another one.
     pub(crate) fn admit(&self, address: IpAddr, session: &Session) -> Place<Session> {
         let (place, displaced) = self.unauthenticated.enter(address, session.clone());
         if let Some(displaced) = displaced {
@@ -183,12 +185,12 @@ impl ExitState {
         place
     }
 
-    /// A peer presented a wrong token. Returns whether its host may present another one now.
+    /// Counts a wrong token of a peer. Returns `true` if its host may present another one now.
     pub(crate) fn wrong_token(&self, address: IpAddr) -> bool {
         self.token_failures.count(address, self.shared.clock.now())
     }
 
-    /// Drains, once. Returns the time that is left for it.
+    /// Begins to drain, unless already draining. Returns the time limit of the draining.
     pub(crate) fn drain(&self) -> Duration {
         let (now, timeout) = (Instant::now(), self.listen().drain_timeout);
         let begins =
@@ -203,25 +205,26 @@ impl ExitState {
         self.draining().map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// When it closes the sessions that are left, if it drains.
+    /// Returns the time at which the remaining sessions are closed, if the exit drains.
     pub(crate) fn draining(&self) -> Option<Instant> {
         *self.draining.borrow()
     }
 
-    /// Changes when it begins to drain.
+    /// Returns a receiver that changes when the exit begins to drain.
     pub(crate) fn drain_changes(&self) -> watch::Receiver<Option<Instant>> {
         self.draining.subscribe()
     }
 
-    /// Waits until no session is left, and all that arrived has left, too.
+    /// Waits until no session is left, and all received data has left.
     pub(crate) async fn is_empty(&self) {
         let all = u32::try_from(self.max_sessions).unwrap_or(u32::MAX);
         // Fails if the semaphore is closed, which it never is.
         let _ = self.permits.acquire_many(all).await;
     }
 
-    /// Permission to carry another tunnel of an entry, unless `max_sessions` are carried. One that has sessions already leaves a place to
-    /// each tenant that has none, and to the entries with the token of the exit, but not more than half of all.
+    /// Returns a permit for another tunnel of an entry, unless `max_sessions` are carried. An entry
+    /// with sessions leaves one permit to each tenant without a session, and to the entries with
+    /// the token of the exit, but at most half of all.
     pub(crate) fn permit(&self, identity: &Identity) -> Option<OwnedSemaphorePermit> {
         let has_unnamed = self.shared.has_unnamed_session();
         let (has_others, waits) = match identity {
@@ -237,7 +240,7 @@ impl ExitState {
         (self.permits.available_permits() > reserved).then(|| self.any_permit()).flatten()
     }
 
-    /// The same, without a reserve.
+    /// Returns a permit without leaving a reserve.
     pub(crate) fn any_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
     }

@@ -1,4 +1,4 @@
-//! The state that all parts of a running tunnel share; [`exit`] has that of an exit alone.
+//! State shared by all parts of a running tunnel; [`exit`] has the state of an exit.
 
 mod error;
 mod exit;
@@ -38,22 +38,23 @@ use crate::{
     tun::Tun,
 };
 
-/// Characters of an unknown name that an error repeats.
+/// Maximum number of characters of an unknown name that an error repeats.
 const MAX_SHOWN: usize = 128;
 
-/// Capacity changes that wait for a reader; older ones are dropped.
+/// Maximum number of capacity changes that wait for a reader; older ones are dropped.
 const BITRATES: usize = 256;
 
-/// The state of a running tunnel.
+/// State of a running tunnel.
 #[derive(Debug)]
 pub(crate) struct Shared {
     config: Mutex<Arc<Config>>,
     pub(crate) clock: Clock,
     pub(crate) registry: Arc<Registry>,
-    /// The TUN device, if there is one.
+    /// TUN device, if there is one.
     pub(crate) tun: Option<Arc<Tun>>,
     pub(crate) journal: Arc<Journal>,
-    /// Whether the reasons of what became of blocks are kept: if they can be read.
+    /// Scheduling decisions and outcomes of blocks are recorded; set if an address to read them is
+    /// configured.
     pub(crate) explains: bool,
     sessions: Mutex<Vec<Arc<LiveStatus>>>,
     /// Counters over all sessions.
@@ -61,9 +62,9 @@ pub(crate) struct Shared {
     last_session: AtomicU64,
     pub(crate) opened: AtomicU64,
     pub(crate) failed: AtomicU64,
-    /// Whether the tunnel is stopping.
+    /// The tunnel is stopping.
     pub(crate) stopping: watch::Sender<bool>,
-    /// Why the tunnel cannot continue, if so.
+    /// Reason why the tunnel cannot continue.
     pub(crate) failure: watch::Sender<Option<String>>,
     /// Changes of the capacity of sessions.
     pub(crate) bitrates: broadcast::Sender<Bitrate>,
@@ -71,20 +72,20 @@ pub(crate) struct Shared {
     pub(crate) redirects: AtomicU64,
 }
 
-/// The capacity of a session of a tunnel, for an encoder to follow.
+/// Capacity of a session of a tunnel, for an encoder to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bitrate {
     /// Number of the session, from 1.
     pub session: u64,
-    /// Bits per second for all flows that enter at this end together: [`squall::Capacity::safe`]. 0 when the session is
-    /// over.
+    /// Bits per second for all flows together that enter at this end: [`squall::Capacity::safe`]. 0
+    /// after the end of the session.
     pub safe_bps: u64,
-    /// What limits it.
+    /// Factor that limits the capacity.
     pub limit: Limit,
 }
 
 impl Shared {
-    /// The state of a tunnel with this TUN device.
+    /// Creates the state of a tunnel with this TUN device.
     pub(crate) fn new(config: Config, tun: Option<Arc<Tun>>) -> Self {
         let clock = Clock::start();
         let journal = Arc::new(Journal::new(clock));
@@ -108,7 +109,7 @@ impl Shared {
         }
     }
 
-    /// The current configuration.
+    /// Returns the current configuration.
     pub(crate) fn config(&self) -> Arc<Config> {
         lock(&self.config).clone()
     }
@@ -117,17 +118,17 @@ impl Shared {
         *lock(&self.config) = Arc::new(config);
     }
 
-    /// The number of sessions.
+    /// Returns the number of sessions.
     pub(crate) fn session_count(&self) -> usize {
         lock(&self.sessions).len()
     }
 
-    /// Whether an entry without a tenant has a session.
+    /// `true` if an entry without a tenant has a session.
     pub(crate) fn has_unnamed_session(&self) -> bool {
         lock(&self.sessions).iter().any(|session| session.is_unnamed())
     }
 
-    /// The configurations with which the current sessions began.
+    /// Returns the configurations that the current sessions began with.
     pub(crate) fn session_configs(&self) -> Vec<Arc<Config>> {
         lock(&self.sessions).iter().map(|session| session.config.clone()).collect()
     }
@@ -138,7 +139,7 @@ impl Shared {
         self.failure.send_replace(Some(why.to_owned()));
     }
 
-    /// The stories of a flow.
+    /// Returns the stories of a flow.
     pub(crate) fn why(&self, name: &str) -> Result<WhyStatus, String> {
         let flows = self.registry.all();
         let flow = flows.iter().find(|flow| flow.config().name == name).ok_or_else(|| {
@@ -151,7 +152,7 @@ impl Shared {
         Ok(WhyStatus { uptime_s, flow: flow.status(), stories: flow.stories() })
     }
 
-    /// The status that both sides have.
+    /// Returns the part of the status that both sides have.
     pub(crate) fn status(&self) -> Status {
         let sessions = lock(&self.sessions).clone();
         let (config, totals) = (self.config(), self.totals.sums());
@@ -180,17 +181,17 @@ impl Shared {
     }
 }
 
-/// The status of a session, updated while it runs.
+/// Status of a session, updated while it runs.
 #[derive(Debug)]
 pub(crate) struct LiveStatus {
     since: Instant,
-    /// The configuration at its begin.
+    /// Configuration at the start of the session.
     config: Arc<Config>,
     status: Mutex<SessionStatus>,
 }
 
 impl LiveStatus {
-    /// Whether it is that of an entry without a tenant.
+    /// `true` if the session belongs to an entry without a tenant.
     fn is_unnamed(&self) -> bool {
         let status = lock(&self.status);
         status.agreed && status.tenant.is_none()
@@ -201,7 +202,8 @@ impl LiveStatus {
     }
 }
 
-/// A session in the list of sessions. When it is dropped, the session leaves the list, and its flows are detached.
+/// A session in the list of sessions. Dropping it removes the session from the list and detaches
+/// its flows.
 pub(crate) struct Registered {
     shared: Arc<Shared>,
     pub(crate) id: u64,
@@ -209,7 +211,7 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Numbers a session with this peer, at an entry an exit of that name, and adds it to the list.
+    /// Numbers a session, and adds it to the list. `exit` is the name of the exit, at an entry.
     pub(crate) fn new(shared: &Arc<Shared>, peer: Option<SocketAddr>, exit: Option<String>) -> Self {
         let id = shared.last_session.fetch_add(1, Relaxed) + 1;
         let peer = peer.map_or_else(|| "?".to_owned(), |peer| peer.to_string());
@@ -221,7 +223,7 @@ impl Registered {
         Self { shared: shared.clone(), id, live }
     }
 
-    /// Its arm, if the exit compares schedulers.
+    /// Returns the arm of the session, if the exit compares schedulers.
     pub(crate) fn arm(&self) -> Option<String> {
         lock(&self.live.status).arm.clone()
     }

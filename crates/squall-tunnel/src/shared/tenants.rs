@@ -1,7 +1,7 @@
-//! The tenants of an exit: entries with tokens, flows and limits of their own.
+//! Tenants of an exit: entries with their own tokens, flows and limits.
 //!
-//! Tenants come from the configuration, from a list on a web server and over the control socket. All changes pass
-//! [`Tenants::change`], which applies them as a whole or not at all.
+//! Tenants come from the configuration, from a list on a web server and over the control socket.
+//! All changes pass [`Tenants::change`], which applies them completely or not at all.
 
 use std::{
     collections::BTreeMap,
@@ -28,10 +28,10 @@ use crate::{
 /// Interval at which the date and the counts are checked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Counts are written after this many ticks. A crash loses what was counted since.
+/// Number of ticks between writes of the counts. A crash loses the bytes counted since.
 const SAVE_TICKS: u32 = 5;
 
-/// Removed tenants whose count is kept; beyond that, the first by name is dropped.
+/// Maximum number of removed tenants whose count is kept; beyond it, the first by name is dropped.
 const MAX_REMOVED: usize = 1024;
 
 /// All tenants.
@@ -41,32 +41,32 @@ pub(crate) struct Tenants {
     pub(crate) state: Option<StateFolder>,
     /// Held while a change is applied.
     sources: Mutex<Sources>,
-    /// The tenants by name; among them removed ones whose period is not over.
+    /// Tenants by name, including removed ones whose period has not ended.
     all: Mutex<BTreeMap<String, Arc<Tenant>>>,
     /// Held while counts are written.
     saved: Mutex<Saved>,
 }
 
-/// The counts in the folder.
+/// Counts as stored in the state folder.
 #[derive(Debug, Default)]
 struct Saved {
     usage: BTreeMap<String, Usage>,
-    /// They could not be written last time.
+    /// The last write failed.
     is_failing: bool,
 }
 
-/// Where tenants come from.
+/// Sources of tenants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// From the configuration.
+    /// Tenants from the configuration.
     pub(crate) configured: Vec<TenantConfig>,
-    /// From the list on a web server.
+    /// Tenants from the list on a web server.
     pub(crate) fetched: Vec<TenantConfig>,
-    /// Over the control socket.
+    /// Changes over the control socket.
     pub(crate) changes: Changes,
 }
 
-/// Why a change is not applied.
+/// Reason why a change is not applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
     #[error("{0}")]
@@ -78,14 +78,14 @@ pub(crate) enum ChangeError {
 }
 
 impl Sources {
-    /// The limits of a tenant in its source.
+    /// Returns the limits of a tenant in its source.
     pub(crate) fn own_limits(&self, name: &str) -> Option<TenantLimits> {
         let mut listed = self.configured.iter().chain(&self.fetched);
         let listed = listed.find(|tenant| tenant.name == name).map(|tenant| tenant.limits);
         listed.or_else(|| Some(TenantConfig::from_json(self.changes.added.get(name)?).ok()?.limits))
     }
 
-    /// All tenants, with the limits that hold.
+    /// Returns all tenants, with their effective limits.
     fn merged(&self) -> Result<Vec<TenantConfig>, String> {
         let mut all = [&self.configured[..], &self.fetched].concat();
         for (name, value) in &self.changes.added {
@@ -101,7 +101,8 @@ impl Sources {
 }
 
 impl Tenants {
-    /// Opens the state folder of a configuration, if it has one, and reads the counts and the changes in it.
+    /// Opens the state folder of a configuration, if it has one, and reads the stored counts and
+    /// changes.
     pub(crate) fn open(config: &Config, journal: Arc<Journal>) -> Result<Self, StateError> {
         let state = config.tenants.state.as_deref().map(StateFolder::open).transpose()?;
         let (mut changes, mut usage) = (Changes::default(), BTreeMap::<String, Usage>::new());
@@ -114,8 +115,9 @@ impl Tenants {
         Ok(Self { journal, state, sources, all, saved: Mutex::default() })
     }
 
-    /// Applies a change of the sources, and the flows of this configuration. Tenants and flows that stay are not disturbed.
-    /// Returns a description of the changes of flows. On failure nothing changes.
+    /// Applies a change of the sources, and the flows of this configuration. Unchanged tenants and
+    /// flows are not interrupted. Returns a description of the changes of flows. Nothing changes on
+    /// failure.
     pub(crate) fn change(
         &self,
         config: &Config,
@@ -137,13 +139,13 @@ impl Tenants {
         Ok(words)
     }
 
-    /// Writes the changes over the control socket if there are other ones than before.
+    /// Writes the changes made over the control socket, if they have changed.
     fn keep(&self, before: &Changes, now: &Changes) -> Result<(), StateError> {
         let state = self.state.as_ref().filter(|_| before != now);
         state.map_or(Ok(()), |state| state.save(now))
     }
 
-    /// Creates the tenants that do not exist, for their flows.
+    /// Creates tenants that do not exist yet, so that their flows can refer to them.
     fn create(&self, listed: &[TenantConfig]) {
         let mut all = lock(&self.all);
         for TenantConfig { name, .. } in listed {
@@ -152,7 +154,8 @@ impl Tenants {
         }
     }
 
-    /// Gives tenants their configuration, and takes it from those that are not listed any more.
+    /// Sets the configuration of listed tenants, and removes that of tenants that are no longer
+    /// listed.
     fn list(&self, listed: Vec<TenantConfig>) {
         let all = lock(&self.all).clone();
         let mut listed: BTreeMap<_, _> =
@@ -178,7 +181,8 @@ impl Tenants {
         lock(&self.all).get(name).cloned()
     }
 
-    /// The tenant that a token belongs to. All are compared, whichever it is.
+    /// Returns the tenant that a token belongs to. Always compares with all tenants, so that the
+    /// time does not depend on the match.
     pub(crate) fn identify(&self, token: &TokenHash) -> Option<Arc<Tenant>> {
         let all = lock(&self.all);
         all.values()
@@ -186,25 +190,25 @@ impl Tenants {
             .cloned()
     }
 
-    /// Tenants that are listed and have no session.
+    /// Returns the number of listed tenants without a session.
     pub(crate) fn without_sessions(&self) -> usize {
         let all = lock(&self.all);
         all.values().filter(|tenant| tenant.is_listed() && tenant.session_count() == 0).count()
     }
 
-    /// The status of the listed tenants, by name.
+    /// Returns the status of the listed tenants, by name.
     pub(crate) fn status(&self) -> Vec<TenantStatus> {
         lock(&self.all).values().filter_map(|tenant| tenant.status()).collect()
     }
 
-    /// Checks dates and counts until it is aborted.
+    /// Checks dates and counts until the task is aborted.
     pub(crate) async fn run(self: Arc<Self>) -> Result<(), String> {
         let mut tick = tokio::time::interval(TICK);
         for ticks in 1.. {
             tick.tick().await;
             self.check(Date::today());
             if ticks % SAVE_TICKS == 0 {
-                // A disk may take long, and media are on the threads of tasks.
+                // Writing to a disk may block, and the async threads carry media.
                 let tenants = self.clone();
                 let saved = tokio::task::spawn_blocking(move || tenants.save()).await;
                 saved.map_err(|error| error.to_string())?;
@@ -224,8 +228,9 @@ impl Tenants {
         self.prune();
     }
 
-    /// Drops removed tenants without a count. A change that is being applied has created tenants that it has not listed yet;
-    /// then the next tick does it, as a change may wait for the disk.
+    /// Drops removed tenants without a count. Skipped while a change is being applied, which may
+    /// have created tenants that are not listed yet; the next tick repeats it, as a change may wait
+    /// for the disk.
     fn prune(&self) {
         let sources = self.sources.try_lock();
         if matches!(sources, Err(TryLockError::WouldBlock)) {
@@ -241,8 +246,8 @@ impl Tenants {
         });
     }
 
-    /// Writes the counts, if they have changed and there is a folder. Waits for a call that is still at it, so that the latest
-    /// counts stay.
+    /// Writes the counts, if they have changed and there is a folder. Waits for a concurrent call,
+    /// so that the latest counts are the ones stored.
     pub(crate) fn save(&self) {
         let Some(state) = &self.state else { return };
         let saved = &mut *lock(&self.saved);
@@ -260,7 +265,7 @@ impl Tenants {
                     self.journal.info(Kind::Tenant, "the count of bytes is kept again");
                 }
             }
-            // A full disk stays full for a while, and the log may be on it.
+            // Reported only once: a full disk may stay full for a while, and the log may be on it.
             Err(error) if !was_failing => {
                 self.journal.warn(Kind::Tenant, format!("the count of bytes is not kept: {error}"));
             }
@@ -297,7 +302,7 @@ mod tests {
         tenants.create(&[added]);
         tenants.check(Date::today());
         assert!(tenants.get("acme").is_some(), "its flows count for it");
-        // The change has failed.
+        // Simulates a failed change.
         drop(sources);
         tenants.check(Date::today());
         assert!(tenants.get("acme").is_none());

@@ -1,28 +1,28 @@
-//! Wrong tokens of peers, after a number of which their host has to wait.
+//! Counters of wrong tokens, which lock a host out temporarily.
 
 use std::{collections::HashMap, net::IpAddr, sync::Mutex};
 
 use squall_observe::clock::lock;
 use squall_units::{Span, Time};
 
-/// Wrong tokens of a host within [`WINDOW`] before it has to wait.
+/// Number of wrong tokens of a host within [`WINDOW`] after which it has to wait.
 const TRIES: u32 = 10;
 
 /// Time for which a wrong token counts.
 const WINDOW: Span = Span::from_secs(60);
 
-/// Hosts with a count; beyond that, the host whose window is the oldest is dropped.
+/// Maximum number of hosts with a count; beyond it, the host with the oldest window is dropped.
 const MAX_HOSTS: usize = 1024;
 
 /// Wrong tokens per host and minute.
 #[derive(Debug, Default)]
 pub(crate) struct TokenFailures {
-    /// Start of the window of a host, and its wrong tokens since.
+    /// Start of the window of each host, and its wrong tokens since.
     hosts: Mutex<HashMap<IpAddr, (Time, u32)>>,
 }
 
 impl TokenFailures {
-    /// Counts a wrong token of a host. Returns whether the host may present another one now.
+    /// Counts a wrong token of a host. Returns `true` if the host may present another one now.
     pub(crate) fn count(&self, address: IpAddr, now: Time) -> bool {
         let host = squall_proto::host_network(address);
         let mut hosts = lock(&self.hosts);

@@ -1,4 +1,4 @@
-//! Dates in UTC, and the periods of the calendar that they belong to.
+//! Dates in UTC, and their calendar periods.
 
 use time::OffsetDateTime;
 
@@ -13,13 +13,14 @@ pub(crate) struct Date {
 }
 
 impl Date {
-    /// That of the system's clock.
+    /// Returns the current date by the system clock.
     pub(crate) fn today() -> Self {
         let now = OffsetDateTime::now_utc();
         Self { year: now.year(), month: now.month().into(), day: now.day() }
     }
 
-    /// The period that it belongs to, as in ISO 8601: `2026-11` or `2026-11-26`. Later periods are greater.
+    /// Returns the period of the date as in ISO 8601: `2026-11` or `2026-11-26`. Later periods are
+    /// greater.
     pub(crate) fn period(self, period: Period) -> String {
         let Self { year, month, day } = self;
         match period {

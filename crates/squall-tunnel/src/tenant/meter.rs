@@ -1,4 +1,4 @@
-//! What a tenant's datagrams use: its rates, and its bytes in the period.
+//! Metering of a tenant's datagrams: rates, and bytes in the period.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -8,16 +8,17 @@ use squall_units::{Rate, Time};
 use super::{calendar::Date, state::Usage};
 use crate::config::TenantLimits;
 
-/// How far a tenant may be ahead of its rate, in nanoseconds: a key frame is several times the mean.
+/// Time in nanoseconds by which a tenant may be ahead of its rate. A key frame is several times the
+/// mean.
 const BURST_NS: u64 = 1_000_000_000;
 
-/// Largest datagram in bytes.
+/// Maximum size of a datagram in bytes.
 const MAX_DATAGRAM: u64 = u16::MAX as u64;
 
-/// Share of the bytes of a period, in percent, that is reported.
+/// Share of the bytes of a period, in percent, at which a warning is logged.
 const WARN_PERCENT: u64 = 80;
 
-/// The way of a datagram at an exit.
+/// Direction of a datagram at an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the tenant's entries.
@@ -33,13 +34,13 @@ pub(crate) struct Meter(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     limits: TenantLimits,
-    /// When the bytes so far would have passed at the limited rate, by direction.
+    /// Time at which the bytes so far would have passed at the limited rate, by direction.
     due_ns: [u64; 2],
     counts: Counts,
     usage: Usage,
-    /// Whether a datagram did not fit the bytes of the period.
+    /// A datagram exceeded the bytes of the period.
     is_used_up: bool,
-    /// Whether [`WARN_PERCENT`] was reported.
+    /// The warning for [`WARN_PERCENT`] was logged.
     warned: bool,
 }
 
@@ -62,14 +63,14 @@ pub(crate) struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// The datagrams were sent.
+    /// Counts the datagrams as sent.
     pub(crate) fn commit(mut self) {
         self.state.count(self.direction, self.bytes, self.now);
     }
 }
 
 impl Meter {
-    /// Continues an earlier count, of a period of the same kind until the limits are set.
+    /// Continues an earlier count. Its kind of period applies until the limits are set.
     pub(crate) fn new(usage: Usage) -> Self {
         let limits = TenantLimits { period: usage.kind(), ..TenantLimits::default() };
         Self(Mutex::new(State { limits, usage, ..State::default() }))
@@ -78,7 +79,7 @@ impl Meter {
     pub(crate) fn set_limits(&self, limits: TenantLimits) {
         let state = &mut *lock(&self.0);
         let before = std::mem::replace(&mut state.limits, limits);
-        // What passed at another rate took another time.
+        // The times of bytes that passed at the old rate are not valid for the new one.
         if before.rate_in != limits.rate_in {
             state.due_ns[Direction::In as usize] = 0;
         }
@@ -89,15 +90,17 @@ impl Meter {
         state.warned = false;
     }
 
-    /// Permission to send datagrams, if they fit the limits; if not, they count as dropped. Others of the tenant wait while it is
-    /// held, as two may fit alone and not together.
+    /// Reserves datagrams if they are within the limits; otherwise counts them as dropped. The
+    /// permit blocks other datagrams of the tenant, because two may fit separately but not
+    /// together.
     pub(crate) fn reserve(&self, direction: Direction, bytes: usize, now: Time) -> Option<Permit<'_>> {
         let mut state = lock(&self.0);
         let bytes = bytes as u64;
         state.fits(direction, bytes, now).then(|| Permit { state, direction, bytes, now })
     }
 
-    /// Begins a new period if one has begun. Returns whether the tenant may have sessions again because of that.
+    /// Begins a new period if the date requires it. Returns `true` if the tenant may have sessions
+    /// again as a result.
     pub(crate) fn set_date(&self, date: Date) -> bool {
         let state = &mut *lock(&self.0);
         let before = state.is_used_up;
@@ -107,12 +110,12 @@ impl Meter {
         before && !state.is_used_up
     }
 
-    /// Whether a datagram did not fit the bytes of the period any more.
+    /// `true` if a datagram exceeded the bytes of the period.
     pub(crate) fn is_used_up(&self) -> bool {
         lock(&self.0).is_used_up
     }
 
-    /// Whether most of the bytes of the period are used; once per period.
+    /// Returns `true` once per period, when [`WARN_PERCENT`] of its bytes are used.
     pub(crate) fn take_warning(&self) -> bool {
         let state = &mut *lock(&self.0);
         let is_close = |most: squall_units::Size| state.usage.bytes >= most.bytes() / 100 * WARN_PERCENT;
@@ -131,13 +134,13 @@ impl Meter {
 }
 
 impl State {
-    /// Whether the bytes of the period are used.
+    /// `true` if the bytes of the period are used up.
     fn has_none_left(&self) -> bool {
         self.limits.bytes.is_some_and(|most| self.usage.bytes >= most.bytes())
     }
 
-    /// Whether datagrams fit the limits. If not, they are counted as dropped. The bytes of the period are used up once one
-    /// datagram may not fit them any more.
+    /// `true` if datagrams are within the limits; otherwise counts them as dropped. The bytes of
+    /// the period count as used up once a single datagram may exceed them.
     fn fits(&mut self, direction: Direction, bytes: u64, now: Time) -> bool {
         let exceeds = |bytes| {
             self.limits.bytes.is_some_and(|most| self.usage.bytes.saturating_add(bytes) > most.bytes())
@@ -198,7 +201,7 @@ mod tests {
                 Direction::In => TenantLimits { rate_in: rate, ..TenantLimits::default() },
                 Direction::Out => TenantLimits { rate_out: rate, ..TenantLimits::default() },
             });
-            // 16 Mbps for ten seconds, each way.
+            // 16 Mbps for ten seconds in each direction.
             let (mut passed, mut replies) = (0, 0);
             for n in 0..20_000_u64 {
                 passed += u64::from(pass(&meter, limited, 1_000, at_us(n * 500)));
@@ -278,7 +281,7 @@ mod tests {
         let bytes = Some(Size::from_bytes(100_000));
         meter.set_limits(TenantLimits { bytes, ..TenantLimits::default() });
         let send = |sent| {
-            // Lets another flow in between.
+            // Lets another flow run in between.
             std::thread::yield_now();
             sent
         };

@@ -1,5 +1,5 @@
-//! A tenant of an exit while it runs: its limits and its sessions. [`meter`] counts its datagrams, [`state`] has what outlives a
-//! restart.
+//! State of a running tenant of an exit: its limits and its sessions. [`meter`] counts its
+//! datagrams, [`state`] stores data that survives a restart.
 
 pub(crate) mod calendar;
 pub(crate) mod meter;
@@ -37,11 +37,11 @@ pub(crate) struct Tenant {
     sessions: Mutex<BTreeSet<u64>>,
     /// Incremented when its sessions have to check whether they may stay.
     changed: watch::Sender<u64>,
-    /// Sessions that were refused.
+    /// Number of refused sessions.
     refused: AtomicU64,
 }
 
-/// Why a tenant may not have a session: a close code, and a description.
+/// Reason why a tenant may not have a session: a close code, and a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Refusal {
 }
 
 impl Tenant {
-    /// A tenant that is not listed yet.
+    /// Creates a tenant that is not listed yet.
     pub(crate) fn new(name: String, usage: Usage) -> Self {
         Self {
             name,
@@ -61,7 +61,7 @@ impl Tenant {
         }
     }
 
-    /// Lists it, changes it, or removes it. Its sessions notice.
+    /// Lists, changes or removes the tenant, and notifies its sessions.
     pub(crate) fn set(&self, config: Option<TenantConfig>, date: Date) {
         if *lock(&self.config) == config {
             return;
@@ -91,7 +91,7 @@ impl Tenant {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Begins a new period if one has begun.
+    /// Begins a new period if the date requires it.
     pub(crate) fn set_date(&self, date: Date) {
         self.meter.set_date(date);
         if self.meter.is_used_up() && !lock(&self.sessions).is_empty() {
@@ -116,7 +116,7 @@ impl Tenant {
         }
     }
 
-    /// Takes the place behind all others.
+    /// Takes the last place.
     fn next_place(&self) -> u64 {
         let mut sessions = lock(&self.sessions);
         let place = sessions.last().map_or(0, |last| last + 1);
@@ -124,7 +124,7 @@ impl Tenant {
         place
     }
 
-    /// Its sessions.
+    /// Returns the number of sessions.
     pub(crate) fn session_count(&self) -> usize {
         lock(&self.sessions).len()
     }
@@ -149,13 +149,13 @@ impl Tenant {
     }
 }
 
-/// A session of a tenant. When it is dropped, the tenant has one session less.
+/// A session of a tenant. Dropping it releases the place of the session.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) tenant: Arc<Tenant>,
-    /// Its place, behind those that came before it.
+    /// Place of the session, after those of earlier ones.
     place: u64,
-    /// The token that the peer presented.
+    /// Token that the peer presented.
     token: TokenHash,
     changed: watch::Receiver<u64>,
 }
@@ -163,11 +163,11 @@ pub(crate) struct Membership {
 impl Membership {
     /// Waits until the session has to check again whether it may stay. Cancel safe.
     pub(crate) async fn changed(&mut self) {
-        // Fails without the tenant, which this holds.
+        // Fails only without the tenant, which `self` keeps alive.
         let _ = self.changed.changed().await;
     }
 
-    /// Why the session may not stay, if so.
+    /// Returns the reason why the session may not stay; `None` if it may.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         let name = &self.tenant.name;
         let refusal = |code, reason| Some(Refusal { code, reason });

@@ -1,5 +1,5 @@
-//! What outlives a restart, in the folder `tenants_state`. Files are replaced whole, so that a crash leaves the old one or
-//! the new one.
+//! State that survives a restart, in the folder `tenants_state`. Files are replaced atomically, so
+//! that a crash leaves the old or the new one.
 
 use std::{
     collections::BTreeMap,
@@ -13,30 +13,30 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::calendar::Date;
 use crate::config::{Period, TenantLimits};
 
-/// Largest of these files in bytes: the largest list of tenants, which JSON may write twice as long.
+/// Size limit of these files in bytes: the largest list of tenants, which JSON escapes may double.
 const MAX_FILE: u64 = 4 << 20;
 
-/// The folder.
+/// State folder of an exit.
 #[derive(Clone, Debug)]
 pub(crate) struct StateFolder(PathBuf);
 
 /// Bytes of a tenant in a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Usage {
-    /// The period: see [`Date::period`].
+    /// Period, see [`Date::period`].
     pub(crate) period: String,
     /// Bytes of datagrams, both directions together.
     pub(crate) bytes: u64,
-    /// The period before, in case the clock goes back to it.
+    /// Previous period and its bytes, in case the clock returns to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<(String, u64)>,
-    /// The count of the other kind of period, which goes on after a change of the kind.
+    /// Count of the other kind of period, which continues after a change of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) other: Option<Box<Self>>,
 }
 
 impl Usage {
-    /// Whether it is that of a day or of a month.
+    /// Returns the kind of the period: day or month.
     pub(super) fn kind(&self) -> Period {
         if self.period.matches('-').count() > 1 { Period::Day } else { Period::Month }
     }
@@ -47,12 +47,12 @@ impl Usage {
         self.other.iter_mut().for_each(|other| other.add(bytes));
     }
 
-    /// Whether nothing was used in the period.
+    /// `true` if no bytes were counted in the period.
     pub(crate) fn is_unused(&self) -> bool {
         self.bytes == 0 && self.other.as_ref().is_none_or(|other| other.bytes == 0)
     }
 
-    /// Continues with the period of a date. Whether another count holds now.
+    /// Continues with the period of a date. Returns `true` if another count applies now.
     pub(super) fn set_date(&mut self, date: Date, kind: Period) -> bool {
         let period = date.period(kind);
         let is_other = self.kind() != kind && !self.period.is_empty() && period.as_str() >= NOT_SET;
@@ -66,13 +66,14 @@ impl Usage {
         self.enter(&period) || is_other
     }
 
-    /// Begins a period unless it has begun already. A clock that is not set begins none, and one that goes back by less than
-    /// a period continues the later one. One that goes back further was wrong: all that was counted meanwhile is of this period.
+    /// Begins a period, unless it has already begun. A clock that is not set begins none, and one
+    /// that goes back by less than a period continues the later period. A clock that goes back
+    /// further was wrong before: all bytes counted meanwhile belong to this period.
     fn enter(&mut self, period: &str) -> bool {
         if period < NOT_SET {
             return false;
         }
-        // Of a damaged file: what was used is of this period, for lack of a better one.
+        // The file was damaged: the bytes count in this period, for lack of a better one.
         if !self.period.is_empty() && first_day(&self.period).is_none() {
             period.clone_into(&mut self.period);
             return false;
@@ -92,17 +93,17 @@ impl Usage {
         false
     }
 
-    /// Whether there is a whole period between this one and that of the clock.
+    /// `true` if a whole period lies between that of the clock and this later one.
     fn is_far_beyond(&self, period: &str) -> bool {
         let most = if self.kind() == Period::Day { 1 } else { 31 };
         first_day(&self.period).zip(first_day(period)).is_some_and(|(own, other)| own > other + most)
     }
 }
 
-/// A clock that shows an earlier year has not been set: this program did not exist.
+/// Years before this show that the clock is not set, as this program did not exist.
 const NOT_SET: &str = "2025";
 
-/// The first day of a period, as a number.
+/// Returns the first day of a period, as a number.
 fn first_day(period: &str) -> Option<i32> {
     let mut parts = period.split('-');
     let year = parts.next()?.parse().ok()?;
@@ -121,17 +122,17 @@ pub(crate) struct Changes {
     pub(crate) limits: BTreeMap<String, TenantLimits>,
 }
 
-/// The last good list of a URL.
+/// Last valid list of a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeptList {
     pub(crate) url: String,
-    /// The entity tag of the list (RFC 9110, section 8.8.3), if the server sent one.
+    /// Entity tag of the list (RFC 9110, section 8.8.3), if the server sent one.
     pub(crate) etag: Option<String>,
     pub(crate) text: String,
 }
 
-/// A file of the folder, by name.
+/// Content of a file in the folder.
 pub(crate) trait Kept: Serialize + DeserializeOwned + Default {
     const FILE: &str;
 }
@@ -157,7 +158,7 @@ pub(crate) struct StateError {
 }
 
 impl StateFolder {
-    /// Creates the folder if it does not exist. Only its owner can read what is created.
+    /// Opens the folder, and creates it if it does not exist. Only the owner can read it.
     pub(crate) fn open(folder: &Path) -> Result<Self, StateError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!((usage.period.as_str(), usage.bytes), ("2026-11-29", 4));
         let not_set = Date { year: 1970, month: 1, day: 1 };
         assert!(!usage.set_date(not_set, Period::Month) && usage.bytes == 4);
-        // The month goes on, and ends.
+        // The month continues, and ends.
         assert!(usage.set_date(date(12, 1), Period::Day));
         usage.add(5);
         assert!(usage.set_date(date(12, 1), Period::Month));
@@ -280,7 +281,7 @@ mod tests {
             usage.bytes += 7;
             assert!(!usage.enter(now));
             assert_eq!((usage.period.as_str(), usage.bytes), (now, 107));
-            // One that is a little ahead at the turn of a period.
+            // A clock slightly ahead at the turn of a period.
             assert!(usage.enter(next) && !usage.enter(now));
             assert_eq!((usage.period.as_str(), usage.bytes), (next, 0));
         }

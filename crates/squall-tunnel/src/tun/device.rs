@@ -1,4 +1,4 @@
-//! The TUN device of the system.
+//! TUN device of the system.
 
 use std::io;
 
@@ -18,13 +18,14 @@ impl TunError {
     }
 }
 
-/// A device that is up. It disappears when this is dropped.
+/// An active device. Dropping it removes the device.
 #[cfg(target_os = "linux")]
 pub(super) struct Io(tun_rs::AsyncDevice);
 
 #[cfg(target_os = "linux")]
 impl Io {
-    /// Creates the device with its addresses. The kernel adds none of its own, and takes none from the other end.
+    /// Creates the device with its addresses. The kernel adds no addresses of its own, nor from the
+    /// other end.
     pub(super) fn open(config: &TunConfig) -> Result<Self, TunError> {
         use std::net::IpAddr;
         let mut builder = tun_rs::DeviceBuilder::new().name(&config.device).mtu(config.mtu).enable(false);
@@ -67,15 +68,16 @@ impl Io {
     }
 }
 
-/// Has the kernel leave the device as it was configured: no router advertisement changes it, and it has IPv6 only with an address
-/// of it. Packets that could do otherwise are dropped before they reach it, so the tunnel works without.
+/// Prevents the kernel from changing the configuration of the device: router advertisements are
+/// ignored, and IPv6 is enabled only if the device has an IPv6 address. The tunnel also works
+/// without this, because packets that could change the device are dropped before they reach it.
 #[cfg(target_os = "linux")]
 fn configure(config: &TunConfig) {
     let disable = if config.addresses.iter().any(|address| address.ip.is_ipv6()) { "0" } else { "1" };
     let net = std::path::Path::new("/proc/sys/net");
     let folder = net.join("ipv6/conf").join(&config.device);
     if net.exists() && !folder.exists() {
-        // The kernel has no IPv6, or none with such an MTU.
+        // The kernel has no IPv6, or does not support it with this MTU.
         return;
     }
     let set = |(key, value): (&str, &str)| std::fs::write(folder.join(key), value);
@@ -87,7 +89,7 @@ fn configure(config: &TunConfig) {
     }
 }
 
-/// There is none on this system.
+/// Not available on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) enum Io {}
 

@@ -1,8 +1,10 @@
-//! IP packets of a TUN device. Each traffic class of each entry is a flow; a packet is a block of it.
+//! IP packets of a TUN device. Each traffic class of each entry is a flow; each packet is a block
+//! of it.
 //!
-//! The way of a packet: `tun_inlet` reads it from the device, [`table`] finds the entry that owns its destination and the
-//! traffic class, the flow sends it. At the other end the session passes it to the flow, and [`Port::write`] to the device, unless
-//! [`Table::admits`] refuses it: the sender may be hostile, so the receiver filters.
+//! The path of a packet: `tun_inlet` reads it from the device, [`table`] finds the entry that owns
+//! its destination and the traffic class, the flow sends it. At the other end, the session passes
+//! it to the flow, and [`Port::write`] to the device, unless [`Table::admits`] refuses it: the
+//! sender may be hostile, so the receiver filters.
 
 mod device;
 mod packet;
@@ -24,17 +26,17 @@ pub use self::device::TunError;
 pub(crate) use self::{packet::Packet, table::Table};
 use crate::config::{Config, TunConfig};
 
-/// A TUN device, and the flows of its packets.
+/// A TUN device and the routing of its packets.
 pub(crate) struct Tun {
     io: Io,
     is_entry: bool,
     config: TunConfig,
     table: Mutex<Arc<Table>>,
-    /// The address of the exit that the current session has, at an entry.
+    /// Address of the exit in the current session, at an entry.
     exit: Mutex<Option<SocketAddr>>,
     /// Packets for addresses that no entry owns.
     pub(crate) unrouted: AtomicU64,
-    /// Packets of the tunnel itself, which a route sent into the device.
+    /// Packets of the tunnel itself that a route directed into the device.
     pub(crate) looped: AtomicU64,
 }
 
@@ -44,7 +46,7 @@ impl fmt::Debug for Tun {
     }
 }
 
-/// What a packet that leaves the tunnel becomes.
+/// Result of writing a packet that leaves the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
@@ -56,22 +58,22 @@ pub(crate) enum Written {
     Foreign,
 }
 
-/// The end of a traffic class at the device.
+/// End of a traffic class at the device.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     tun: Arc<Tun>,
-    /// The entry that the traffic class belongs to.
+    /// Entry that the traffic class belongs to.
     peer: String,
 }
 
 impl Port {
-    /// The end of the flow of this name.
+    /// Returns the end for the flow of this name.
     pub(crate) fn new(tun: Arc<Tun>, flow: &str) -> Self {
         let peer = flow.rsplit_once('.').map_or(flow, |(peer, _)| peer).to_owned();
         Self { tun, peer }
     }
 
-    /// Name of the device.
+    /// Returns the name of the device.
     pub(crate) fn device(&self) -> &str {
         &self.tun.config.device
     }
@@ -108,18 +110,18 @@ impl Tun {
         config.tun.as_ref().map(open).transpose()
     }
 
-    /// Sets the address of the exit that the current session has.
+    /// Sets the address of the exit in the current session.
     pub(crate) fn set_exit(&self, address: SocketAddr) {
         *lock(&self.exit) = Some(address);
     }
 
-    /// Whether packets to this address and port are those of the tunnel itself.
+    /// `true` if packets to this address and port are those of the tunnel itself.
     pub(crate) fn is_exit(&self, address: IpAddr, port: Option<u16>) -> bool {
         lock(&self.exit)
             .is_some_and(|exit| exit.ip() == address && port.is_none_or(|port| port == exit.port()))
     }
 
-    /// Takes over peers, networks behind, rules and traffic classes. Device, addresses and MTU stay.
+    /// Replaces peers, networks behind, rules and traffic classes. Device, addresses and MTU stay.
     pub(crate) fn set(&self, config: &TunConfig) {
         let TunConfig { device, addresses, mtu, .. } = self.config.clone();
         let config = TunConfig { device, addresses, mtu, ..config.clone() };

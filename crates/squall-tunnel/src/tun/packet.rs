@@ -1,8 +1,8 @@
-//! The fields of an IP packet that routing and traffic classes need.
+//! Fields of an IP packet for routing and traffic classes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// TCP, UDP.
+/// Protocol numbers of TCP and UDP.
 const WITH_PORTS: [u8; 2] = [6, 17];
 
 /// Headers of an IP packet.
@@ -10,15 +10,16 @@ const WITH_PORTS: [u8; 2] = [6, 17];
 pub(crate) struct Packet {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// Code point of differentiated services (RFC 2474).
+    /// Differentiated services code point (RFC 2474).
     pub(crate) dscp: u8,
     pub(crate) protocol: u8,
-    /// Source and destination port, of TCP and UDP. Later fragments, and packets with IPv6 extension headers, have none.
+    /// Source and destination port of TCP and UDP. Later fragments, and packets with IPv6 extension
+    /// headers, have none.
     pub(crate) ports: Option<(u16, u16)>,
 }
 
 impl Packet {
-    /// Reads a packet; `None` if it is neither IPv4 nor IPv6, or shorter than its header.
+    /// Parses a packet; `None` if it is neither IPv4 nor IPv6, or shorter than its header.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::parse_v4(bytes),
@@ -27,7 +28,7 @@ impl Packet {
         }
     }
 
-    /// RFC 791, section 3.1.
+    /// Parses an IPv4 header (RFC 791, section 3.1).
     fn parse_v4(bytes: &[u8]) -> Option<Self> {
         let header = bytes.first_chunk::<20>()?;
         let is_first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
@@ -44,7 +45,7 @@ impl Packet {
         })
     }
 
-    /// RFC 8200, section 3.
+    /// Parses an IPv6 header (RFC 8200, section 3).
     fn parse_v6(bytes: &[u8]) -> Option<Self> {
         let header = bytes.first_chunk::<40>()?;
         let source: [u8; 16] = header[8..24].try_into().ok()?;
@@ -58,8 +59,9 @@ impl Packet {
         })
     }
 
-    /// Whether it has a meaning only on a link or a machine: groups, link-local and loopback addresses, senders without an
-    /// address, and IPv4 addresses in a packet of IPv6, which sockets take for IPv4.
+    /// `true` if the packet is valid only on a link or a machine: multicast, link-local and
+    /// loopback addresses, unspecified senders, and IPv4-mapped addresses in an IPv6 packet, which
+    /// sockets treat as IPv4.
     pub(crate) fn is_of_the_link(&self) -> bool {
         let is_local = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => {
@@ -92,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// An IPv4 packet of UDP.
+    /// Builds an IPv4 packet of UDP.
     fn v4(source: [u8; 4], destination: [u8; 4], dscp: u8, ports: (u16, u16)) -> Vec<u8> {
         let mut packet = vec![0x45, dscp << 2, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
         packet.extend(source);

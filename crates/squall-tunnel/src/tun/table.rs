@@ -1,17 +1,17 @@
-//! Which entry owns an address, and which traffic class a packet takes.
+//! Owners of addresses, and selection of traffic classes.
 
 use std::net::IpAddr;
 
 use super::packet::Packet;
 use crate::config::{Source, TrafficClass, TunAddress, TunConfig, TunPeer};
 
-/// The owners of addresses, and the rules of traffic classes.
+/// Owners of addresses, and rules of traffic classes.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     peers: Vec<TunPeer>,
     /// Addresses of the device, which no entry owns.
     own: Vec<IpAddr>,
-    /// Networks whose first and last address are no host's.
+    /// Networks whose first and last address belong to no host.
     links: Vec<Source>,
     is_entry: bool,
     config: TunConfig,
@@ -24,7 +24,7 @@ impl Table {
         Self { peers: config.owners(is_entry), own, links, is_entry, config: config.clone() }
     }
 
-    /// The entry that owns an address: the one with the longest prefix.
+    /// Returns the entry that owns an address: that with the longest prefix.
     pub(crate) fn owner(&self, address: IpAddr) -> Option<usize> {
         if self.own.contains(&address) {
             return None;
@@ -37,14 +37,15 @@ impl Table {
         owners.max_by_key(|(prefix, _)| *prefix).map(|(_, index)| index)
     }
 
-    /// Whether a packet stays on its link, as [`Packet::is_of_the_link`], or for a broadcast address of a network here.
+    /// `true` if a packet must stay on its link: see [`Packet::is_of_the_link`], or a broadcast
+    /// address of a network here.
     pub(crate) fn is_of_the_link(&self, packet: &Packet) -> bool {
         let is_edge = |ip| self.links.iter().any(|link| link.is_edge(ip));
         packet.is_of_the_link() || is_edge(packet.source) || is_edge(packet.destination)
     }
 
-    /// Whether a packet of a peer may leave the tunnel here: an entry takes packets to itself and the networks behind it, an
-    /// exit those from the addresses of the peer.
+    /// `true` if a packet of a peer may leave the tunnel here. An entry accepts packets to itself
+    /// and the networks behind it, an exit packets from the addresses of the peer.
     pub(crate) fn admits(&self, peer: &str, packet: &Packet) -> bool {
         let is_here = |ip| self.own.contains(&ip) || self.config.behind.iter().any(|one| one.contains(ip));
         let is_between = if self.is_entry {
@@ -55,7 +56,7 @@ impl Table {
         is_between && !self.is_of_the_link(packet)
     }
 
-    /// Whether the entry of this name owns an address.
+    /// `true` if the entry of this name owns an address.
     fn owns(&self, name: &str, address: IpAddr) -> bool {
         self.owner(address).is_some_and(|index| self.peers[index].name == name)
     }
@@ -64,7 +65,7 @@ impl Table {
         &self.peers
     }
 
-    /// The traffic class of a packet.
+    /// Returns the traffic class of a packet.
     pub(crate) fn class(&self, packet: &Packet) -> TrafficClass {
         let fits = |(source, destination): (u16, u16)| {
             let rule = self.config.rules.iter().find(|rule| {
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(class(0, 6, Some((443, 40_000))), TrafficClass::Default);
     }
 
-    /// A table of an entry, with a network behind it.
+    /// Returns the table of an entry with a network behind it.
     fn entry() -> Table {
         let mut config = TunConfig::parse("10.98.0.2/24,fd98::2/64").expect("is right");
         config.behind = ["192.168.7.0/24", "2001:db8:7::/48"].map(|one| one.parse().expect("right")).into();
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Addresses of both families: any, and near the edges of what has a meaning of its own.
+    /// Generates addresses of both families: any, and near the edges of special ranges.
     fn address() -> impl Strategy<Value = IpAddr> {
         let special = "10.98.0.0 10.98.0.255 192.168.7.255 127.0.0.1 224.0.0.1 239.255.255.255 255.255.255.255 169.254.0.0 \
                        0.0.0.0 ff02::1 fe80:: febf::ffff ::1 :: ::ffff:10.98.0.2 fd98::2 2001:db8:7:: 10.98.0.1";
@@ -245,7 +246,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_packet_leaves_between_other_addresses(source in address(), destination in address()) {
-            // Written as prefixes of bits, unlike the filter.
+            // Written with prefixes, unlike the filter.
             let within = |ip: IpAddr, nets: &[&str]| {
                 nets.iter().any(|net| net.parse::<Source>().expect("is a network").contains(ip))
             };

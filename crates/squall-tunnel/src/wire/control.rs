@@ -15,28 +15,30 @@ pub(crate) const CHANNEL: u16 = 0;
 /// Timeout of the first message of the peer.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest message in bytes.
+/// Maximum length of a message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 16 << 10;
 
-/// Feature of a peer that understands [`Message::Goaway`].
+/// Feature bit of a peer that supports [`Message::Goaway`].
 pub(crate) const GOAWAY: u8 = 1;
 
-/// Feature of a peer that restores the null packets of transport streams.
+/// Feature bit of a peer that restores the null packets of transport streams.
 pub(crate) const NULLS: u8 = 2;
 
 /// First bytes of a session between tunnels.
 const MAGIC: [u8; 4] = *b"SqTu";
 
-/// A message.
+/// A control message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The first message of each side. The token of an exit is empty. Earlier versions of this program send no features.
+    /// First message of each side. The token of an exit is empty. Earlier versions of this program
+    /// send no features.
     Hello { version: u8, token: Vec<u8>, features: u8 },
     /// All flows that enter at this side. Flows of an earlier message that are missing have ended.
     Flows { generation: u32, flows: Vec<Offer> },
-    /// The verdicts of the other side.
+    /// Verdicts on the flows of the other side.
     Answer { generation: u32, verdicts: Vec<(u16, Verdict)> },
-    /// The exit drains, and closes the session after this time. It names exits to use, or none.
+    /// The exit drains, and closes the session after this time. Names exits to use instead, or
+    /// none.
     Goaway { left_ms: u32, exits: Vec<String> },
 }
 
@@ -49,7 +51,7 @@ pub(crate) struct Offer {
     pub(crate) name: String,
 }
 
-/// The answer to an offer.
+/// Answer to an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
@@ -57,7 +59,7 @@ pub(crate) enum Verdict {
     Unknown,
     /// Another session carries it.
     Taken,
-    /// A reason of a later version.
+    /// Reason of a later version.
     Other(u8),
 }
 
@@ -80,7 +82,7 @@ impl Verdict {
         }
     }
 
-    /// Continues a sentence that begins with the peer.
+    /// Returns the words that continue a sentence about the peer.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Accepted => "accepts it",
@@ -91,7 +93,7 @@ impl Verdict {
     }
 }
 
-/// Why a block is not a message.
+/// Reason why a block is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MessageError {
     #[error("the peer is not a squall tunnel")]
@@ -111,7 +113,7 @@ pub(crate) enum MessageError {
 }
 
 impl Message {
-    /// The block.
+    /// Encodes the message as a block.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -160,13 +162,13 @@ impl Message {
         out
     }
 
-    /// The message of a block.
+    /// Decodes a block.
     pub(crate) fn decode(block: &[u8]) -> Result<Self, MessageError> {
         if block.len() > MAX_MESSAGE {
             return Err(MessageError::Length);
         }
         let mut input = Input(block);
-        // What follows the known fields is left to later versions.
+        // Bytes after the known fields belong to later versions.
         match input.byte()? {
             1 => input.hello(),
             2 => input.flows(),
@@ -177,7 +179,7 @@ impl Message {
     }
 }
 
-/// The rest of a message.
+/// Remaining bytes of a message.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -274,7 +276,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The vectors of `docs/tunnel.md`.
+    /// Test vectors of `docs/tunnel.md`.
     #[test]
     fn messages_are_written_as_documented() {
         let cases = [
@@ -322,7 +324,7 @@ mod tests {
         assert_eq!(Message::decode(&[3, 0, 0, 0, 1, 1, 0, 2, 9, 7]), Ok(answer));
     }
 
-    /// What earlier releases and this one sent: the text of each file in `tests/vectors`.
+    /// Messages of earlier releases and this one: the text of each file in `tests/vectors`.
     const RELEASES: &[&str] = &[include_str!("../../tests/vectors/0.1.0.txt")];
 
     fn bytes(hex: &str) -> Vec<u8> {

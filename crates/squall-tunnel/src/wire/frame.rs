@@ -1,5 +1,5 @@
-//! A block of a flow on the wire: datagrams, and a header from which the far end restores their order and timing. It can
-//! be sent, and read, while it grows.
+//! Blocks of a flow on the wire: datagrams, and a header from which the far end restores their
+//! order and timing. A block can be sent, and read, while it grows.
 //!
 //! ```text
 //! flag and class (1)  number (6)  stamp (6)  before (4)  held (4)  { length (2)  offset (2)  datagram }…
@@ -21,32 +21,33 @@ pub(crate) const HEADER: usize = 21;
 /// Bytes before each datagram.
 pub(crate) const RECORD: usize = 4;
 
-/// Offsets of datagrams are in steps of this many microseconds, up to a second.
+/// Step of the offsets of datagrams, which range up to a second.
 const STEP: Span = Span::from_micros(16);
 
 /// Largest number or stamp.
 const MAX_48: u64 = (1 << 48) - 1;
 
-/// Flag beside the class: the datagrams are written by [`nulls::delete`].
+/// Flag in the class byte: the datagrams are written by [`nulls::delete`].
 const WITHOUT_NULLS: u8 = 0x80;
 
-/// The datagrams of a block, or the next ones of a block that has begun.
+/// Datagrams of a block, or the next ones of a block that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) class: Class,
-    /// What the block is useless without.
+    /// Dependency of the block on others.
     pub(crate) depends: Depends,
     /// Arrival of the first datagram of the block.
     pub(crate) stamp: Time,
     pub(crate) datagrams: u32,
-    /// Whether they are written without null packets.
+    /// The datagrams are written without null packets.
     without_nulls: bool,
-    /// Bytes of these null packets.
+    /// Bytes of the removed null packets.
     pub(crate) deleted: usize,
-    /// Bytes of the datagrams, null packets included.
+    /// Bytes of the datagrams, including null packets.
     pub(crate) payload: usize,
-    /// Whether the block begins with it, and whether it ends.
+    /// The block begins with these datagrams.
     pub(crate) begins: bool,
+    /// The block ends with these datagrams.
     pub(crate) ends: bool,
     /// Expected size of the whole block.
     pub(crate) expected: usize,
@@ -54,7 +55,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The beginning of a block, without datagrams.
+    /// Creates the beginning of a block, without datagrams.
     pub(crate) fn new(stamp: Time, expected: usize) -> Self {
         let wire = vec![0; HEADER];
         Self {
@@ -72,12 +73,12 @@ impl Frame {
         }
     }
 
-    /// The same, whose datagrams are to be written without null packets or with them.
+    /// Sets whether datagrams are written without null packets.
     pub(crate) fn without_nulls(self, without_nulls: bool) -> Self {
         Self { without_nulls, ..self }
     }
 
-    /// The next part of the same block, without datagrams.
+    /// Returns the next part of the same block, without datagrams.
     pub(crate) fn next(&self) -> Self {
         Self {
             class: self.class,
@@ -88,17 +89,17 @@ impl Frame {
         }
     }
 
-    /// The beginning of a block, if its real beginning was dropped.
+    /// Makes this the beginning of a block whose actual beginning was dropped.
     pub(crate) fn beginning(self) -> Self {
         Self { begins: true, ..self }
     }
 
-    /// Whether it has no datagrams, and only ends the block.
+    /// `true` if it has no datagrams, and only ends the block.
     pub(crate) fn is_empty(&self) -> bool {
         self.datagrams == 0
     }
 
-    /// Adds a datagram of less than 65,535 bytes that arrived at `now`.
+    /// Appends a datagram of less than 65,535 bytes that arrived at `now`.
     pub(crate) fn push(&mut self, now: Time, datagram: &[u8]) {
         debug_assert!(datagram.len() < usize::from(u16::MAX));
         let offset = u16::try_from((now - self.stamp) / STEP).unwrap_or(u16::MAX);
@@ -120,7 +121,7 @@ impl Frame {
         self.payload += datagram.len();
     }
 
-    /// Adds the next part of the same block.
+    /// Appends the next part of the same block.
     pub(crate) fn extend(&mut self, next: &Self) {
         self.wire.extend_from_slice(&next.wire[HEADER..]);
         self.datagrams += next.datagrams;
@@ -129,7 +130,7 @@ impl Frame {
         self.ends = next.ends;
     }
 
-    /// The same with all null packets, for an end that does not restore them.
+    /// Restores all null packets, for an end that does not restore them.
     pub(crate) fn with_nulls(self) -> Self {
         if !self.without_nulls {
             return self;
@@ -138,7 +139,7 @@ impl Frame {
         let (mut rest, mut buffer) = (&self.wire[HEADER..], Vec::new());
         while let Some((offset, datagram, after)) = record(rest) {
             buffer.clear();
-            // Its own writing can be read.
+            // Cannot fail: this end wrote it.
             let _ = nulls::restore(datagram, &mut buffer);
             whole.append(offset, &buffer);
             rest = after;
@@ -146,18 +147,18 @@ impl Frame {
         whole
     }
 
-    /// The same part of the block without its datagrams.
+    /// Returns the same part of the block without its datagrams.
     pub(crate) fn emptied(&self) -> Self {
         Self { begins: self.begins, ends: self.ends, ..self.next() }
     }
 
-    /// Bytes on the wire.
+    /// Returns the bytes on the wire.
     pub(crate) fn len(&self) -> usize {
         if self.begins { self.wire.len() } else { self.wire.len() - HEADER }
     }
 
-    /// The first bytes of a block that is sent at `now`: the `number`th of its flow in its session, `before` microseconds
-    /// after the previous one.
+    /// Returns the first bytes of a block that is sent at `now`, with its number in its flow and
+    /// session, and its distance in time to the previous block.
     pub(crate) fn seal(mut self, now: Time, number: u64, before: Span) -> Bytes {
         let in_32 = |span: Span| u32::try_from(span.micros()).unwrap_or(u32::MAX).to_be_bytes();
         self.wire[0] = self.class as u8 | if self.without_nulls { WITHOUT_NULLS } else { 0 };
@@ -168,13 +169,13 @@ impl Frame {
         self.wire.into()
     }
 
-    /// The next bytes of a block that has begun.
+    /// Returns the next bytes of a block that has begun.
     pub(crate) fn into_rest(self) -> Bytes {
         Bytes::from(self.wire).slice(HEADER..)
     }
 }
 
-/// Why a block cannot be read.
+/// Reason why a block cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("a block ends within its header")]
@@ -189,18 +190,18 @@ pub(crate) enum FrameError {
     Nulls,
 }
 
-/// The header of a received block.
+/// Header of a received block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) class: Class,
-    /// Whether the datagrams are written without null packets.
+    /// The datagrams are written without null packets.
     without_nulls: bool,
     pub(crate) number: u64,
     /// Arrival of the first datagram, by the sender's clock.
     pub(crate) stamp: Time,
-    /// From the stamp of the previous block to this one.
+    /// Time from the stamp of the previous block to this one.
     pub(crate) before: Span,
-    /// From the stamp to the departure.
+    /// Time from the stamp to the departure.
     pub(crate) held: Span,
 }
 
@@ -215,13 +216,13 @@ impl Header {
         Ok(Self { class, without_nulls, number: number(1..7), stamp, before, held })
     }
 
-    /// A datagram of the block as it entered at the other end.
+    /// Returns a datagram of the block as it entered at the other end.
     pub(crate) fn whole<'a>(&self, datagram: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
         if !self.without_nulls {
             return datagram;
         }
         buffer.clear();
-        // The reader has checked it.
+        // Checked by the reader.
         let _ = nulls::restore(datagram, buffer);
         buffer
     }
@@ -237,15 +238,16 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    /// The header, once it is complete.
+    /// Returns the header, once it is complete.
     pub(crate) fn header(&self) -> Option<Header> {
         self.header
     }
 
-    /// Takes the next bytes of the block. Returns the datagrams that are complete with them, for [`datagram`].
+    /// Adds the next bytes of the block. Returns the datagrams that they complete, for
+    /// [`datagram`].
     ///
     /// # Errors
-    /// If they are malformed, or the last ones and end within a datagram.
+    /// If they are malformed, or if they are the last ones and end within a datagram.
     pub(crate) fn read(&mut self, part: Bytes, is_last: bool) -> Result<Bytes, FrameError> {
         let mut bytes = part;
         if !self.rest.is_empty() {
@@ -261,12 +263,12 @@ impl FrameReader {
             return Err(FrameError::Nulls);
         }
         self.has_datagrams |= !datagrams.is_empty();
-        // A slice would keep the memory of the whole packet.
+        // Copied, because a slice would keep the memory of the whole packet.
         self.rest.extend_from_slice(&bytes);
         if is_last { self.check_end().map(|()| datagrams) } else { Ok(datagrams) }
     }
 
-    /// Whether the stored bytes are complete.
+    /// `true` if the stored bytes are complete.
     fn is_whole(&self) -> bool {
         if self.header.is_some() { record(&self.rest).is_some() } else { self.rest.len() >= HEADER }
     }
@@ -281,7 +283,7 @@ impl FrameReader {
     }
 }
 
-/// Bytes of complete datagrams.
+/// Returns the number of bytes of complete datagrams.
 fn whole(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     while let Some((_, _, after)) = record(rest) {
@@ -290,7 +292,7 @@ fn whole(bytes: &[u8]) -> usize {
     bytes.len() - rest.len()
 }
 
-/// Whether the null packets of all complete datagrams can be restored.
+/// `true` if the null packets of all complete datagrams can be restored.
 fn are_valid(mut datagrams: &[u8]) -> bool {
     while let Some((_, datagram, after)) = record(datagrams) {
         if !nulls::is_valid(datagram) {
@@ -304,19 +306,20 @@ fn are_valid(mut datagrams: &[u8]) -> bool {
 /// A datagram, and the position of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    /// Arrival after the first datagram of its block.
+    /// Arrival relative to the first datagram of its block.
     pub(crate) offset: Span,
     pub(crate) datagram: &'a [u8],
     pub(crate) next: usize,
 }
 
-/// The datagram at this position of the bytes that [`FrameReader::read`] returned; the first is at 0.
+/// Returns the datagram at this position of the bytes from [`FrameReader::read`]; the first is at
+/// 0.
 pub(crate) fn datagram(datagrams: &[u8], at: usize) -> Option<Record<'_>> {
     let (offset, datagram, _) = record(datagrams.get(at..)?)?;
     Some(Record { offset: STEP * offset.into(), datagram, next: at + RECORD + datagram.len() })
 }
 
-/// The offset of a datagram in steps, its bytes, and what follows.
+/// Returns the offset of a datagram in steps, its bytes, and the bytes after it.
 fn record(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<RECORD>()?;
     let (datagram, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([head[0], head[1]])))?;
@@ -331,7 +334,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::wire::nulls::tests::usual;
 
-    /// Complete datagrams, each with its arrival after the first one of its block.
+    /// Returns complete datagrams with their arrival relative to the first one of their block.
     pub(crate) fn listed(datagrams: &[u8]) -> Vec<(Span, Vec<u8>)> {
         let mut at = 0;
         let next = || {
@@ -342,13 +345,13 @@ pub(crate) mod tests {
         std::iter::from_fn(next).collect()
     }
 
-    /// The same as they entered at the other end.
+    /// Returns complete datagrams as they entered at the other end.
     pub(crate) fn restored(header: Header, datagrams: &[u8]) -> Vec<(Span, Vec<u8>)> {
         let whole = |bytes: Vec<u8>| header.whole(&bytes, &mut Vec::new()).to_vec();
         listed(datagrams).into_iter().map(|(offset, bytes)| (offset, whole(bytes))).collect()
     }
 
-    /// The vectors of `docs/tunnel.md`.
+    /// Test vectors of `docs/tunnel.md`.
     #[test]
     fn a_frame_is_written_as_documented() {
         let mut frame = Frame::new(at_ms(1_000), 0);
@@ -391,7 +394,7 @@ pub(crate) mod tests {
         let mut strange = wire.to_vec();
         strange[0] = 9;
         assert_eq!(open(&strange[..21], false), Err(FrameError::Class(9)));
-        // The first byte of the datagram counts runs, of which there are none.
+        // The first byte of the datagram counts runs; here there are none.
         strange[0] = Class::Key as u8 | WITHOUT_NULLS;
         assert_eq!(open(&strange, false), Err(FrameError::Nulls));
     }
@@ -409,7 +412,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// However a block is written and read: at once, or in parts that are cut anywhere.
+        /// Blocks are written and read at once, or in parts with arbitrary boundaries.
         #[test]
         fn what_goes_in_comes_out(
             all in prop::collection::vec(
@@ -436,7 +439,7 @@ pub(crate) mod tests {
                 }
             }
             wire.push(frame);
-            // An end that does not restore them gets all.
+            // An end that does not restore null packets gets all of them.
             let wire = wire.into_iter().map(|frame| if restores { frame } else { frame.with_nulls() });
             let write = |frame: Frame| match frame.begins {
                 true => frame.seal(stamp + us(9), number, us(before)),

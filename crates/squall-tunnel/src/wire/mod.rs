@@ -1,5 +1,5 @@
-//! The protocol between the two ends of a tunnel: messages ([`control`]) and the blocks of flows ([`frame`]), in which null
-//! packets of transport streams are left out ([`nulls`]).
+//! Protocol between the two ends of a tunnel: messages ([`control`]) and the blocks of flows
+//! ([`frame`]), without the null packets of transport streams ([`nulls`]).
 
 pub(crate) mod control;
 pub(crate) mod frame;

@@ -1,9 +1,10 @@
-//! Null packets of transport streams (ISO 13818-1 §2.4.3.3), deleted from datagrams and restored, as RIST does (VSF TR-06-2, null
-//! packet deletion).
+//! Removal and restoration of null packets in transport streams (ISO 13818-1 §2.4.3.3), as in RIST
+//! (VSF TR-06-2, null packet deletion).
 //!
-//! Each datagram is for itself, and nothing is assumed about where packets begin in it: a run of null packets may begin and end
-//! within one. A null packet has any flags and any counter, and is filled with one byte; other ones are left as they are. What
-//! leaves at the other end is thus what entered, byte for byte.
+//! Each datagram is processed separately, and packets may begin anywhere in it: a run of null
+//! packets may begin and end within a packet. A null packet may have any flags and any counter, and
+//! is filled with a single byte value; others are kept. The restored datagram therefore equals the
+//! original byte for byte.
 //!
 //! ```text
 //! runs (1)  { kept (2)  bytes  length (2)  phase (1)  second (1)  fourth (1)  stuffing (1) }…  bytes
@@ -11,43 +12,48 @@
 //!
 //! `docs/tunnel.md` describes the fields.
 
-/// Bytes of a packet.
+/// Length of a packet in bytes.
 const PACKET: usize = 188;
 
-/// First and third byte of a null packet; the second one ends in five set bits.
+/// First byte of a packet.
 const SYNC: u8 = 0x47;
+/// Third byte of a null packet.
 const PID_LOW: u8 = 0xff;
+/// Five set bits at the end of the second byte of a null packet.
 const PID_HIGH: u8 = 0x1f;
 
-/// Header of a packet.
+/// Length of a packet header in bytes.
 const HEADER: usize = 4;
 
-/// Bytes that describe a run.
+/// Length of the description of a run in bytes.
 const RUN: usize = 6;
 
-/// Shorter runs are kept: they would save next to nothing.
+/// Minimum length of a run. Shorter ones are kept, as they would save next to nothing.
 const MIN_RUN: usize = 16;
 
-/// Longest run. It bounds what a peer can have sent at the other end with few bytes.
+/// Maximum length of a run. Bounds the bytes that a peer can make the other end send with a short
+/// message.
 const MAX_RUN: usize = 8 * PACKET;
 
-/// Largest datagram that is restored: that of UDP over IPv4.
+/// Maximum size of a datagram that is restored: that of UDP over IPv4.
 const MAX_DATAGRAM: usize = 65_507;
 
 /// Consecutive bytes of equal null packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     length: usize,
-    /// Position in a packet where they begin.
+    /// Position in a packet at which they begin.
     phase: usize,
-    /// What null packets may differ in.
+    /// Second byte of the null packets.
     second: u8,
+    /// Fourth byte of the null packets.
     fourth: u8,
+    /// Byte that fills the null packets.
     stuffing: u8,
 }
 
 impl Run {
-    /// The rest of a packet that began in an earlier datagram, and the packets after it.
+    /// Finds the rest of a packet that began in an earlier datagram, and the packets after it.
     fn at_start(datagram: &[u8]) -> Option<Self> {
         let stuffing = *datagram.first()?;
         let rest = datagram.iter().take_while(|byte| **byte == stuffing).count();
@@ -61,14 +67,14 @@ impl Run {
         (run.length >= MIN_RUN).then_some(run)
     }
 
-    /// The packets whose first one begins here.
+    /// Finds the packets of which the first begins here.
     fn of_packets(bytes: &[u8]) -> Option<Self> {
         let run = Self::of_packet(bytes)?;
         let run = run.extended(bytes, run.length);
         (run.length >= MIN_RUN).then_some(run)
     }
 
-    /// The packet that begins here; the end of the datagram may cut it.
+    /// Finds the packet that begins here. The end of the datagram may truncate it.
     fn of_packet(bytes: &[u8]) -> Option<Self> {
         let &[SYNC, second, PID_LOW, fourth, stuffing, ..] = bytes else { return None };
         let length = bytes.len().min(PACKET);
@@ -77,7 +83,7 @@ impl Run {
         is_null.then_some(Self { length, phase: 0, second, fourth, stuffing })
     }
 
-    /// The run with the equal packets that begin at `end`.
+    /// Extends the run by the equal packets that begin at `end`.
     fn extended(mut self, bytes: &[u8], mut end: usize) -> Self {
         let packet = self.packet();
         while let Some(next) = bytes.get(end..bytes.len().min(end + PACKET)) {
@@ -120,7 +126,8 @@ impl Run {
     }
 }
 
-/// Writes a datagram without its null packets. Returns how many bytes of them are left out; it takes a byte if none are.
+/// Writes a datagram without its null packets. Returns the number of bytes left out. If none are,
+/// the result is one byte longer.
 pub(crate) fn delete(datagram: &[u8], out: &mut Vec<u8>) -> usize {
     let count_at = out.len();
     out.push(0);
@@ -145,13 +152,13 @@ pub(crate) fn delete(datagram: &[u8], out: &mut Vec<u8>) -> usize {
     deleted
 }
 
-/// Whether [`restore`] makes a datagram of these bytes.
+/// `true` if [`restore`] can restore a datagram from these bytes.
 pub(crate) fn is_valid(bytes: &[u8]) -> bool {
     read(bytes, |_, _| {}).is_some()
 }
 
-/// Appends the datagram that [`delete`] has written so. `None` if the bytes are no such datagram; what is appended then is a part of
-/// one.
+/// Appends the datagram that [`delete`] wrote as these bytes. `None` if the bytes are invalid; a
+/// part of a datagram may have been appended then.
 pub(crate) fn restore(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let rest = read(bytes, |kept, run| {
         out.extend_from_slice(kept);
@@ -161,7 +168,7 @@ pub(crate) fn restore(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Passes on the bytes before each run, and the run. Returns the bytes behind the last one.
+/// Passes on the bytes before each run, and the run. Returns the bytes after the last run.
 fn read<'a>(bytes: &'a [u8], mut each: impl FnMut(&'a [u8], Run)) -> Option<&'a [u8]> {
     let (runs, mut rest) = bytes.split_first()?;
     let mut whole = 0;
@@ -190,7 +197,7 @@ pub(crate) mod tests {
         Run { length: PACKET, phase: 0, second, fourth, stuffing }.packet().to_vec()
     }
 
-    /// The packet that every muxer uses.
+    /// Returns the null packet that every multiplexer uses.
     pub(crate) fn usual() -> Vec<u8> {
         null(0x1f, 0x10, 0xff)
     }
@@ -206,7 +213,7 @@ pub(crate) mod tests {
         restore(bytes, &mut out).map(|()| out)
     }
 
-    /// The vector of `docs/tunnel.md`.
+    /// Test vector of `docs/tunnel.md`.
     #[test]
     fn a_datagram_is_written_as_documented() {
         let datagram = [b"abc", &usual()[..], &usual()[..20]].concat();
@@ -218,7 +225,8 @@ pub(crate) mod tests {
     #[test]
     fn a_datagram_of_null_packets_is_nine_bytes_however_it_is_cut() {
         let stream = usual().repeat(100);
-        // A header in two datagrams is kept: four bytes of one, or all that follows in the other one.
+        // A header split over two datagrams is kept: four bytes in one of them, or all bytes after
+        // it in the other.
         for (size, most) in [(1_316, 9), (1_472, 9), (188, 9), (204, 13), (100, 13), (1_358, 9 + 187)] {
             for datagram in stream.chunks_exact(size) {
                 let bytes = deleted(datagram);
@@ -233,7 +241,7 @@ pub(crate) mod tests {
         let video = [&[0x47, 0x01, 0x00, 0x10][..], &[7; 184]].concat();
         let counting: Vec<u8> = (0..7).flat_map(|n| null(0x1f, 0x10 | n, 0xff)).collect();
         let marked = [null(0x9f, 0x10, 0xff), null(0x3f, 0x50, 0), null(0x5f, 0x1f, 0x47)].concat();
-        // Time stamps before each packet (BDAV), and check sums behind it (Reed-Solomon).
+        // Timestamps before each packet (BDAV), and parity after it (Reed-Solomon).
         let stamped: Vec<u8> = (0..7u32).flat_map(|n| [&n.to_be_bytes()[..], &usual()].concat()).collect();
         let checked: Vec<u8> = (0..7u8).flat_map(|n| [usual(), vec![n; 16]].concat()).collect();
         for (datagram, most) in [
@@ -281,12 +289,12 @@ pub(crate) mod tests {
         ] {
             assert!(restored(&bytes).is_none() && !is_valid(&bytes), "{bytes:02x?}");
         }
-        // The largest of IPv6 is left as it is.
+        // The largest datagram of IPv6 is not changed.
         let huge = usual().repeat(349);
         assert_eq!(deleted(&huge[..65_527]).len(), 65_528);
     }
 
-    /// A packet: of content, null, or nearly so.
+    /// Generates a packet: with content, null, or almost null.
     fn packet() -> impl Strategy<Value = Vec<u8>> {
         let content =
             prop::collection::vec(any::<u8>(), PACKET - 1).prop_map(|rest| [&[SYNC], &rest[..]].concat());
@@ -300,8 +308,8 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// Whatever a stream has, however it is cut into datagrams, with time stamps or check sums at its packets or headers
-        /// before them.
+        /// Arbitrary streams, cut into datagrams anywhere, with timestamps or parity at their
+        /// packets, or headers before them.
         #[test]
         fn what_leaves_is_what_entered(
             packets in prop::collection::vec(packet(), 0..40),

@@ -1,4 +1,4 @@
-//! What the tests share: two ends of a tunnel on loopback, over two addresses.
+//! Shared parts of the tests: two ends of a tunnel on loopback, over two addresses.
 
 #![allow(dead_code, reason = "every test file uses its own part")]
 
@@ -16,44 +16,45 @@ use squall_tunnel::{
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, Token, TrustConfig},
 };
 
-/// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
+/// Limit of anything that hangs. Far more than any step takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The secret of all tests.
+/// Returns the token of all tests.
 pub(crate) fn token() -> Token {
     Token::new("a token for tests").expect("is long enough")
 }
 
-/// A socket that waits for [`PATIENCE`] at most.
+/// Opens a socket with the timeout [`PATIENCE`].
 pub(crate) fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
     socket.set_read_timeout(Some(PATIENCE)).expect("is set");
     socket
 }
 
-/// A flow of flags.
+/// Parses a flow that enters.
 pub(crate) fn flow_in(text: &str) -> FlowConfig {
     FlowConfig::parse(&patient(text), true).expect("is right")
 }
 
-/// A flow of flags.
+/// Parses a flow that leaves.
 pub(crate) fn flow_out(text: &str) -> FlowConfig {
     FlowConfig::parse(&patient(text), false).expect("is right")
 }
 
-/// Deadlines that no busy machine misses, unless a test asks for its own.
+/// Adds a latency that no busy machine exceeds, unless the text sets one.
 fn patient(text: &str) -> String {
     if text.contains("latency=") { text.to_owned() } else { format!("{text},latency=30s") }
 }
 
-/// An exit that listens on this port; 0 for any. Its certificate is kept in a file if there is one.
+/// Returns an exit that listens on this port; 0 for any. Its certificate is in the file `state`, if
+/// given.
 pub(crate) fn exit_config(port: u16, state: Option<&Path>, flows: Vec<FlowConfig>) -> Config {
     let identity = state.map_or(IdentityConfig::Fresh, |file| IdentityConfig::Kept(file.to_owned()));
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     Config { flows, ..Config::new(Side::Listen(ListenConfig::new(address, identity)), token()) }
 }
 
-/// An entry to such an exit, over two addresses.
+/// Returns an entry to such an exit, over two addresses.
 pub(crate) fn entry_config(exit: &Tunnel, flows: Vec<FlowConfig>) -> Config {
     let trust = TrustConfig::Pin(exit.fingerprint().expect("it listens"));
     let connect = ConnectConfig {
@@ -64,7 +65,7 @@ pub(crate) fn entry_config(exit: &Tunnel, flows: Vec<FlowConfig>) -> Config {
     Config { flows, ..Config::new(Side::Connect(connect), token()) }
 }
 
-/// Waits until something holds of a tunnel.
+/// Waits until the status of a tunnel meets a condition.
 pub(crate) async fn until(tunnel: &Tunnel, what: &str, mut holds: impl FnMut(&Status) -> bool) -> Status {
     let begin = Instant::now();
     loop {
@@ -82,7 +83,7 @@ pub(crate) async fn attached(tunnel: &Tunnel) -> Status {
     until(tunnel, "carried", |status| status.flows.iter().all(|flow| flow.attached)).await
 }
 
-/// Runs a test. What it waits for is bounded by [`PATIENCE`].
+/// Runs a test. Its waits are limited by [`PATIENCE`].
 pub(crate) fn within(test: impl AsyncFn()) {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(test());
@@ -93,7 +94,7 @@ pub(crate) fn in_real_time(test: impl AsyncFn()) {
     squall_testkit::in_real_time(|| within(&test));
 }
 
-/// The words of all events.
+/// Returns the text of all events.
 pub(crate) fn words(tunnel: &Tunnel) -> String {
     tunnel.status().events.iter().map(|event| format!("{}: {}\n", event.level, event.words)).collect()
 }
@@ -124,12 +125,12 @@ impl Pair {
         self.source.send_to(datagram, ("127.0.0.1", self.port)).expect("is sent");
     }
 
-    /// The next datagram that arrives, and its source.
+    /// Returns the next datagram that arrives, and its source.
     pub(crate) async fn recv(&self) -> (Vec<u8>, SocketAddr) {
         self.recv_within(PATIENCE).await.expect("arrives")
     }
 
-    /// The same within a limit.
+    /// Returns the next datagram that arrives within a limit.
     pub(crate) async fn recv_within(&self, limit: Duration) -> Option<(Vec<u8>, SocketAddr)> {
         let socket = self.target.try_clone().expect("is cloned");
         let received = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! An exit with tenants, and entries of them.
+//! An exit with tenants, and their entries.
 
 use std::{net::UdpSocket, path::Path, time::Duration};
 
@@ -6,12 +6,12 @@ use squall_tunnel::{Config, Tunnel, config::Token};
 
 use super::*;
 
-/// The token of a tenant.
+/// Returns the token of a tenant.
 pub(crate) fn token_of(name: &str) -> Token {
     Token::new(&format!("the token of {name}")).expect("is long enough")
 }
 
-/// `[[tenant]]` in TOML, without its header.
+/// Returns the content of `[[tenant]]` in TOML, without its header.
 pub(crate) fn keys(name: &str, limits: &str, target: &UdpSocket) -> String {
     let (hash, to) = (token_of(name).hash(), target.local_addr().expect("is bound"));
     let flow = format!("flow = [{{ name = \"cam\", out = \"udp://{to}\", latency = \"30s\" }}]");
@@ -22,7 +22,7 @@ pub(crate) fn table(name: &str, limits: &str, target: &UdpSocket) -> String {
     format!("[[tenant]]\n{}", keys(name, limits, target))
 }
 
-/// An exit of a file with these tenants. Its folder is for the state.
+/// Returns an exit with these tenants, from a file. Its folder holds the state.
 pub(crate) fn exit_of(folder: &Path, top: &str, tenants: &str) -> Config {
     let text = format!(
         "tenants_state = \"state\"\n{top}\n[listen]\naddress = \"127.0.0.1:0\"\nstate = \"exit.pem\"\n{tenants}"
@@ -30,7 +30,7 @@ pub(crate) fn exit_of(folder: &Path, top: &str, tenants: &str) -> Config {
     Config::parse("exit.toml", &text, folder).unwrap_or_else(|error| panic!("{error}:\n{text}"))
 }
 
-/// An entry of a tenant, with the flow `cam` from a port.
+/// Returns an entry of a tenant, with the flow `cam` from a port.
 pub(crate) fn entry_of(exit: &Tunnel, tenant: &str, port: u16) -> Config {
     let flow = flow_in(&format!("cam=udp://127.0.0.1:{port}"));
     Config { token: Some(token_of(tenant)), ..entry_config(exit, vec![flow]) }
@@ -56,7 +56,7 @@ impl Site {
         self.source.send_to(datagram, ("127.0.0.1", self.port)).expect("is sent");
     }
 
-    /// The next datagram; fails the test if there is none.
+    /// Returns the next datagram; fails the test if there is none.
     pub(crate) async fn recv(&self) -> Vec<u8> {
         self.recv_within(PATIENCE).await.expect("arrives")
     }

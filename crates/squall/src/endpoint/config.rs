@@ -4,7 +4,7 @@ use squall_proto::{Config, MAX_WORKERS};
 
 use crate::EndpointError;
 
-/// Settings of an endpoint. A [`Config`] stands for them where there is one worker.
+/// Settings of an endpoint. With one worker, a [`Config`] is enough and converts into this type.
 ///
 /// ```
 /// use squall::{Config, EndpointConfig};
@@ -19,15 +19,16 @@ pub struct EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// Tasks that the endpoint divides its sessions among, each of which keeps one core busy at most: 1 to [`MAX_WORKERS`]. A
-    /// session lives on one of them. Listening with several needs Linux; elsewhere there is one whatever the number. See
-    /// `docs/scaling.md`. Default: 1.
+    /// Sets the number of worker tasks that share the sessions of the endpoint: 1 to
+    /// [`MAX_WORKERS`]. Each worker keeps at most one core busy, and a session stays on one worker.
+    /// Listening with several workers needs Linux; on other systems one worker listens whatever the
+    /// number. See `docs/scaling.md`. Default: 1.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers, or an error if it is out of range.
     pub(super) fn count(&self) -> Result<usize, EndpointError> {
         match self.workers {
             workers @ 1..=MAX_WORKERS => Ok(workers),
@@ -35,8 +36,8 @@ impl EndpointConfig {
         }
     }
 
-    /// The same, of an endpoint that listens: several workers need a system that gives packets to them by their connection
-    /// ids.
+    /// Returns the number of workers of an endpoint that listens: 1 unless the system can
+    /// distribute packets to workers by connection id.
     pub(super) fn count_listening(&self) -> Result<usize, EndpointError> {
         let workers = self.count()?;
         if cfg!(target_os = "linux") || workers == 1 {

@@ -35,48 +35,51 @@ use crate::{
     },
 };
 
-/// Turns after which other tasks of the runtime get theirs.
+/// Turns after which the driver yields to other tasks of the runtime.
 const MAX_TURNS: usize = 16;
 
-/// Transmits a turn sends at most before it looks for what has arrived.
+/// Transmits per turn before the driver checks for received packets again.
 const MAX_TRANSMITS: usize = 16;
 
-/// Packets handed to the core before it may answer. A full batch of the kernel holds some two thousand:
-/// acknowledging them at once would add milliseconds to the round trip, and have the peer burst.
+/// Packets handed to the core before it may answer. A full batch of the kernel holds about two
+/// thousand packets; acknowledging all of them at once would add milliseconds to the round trip and
+/// make the peer burst.
 const MAX_UNANSWERED: usize = 64;
 
-/// How long an endpoint that is let go of answers late packets of sessions that are over. It closes its socket then, so QUIC may
-/// end before three probe timeouts are over (RFC 9000 §10.2), which are seconds on a slow path.
+/// Time in which a dropped endpoint answers late packets of closed sessions. The socket is closed
+/// afterwards, so QUIC may end before three probe timeouts have passed (RFC 9000 §10.2), which are
+/// seconds on a slow path.
 const DRAIN: Duration = Duration::from_millis(300);
 
-/// Drives a worker until nothing is left of it.
+/// Drives a worker until it has no work left.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     place: Place,
     sockets: Sockets,
-    /// Of the sessions that this side started.
+    /// Path managers of the sessions that this side started.
     managers: Vec<PathManager>,
-    /// While there is a session that this side started.
+    /// Present while this side has a session that it started.
     watch: Option<InterfaceWatch>,
     buffers: ReceiveBuffers,
-    /// Packets for other workers, with those.
+    /// Received packets that belong to other workers, with the index of each worker.
     astray: Vec<(usize, Handed)>,
     out: Vec<u8>,
     timer: Timer,
-    /// When the addresses of an endpoint that was let go of are free, at the latest.
+    /// Deadline for closing the sockets of a dropped endpoint.
     ends_at: Option<Instant>,
 }
 
-/// The place of a worker among those of its endpoint.
+/// Position of a worker in its endpoint.
 pub(super) struct Place {
     pub(super) index: usize,
     pub(super) workers: Arc<[Weak<Shared>]>,
-    /// The first sockets of each worker are those that it listens on, in the same order.
+    /// Number of listening sockets. They come first in the sockets of each worker, in the same
+    /// order.
     pub(super) listening: usize,
 }
 
 impl Place {
-    /// The other worker that a packet which arrived on this socket is for, if it is for another.
+    /// Returns the worker that a packet from this socket belongs to, if it is another one.
     fn other_for(&self, socket: usize, packet: &[u8]) -> Option<usize> {
         let count = self.workers.len();
         if count == 1 || socket >= self.listening {
@@ -87,7 +90,7 @@ impl Place {
 }
 
 impl Driver {
-    /// Must be called within a runtime.
+    /// Creates a driver. Must be called within a runtime.
     pub(super) fn new(shared: Arc<Shared>, place: Place, sockets: Sockets) -> Self {
         let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
         let (managers, astray, out) = (Vec::new(), Vec::new(), Vec::new());
@@ -116,8 +119,8 @@ impl Driver {
         }
     }
 
-    /// Opens and closes paths as interfaces come and go. May bind sockets by a call of the application's, so not to be called
-    /// with the core locked.
+    /// Opens and closes paths as interfaces appear and disappear. May bind sockets by a function of
+    /// the application, so the core must not be locked.
     fn manage_paths(&mut self, cx: &mut Context<'_>) {
         while !self.managers.is_empty() {
             let is_missing = self.managers.iter().any(PathManager::is_missing);
@@ -139,7 +142,7 @@ impl Driver {
         self.watch = None;
     }
 
-    /// Hands what has arrived to the core. Returns whether there may be more.
+    /// Hands received packets to the core. Returns `true` if there may be more.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut received = false;
         for index in 0..self.sockets.len() {
@@ -171,10 +174,11 @@ impl Driver {
         received
     }
 
-    /// Lets the core act on the time, and sends what it has. Returns whether there may be more.
+    /// Lets the core act on timers and sends its packets. Returns `true` if there may be more to
+    /// send.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
         for socket in self.sockets.iter_mut() {
-            // Errors here are those of packets that are lost.
+            // Packets whose sending failed count as lost.
             let _ = socket.flush(cx);
         }
         let mut out = std::mem::take(&mut self.out);
@@ -188,7 +192,7 @@ impl Driver {
         more
     }
 
-    /// Drives the core, which is locked meanwhile.
+    /// Drives the core, which stays locked during the call.
     fn turn(
         &mut self,
         cx: &mut Context<'_>,
@@ -199,7 +203,7 @@ impl Driver {
         drive(&mut Turn { core: &mut shared.lock(), place, sockets, buffers, astray, cx: Some(cx), received })
     }
 
-    /// Whether nothing is left to do, as the endpoint was let go of and its sessions are over.
+    /// `true` if no work is left: the endpoint was dropped or closed, and its sessions have ended.
     fn is_done(&mut self, core: &Core) -> bool {
         if !core.is_let_go() || !core.orders.is_empty() {
             return false;
@@ -223,14 +227,14 @@ impl Driver {
     }
 }
 
-/// Messages of a socket that the core is still to take in.
+/// Messages of a socket that the core has not processed yet.
 struct Received {
-    /// Of the socket.
+    /// Index of the socket.
     index: usize,
     entries: Range<usize>,
-    /// What is left of the message before these.
+    /// Rest of the message before `entries`.
     rest: BytesMut,
-    /// The interface that it came to.
+    /// Interface that the message arrived on.
     local: Interface,
 }
 
@@ -241,7 +245,7 @@ struct Turn<'a, 'c> {
     sockets: &'a mut Sockets,
     buffers: &'a ReceiveBuffers,
     astray: &'a mut Vec<(usize, Handed)>,
-    /// `None` when nothing waits for the sockets any more.
+    /// `None` once no task waits for the sockets.
     cx: Option<&'a mut Context<'c>>,
     received: Option<Received>,
 }
@@ -343,7 +347,8 @@ impl Future for Driver {
 }
 
 impl Drop for Driver {
-    /// Either nothing is left, or the runtime ends: then sessions are closed, or their peers would have to time out.
+    /// Closes the sessions that are left when the runtime ends, so that their peers need not time
+    /// out.
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut core = shared.lock();
@@ -351,7 +356,7 @@ impl Drop for Driver {
         meters.finish_all(proto, routes);
         core.close_all(0, "");
         self.send_last(&mut core);
-        // The addresses are free when those that wait for the end continue.
+        // The addresses must be free before tasks that wait for the end continue.
         self.sockets = Sockets::default();
         core.retire();
     }

@@ -35,27 +35,28 @@ use crate::{
     },
 };
 
-/// What a worker of an endpoint has; see [`Endpoint::workers`].
+/// Counters of one worker of an endpoint; see [`Endpoint::workers`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Sessions that are open, accepted or not.
+    /// Open sessions, accepted or not.
     pub sessions: usize,
-    /// Datagrams that belonged to no connection and began none: garbage, late packets of a session that is over, and packets
-    /// that a load balancer sent to the wrong server.
+    /// Datagrams that belonged to no connection and began none: garbage, late packets of a closed
+    /// session, and packets that a load balancer sent to the wrong server.
     pub unknown: u64,
-    /// Packets that arrived here and were handed over to the worker that has their session.
+    /// Packets that arrived on this worker and were handed over to the worker of their session.
     pub handed_over: u64,
 }
 
-/// Sessions with one configuration: those that come in, and those that go out, as many as are wanted. Clones stand for
-/// the same endpoint.
+/// A set of sessions with one configuration, incoming and outgoing. Clones refer to the same
+/// endpoint.
 ///
-/// [`EndpointConfig::workers`] tasks drive them, one by default. A session lives on one of them, with all its paths; those that go
-/// out take turns, and share the sockets of their worker.
+/// [`EndpointConfig::workers`] tasks drive the sessions, one by default. A session lives on one
+/// worker, with all its paths; outgoing sessions are assigned to the workers in turn, and share the
+/// sockets of their worker.
 ///
-/// When the last clone is dropped, no session is let in any more; those that are open go on. The addresses are free at most
-/// 0.3 s after the last session has ended.
+/// When the last clone is dropped, no session is accepted any more; open sessions continue. The
+/// addresses are free at most 0.3 s after the last session has ended.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -64,19 +65,21 @@ pub struct Endpoint {
 struct Inner {
     group: Arc<Group>,
     workers: Vec<Arc<Shared>>,
-    /// Sessions that went out.
+    /// Number of sessions started by this side.
     connects: AtomicUsize,
     local: Vec<SocketAddr>,
-    /// Of sessions without one of their own.
+    /// Default configuration of sessions.
     config: Config,
-    /// The trust that was used last: a platform's certificates take time to read and memory to keep.
+    /// Most recent trust anchors: reading a platform's certificates takes time, and keeping them
+    /// takes memory.
     trusted: Mutex<Option<(Trust, ClientTls)>>,
 }
 
 impl Endpoint {
-    /// Listens on an address, or on several. On an unspecified one (`0.0.0.0`, `[::]`) every session is
-    /// answered from the address it called; `[::]` takes IPv4 as well, and stands for `0.0.0.0` on a system without IPv6.
-    /// Port 0 takes a free port, see [`Self::local_addrs`]. The endpoint can connect, too.
+    /// Listens on one or several addresses. On an unspecified address (`0.0.0.0`, `[::]`) the
+    /// answers of a session leave from the address that the client used; `[::]` accepts IPv4 as
+    /// well, and means `0.0.0.0` on a system without IPv6. Port 0 selects a free port, see
+    /// [`Self::local_addrs`]. The endpoint can also connect.
     ///
     /// # Errors
     /// If an address cannot be bound; see [`ListenError`].
@@ -104,10 +107,10 @@ impl Endpoint {
         Ok(Self::start(config.sessions, Some(tls), sockets, local)?)
     }
 
-    /// An endpoint that lets no session in, for [`Self::connect`].
+    /// Creates an endpoint that accepts no sessions, for [`Self::connect`].
     ///
     /// # Errors
-    /// Outside a tokio runtime, and for a number of workers that cannot be.
+    /// Outside a tokio runtime, and for an invalid number of workers.
     pub fn client(config: impl Into<EndpointConfig>) -> Result<Self, EndpointError> {
         let config = config.into();
         let mut sockets = Vec::new();
@@ -140,18 +143,18 @@ impl Endpoint {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Connects to a server over all its interfaces and to all its addresses at once: the handshake is raced
-    /// over them, and the interfaces that do not win become further paths. Cancel safe: an attempt that is
-    /// not waited for ends.
+    /// Connects to a server. The handshake is raced over all interfaces and to all addresses;
+    /// interfaces that do not win the race become further paths. Cancel safe: dropping the future
+    /// ends the attempt.
     ///
     /// # Errors
-    /// If there is no way to the server, or it cannot be trusted; see [`ConnectError`]. The attempt ends
+    /// If the server cannot be reached or is not trusted; see [`ConnectError`]. The attempt ends
     /// after [`Config::connect_timeout`].
     pub async fn connect(&self, request: Connect) -> Result<Session, ConnectError> {
-        // The authorities of the platform are files.
+        // Certificates of the platform are read from files, which may block.
         let (inner, trust) = (self.inner.clone(), request.trust.clone());
         let tls = spawn_blocking(move || inner.client_tls(&trust)).await;
-        // The runtime ends.
+        // The task fails only when the runtime ends.
         let tls = tls.map_err(|_| ConnectError::EndpointClosed)??;
         let remotes = request.resolve().await?;
         let config = request.config.as_ref().unwrap_or(&self.inner.config);
@@ -185,7 +188,7 @@ impl Endpoint {
             }
             let starting = shared.clone();
             let answer = |started: Result<_, _>| {
-                // A session that is not waited for any more ends as it is dropped.
+                // If the caller no longer waits, the session is dropped here, which closes it.
                 drop(answer.send(started.map(|id| Session::new(starting, id))));
             };
             core.orders.push(Order::Connect(Box::new(order), Box::new(answer)));
@@ -203,26 +206,26 @@ impl Endpoint {
         Err(ConnectError::explain(reason, attempted))
     }
 
-    /// The next session; `None` when no more are let in. Cancel safe.
+    /// Accepts the next session; `None` once the endpoint accepts no more. Cancel safe.
     pub async fn accept(&self) -> Option<Session> {
         let (worker, id) = self.inner.group.accept().await?;
         Some(Session::new(self.inner.workers[worker].clone(), id))
     }
 
-    /// Accepts with another certificate from now on, as after a renewal. Open sessions continue. No effect on an endpoint
-    /// made by [`Self::client`].
+    /// Replaces the certificate for new sessions, for instance after a renewal. Open sessions
+    /// continue. No effect on an endpoint from [`Self::client`].
     pub fn set_tls(&self, tls: &ServerTls) {
         for shared in &self.inner.workers {
             shared.lock().proto.set_tls(tls);
         }
     }
 
-    /// The addresses listened on; none on an endpoint made by [`Self::client`].
+    /// Returns the listening addresses; empty for an endpoint from [`Self::client`].
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.inner.local
     }
 
-    /// What became of those that wanted to connect, and how many have not announced themselves.
+    /// Returns counters of admitted and rejected handshakes, and the number of pending ones.
     pub fn admission(&self) -> AdmissionStats {
         let mut sum = AdmissionStats::default();
         for shared in &self.inner.workers {
@@ -237,12 +240,12 @@ impl Endpoint {
         sum
     }
 
-    /// Sessions that are open, accepted or not.
+    /// Returns the number of open sessions, accepted or not.
     pub fn session_count(&self) -> usize {
         self.inner.workers.iter().map(|shared| shared.lock().proto.sessions().count()).sum()
     }
 
-    /// The workers, each with what it has; see [`EndpointConfig::workers`].
+    /// Returns the counters of each worker; see [`EndpointConfig::workers`].
     pub fn workers(&self) -> Vec<WorkerStats> {
         let stats = |shared: &Arc<Shared>| {
             let core = shared.lock();
@@ -255,8 +258,9 @@ impl Endpoint {
         self.inner.workers.iter().map(stats).collect()
     }
 
-    /// Closes all sessions and lets no more in or out. Peers see `code` and `reason`; 0 means a normal end. The addresses are free
-    /// at most 0.3 s later: [`Self::wait_idle`] waits for that.
+    /// Closes all sessions, and accepts and starts no more. Peers receive `code` and `reason`; 0
+    /// means a normal end. The addresses are free at most 0.3 s later; [`Self::wait_idle`] waits
+    /// for that.
     pub fn close(&self, code: u32, reason: &str) {
         self.inner.group.close();
         for shared in &self.inner.workers {
@@ -266,8 +270,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits until nothing is left of any session, the close of each included; of an endpoint that was closed also until its
-    /// addresses are free.
+    /// Waits until every session has ended and its close has been sent; on a closed endpoint also
+    /// until its addresses are free.
     pub async fn wait_idle(&self) {
         let Inner { group, workers, .. } = &*self.inner;
         loop {
@@ -295,7 +299,7 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Inner {
-    /// The worker for the next session that goes out.
+    /// Returns the worker for the next outgoing session.
     fn next_worker(&self) -> &Arc<Shared> {
         &self.workers[self.connects.fetch_add(1, Relaxed) % self.workers.len()]
     }
@@ -315,7 +319,7 @@ fn runtime() -> Result<tokio::runtime::Handle, EndpointError> {
     tokio::runtime::Handle::try_current().map_err(|_| EndpointError::NoRuntime)
 }
 
-/// Connects from an endpoint of its own, for programs with one session: see [`Endpoint::connect`].
+/// Connects from a new endpoint, for programs with one session; see [`Endpoint::connect`].
 ///
 /// # Errors
 /// As [`Endpoint::connect`].

@@ -1,4 +1,5 @@
-//! Opens a path over every interface that can reach the server, and closes those of interfaces that are gone.
+//! Opens a path over every interface that reaches the server, and closes the paths of interfaces
+//! that are gone.
 
 use std::{io, net::SocketAddr, time::Instant};
 
@@ -15,10 +16,11 @@ use crate::{
     shared::{Shared, core::Core, order::Request},
 };
 
-/// Interfaces that the handshake is raced over, at most. A session keeps a path over those that are answered, as many as it may have.
+/// Largest number of interfaces that race the handshake. Afterwards the session keeps a path over
+/// those that were answered, within its path limit.
 const MAX_RACED: usize = 32;
 
-/// The paths of a session that this side started.
+/// Manages the paths of a session that this side started.
 pub(crate) struct PathManager {
     session: SessionId,
     plan: Interfaces,
@@ -26,17 +28,17 @@ pub(crate) struct PathManager {
     remotes: Vec<SocketAddr>,
     kept: Vec<Kept>,
     max_paths: usize,
-    /// Whether the race is over, and each interface has one path.
+    /// The race is over; each interface has one path.
     settled: bool,
-    /// What each interface tries, once the race is over.
+    /// Choice of the path of each interface after the race.
     places: Places,
-    /// Interfaces that are not used.
+    /// Interfaces that the session does not run over.
     unused: Vec<UnusedInterface>,
-    /// Whether the session is not up yet, or an interface could not be used.
+    /// The session is not up yet, or an interface could not be used.
     is_missing: bool,
 }
 
-/// A path, and its socket.
+/// An open path and its socket.
 #[derive(Debug)]
 struct Kept {
     candidate: Candidate,
@@ -45,7 +47,7 @@ struct Kept {
 }
 
 impl PathManager {
-    /// Starts to connect, over all interfaces there are now.
+    /// Starts to connect over all present interfaces.
     pub(crate) fn start(
         request: Request,
         shared: &Shared,
@@ -118,7 +120,7 @@ impl PathManager {
         &self.plan
     }
 
-    /// The addresses of the server.
+    /// Returns the addresses of the server.
     pub(crate) fn remotes(&self) -> &[SocketAddr] {
         &self.remotes
     }
@@ -127,15 +129,15 @@ impl PathManager {
         self.plan = plan;
     }
 
-    /// Whether the interfaces are to be looked at again soon.
+    /// `true` if the interfaces should be listed again soon.
     pub(crate) fn is_missing(&self) -> bool {
         self.is_missing
     }
 
-    /// Opens and closes paths as interfaces have come and gone. Until the session is up, its paths
-    /// race and stay as they are. Returns whether the session still exists.
+    /// Opens and closes paths as interfaces appear and disappear. While the session connects, its
+    /// racing paths stay as they are. Returns `false` once the session no longer exists.
     pub(crate) fn update(&mut self, view: &View, shared: &Shared, sockets: &mut Sockets) -> bool {
-        // A look may have begun before it was for this session.
+        // The view may have been started before this session existed.
         if self.plan.is_of_the_system() && !self.remotes.iter().all(|remote| view.to.contains(remote)) {
             return true;
         }
@@ -153,7 +155,7 @@ impl PathManager {
             if !std::mem::replace(&mut self.settled, true)
                 && let Some((_, winner, _)) = paths.first()
             {
-                // The address that won the race is the one to use, by each interface that reaches it.
+                // Every interface that reaches the address that won the race should use it.
                 self.remotes.sort_by_key(|remote| *remote != winner.remote);
             }
             paths.into_iter().map(|(_, net, stats)| (net, stats.state)).collect::<Vec<_>>()
@@ -175,7 +177,8 @@ impl PathManager {
         let all: Vec<Candidate> = possible.iter().flatten().cloned().collect();
         let usable = |path: &Candidate| is_usable(path, view);
         let wanted = self.places.choose(possible, self.max_paths, answer, usable, Instant::now());
-        // Networks bind by a call of the application's, which may take its time: not with the core locked.
+        // Networks bind sockets by a function of the application, which may take long; the core
+        // must not be locked.
         let new: Vec<&Candidate> = wanted.iter().filter(|one| !self.has(one)).collect();
         let leased: Vec<(Candidate, Lease)> =
             new.iter().filter_map(|one| Some(((*one).clone(), self.lease_or_log(one, sockets)?))).collect();
@@ -203,7 +206,7 @@ impl PathManager {
         true
     }
 
-    /// Keeps and logs which interfaces are not used, each once.
+    /// Stores the unused interfaces, and logs each once.
     fn log_unused(&mut self, unused: Vec<UnusedInterface>) {
         let mut new: Vec<&UnusedInterface> = unused.iter().filter(|one| !self.unused.contains(one)).collect();
         while let Some(why) = new.first().map(|one| &one.why) {
@@ -217,7 +220,7 @@ impl PathManager {
         self.unused = unused;
     }
 
-    /// Suspects the session's paths from an address that is gone.
+    /// Suspects the paths that leave from an address that is gone.
     pub(crate) fn suspect(&self, lost: &Found, shared: &Shared) {
         let from = |candidate: &Candidate| {
             let device = candidate.device.as_ref();
@@ -229,7 +232,7 @@ impl PathManager {
         }
     }
 
-    /// Closes the paths that do not stay.
+    /// Closes the paths for which `stays` is false.
     fn release(
         &mut self,
         core: &mut Core,
@@ -240,7 +243,7 @@ impl PathManager {
         let (kept, gone): (Vec<Kept>, Vec<Kept>) = self.kept.drain(..).partition(stays);
         self.kept = kept;
         for Kept { candidate, lease, net } in gone {
-            // One to another address may have the same socket.
+            // A path to another remote address may share the socket.
             let is_shared = self.kept.iter().any(|kept| kept.net.local == net.local);
             let is_kept = self.kept.iter().any(|kept| kept.net == net);
             if let Some(session) = core.proto.session(self.session).filter(|_| !is_kept) {
@@ -258,7 +261,7 @@ impl PathManager {
         }
     }
 
-    /// Passes on whether networks that stay cost money.
+    /// Forwards changes of networks that stay: price, labels and trouble.
     fn note_changes(&mut self, wanted: Vec<Candidate>, core: &mut Core) {
         let Some(session) = core.proto.session(self.session) else { return };
         for candidate in wanted {
@@ -283,14 +286,15 @@ impl PathManager {
         lease.inspect_err(|error| tracing::debug!(?candidate, %error, "path not usable for now")).ok()
     }
 
-    /// A socket for a path. Pairs are paths of their own even where their local addresses are equal.
+    /// Leases a socket for a path. Explicit pairs get a socket each, even if their local addresses
+    /// are equal.
     fn lease(&self, candidate: &Candidate, sockets: &mut Sockets) -> io::Result<Lease> {
         let pairs = matches!(self.plan, Interfaces::Pairs(_));
         let own = self.kept.iter().filter(|_| pairs).map(|kept| kept.lease.key);
         sockets.lease(candidate, &own.collect::<Vec<_>>())
     }
 
-    /// Keeps a path over a socket.
+    /// Stores a path and its socket.
     fn take(&mut self, candidate: Candidate, lease: Lease, core: &mut Core) -> NetPath {
         let Lease { key, local } = lease;
         let interface = core.routes.bound(key, local, candidate.name());
@@ -300,7 +304,8 @@ impl PathManager {
     }
 }
 
-/// Whether a path that is no candidate any more can still carry data, until another one of its interface is up.
+/// `true` if a path that is no longer a candidate can still carry data until another path of its
+/// interface is up.
 fn is_usable(path: &Candidate, view: &View) -> bool {
     let Some(name) = path.device.as_ref() else { return false };
     let is_here = |f: &Found| f.ip == path.local.ip() && f.name == *name && f.index == path.index;
@@ -308,7 +313,8 @@ fn is_usable(path: &Candidate, view: &View) -> bool {
     !leads_nowhere && view.found.iter().any(|f| f.is_running && is_here(f))
 }
 
-/// Why a path is closed while its session goes on: what is `wanted` now, of `all` that is possible.
+/// Describes why a path is closed while its session continues. `wanted` are the paths to keep,
+/// `all` the possible ones.
 fn why_closed(gone: &Candidate, wanted: &[Candidate], all: &[Candidate], view: &View) -> String {
     let is_same = |one: &&Candidate| {
         one.name() == gone.name() && (gone.name().is_some() || one.local.ip() == gone.local.ip())
@@ -351,7 +357,7 @@ fn why_closed(gone: &Candidate, wanted: &[Candidate], all: &[Candidate], view: &
     }
 }
 
-/// Whether there is an interface of this name and number, with an address or without.
+/// `true` if an interface with this name and index exists, with or without an address.
 fn has_interface(name: &str, index: u32) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     return crate::net::kernel::has_interface(name, index);
@@ -359,7 +365,8 @@ fn has_interface(name: &str, index: u32) -> bool {
     return (name, index).0.is_empty();
 }
 
-/// Whether the quota of an interface, if it has one, is not used up. Paths that are open are closed by the session.
+/// `true` unless the quota of an interface is exhausted. The session itself closes paths that are
+/// already open.
 fn has_quota(quotas: Option<&Quotas>, paths: &[Candidate]) -> bool {
     let is_exhausted = |path: &Candidate| {
         let by_address = path.local.ip().to_string();
@@ -373,12 +380,12 @@ fn failure(candidate: &Candidate, error: &io::Error) -> String {
     format!("{}: {}", label(candidate), error::plain(error))
 }
 
-/// Interface, network or address of a path, for messages.
+/// Returns the interface, network or address of a path for messages.
 fn label(candidate: &Candidate) -> String {
     candidate.name().map_or_else(|| candidate.local.ip().to_string(), str::to_owned)
 }
 
-/// Why there is no path to try.
+/// Describes why no path can be tried.
 fn none_fits(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> String {
     let unused = interfaces::unused(plan, remotes, view);
     let reasons: Vec<String> = unused.iter().map(|one| format!("{}: {}", one.name, one.why)).collect();
@@ -396,7 +403,7 @@ fn none_fits(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> String {
         (Interfaces::Auto | Interfaces::Except(_), None) => reasons,
         (Interfaces::Named(_), None) => {
             let mut known: Vec<&str> = view.found.iter().map(|f| f.name.as_str()).collect();
-            // An interface has an entry for each of its addresses.
+            // The list has one entry per address of an interface.
             known.sort_unstable();
             known.dedup();
             format!("{reasons}; there are {}", known.join(", "))

@@ -1,31 +1,35 @@
-//! Which path each interface tries, and which interfaces have a place where there are more than a session may have paths.
+//! Selection of the path that each interface tries, and of the interfaces that get a path where the
+//! path limit is smaller than their number.
 
 use std::time::{Duration, Instant};
 
 use crate::net::interfaces::Candidate;
 
-/// How long a path is tried before the next address of its interface is, or another interface. Doubled with each round.
+/// Time for which a path is tried before the next address of its interface, or another interface,
+/// gets its turn. Doubled with each round.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Doublings of that at most: 96 s. The peer grants a session a limited number of paths that never came up.
+/// Largest number of doublings of [`PATIENCE`], which gives 96 s. The peer grants a session only a
+/// limited number of paths that never come up.
 const MAX_DOUBLINGS: u32 = 6;
-/// How long a path that was up may be silent before another address of its interface is tried beside it.
+/// Silence of an established path after which another address of its interface is tried in
+/// addition.
 const SILENT: Duration = Duration::from_secs(10);
-/// Interfaces that are remembered at most.
+/// Largest number of interfaces with state.
 const MAX_PLACES: usize = 64;
 
-/// The state of a path, by the answers of the peer.
+/// State of a path, derived from the answers of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// There is no such path: the peer has not allowed it yet, or it is closed.
+    /// No such path exists: the peer has not allowed it yet, or it is closed.
     Absent,
-    /// It was never answered.
+    /// The peer has never answered on it.
     Opening,
     /// It was up, and is suspected.
     Silent,
     Alive,
 }
 
-/// What each interface tries.
+/// Selection of the path of each interface.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     all: Vec<Place>,
@@ -35,37 +39,39 @@ pub(crate) struct Places {
 struct Place {
     tried: Candidate,
     since: Instant,
-    /// Whether the path was there. Before, its time does not count.
+    /// The path exists. Its time does not count before.
     is_open: bool,
-    /// Tries in a row that were in vain.
+    /// Consecutive unanswered tries.
     rounds: u32,
-    /// The one that was answered last.
+    /// Path that was answered last.
     good: Option<Candidate>,
     silent_since: Option<Instant>,
-    /// Whether it had to give its place to another interface.
+    /// It yielded its place to another interface.
     is_out: bool,
-    /// Whether there is something to change to.
+    /// It has another candidate to change to.
     has_more: bool,
 }
 
-/// Claims to one of the places, the strongest first.
+/// Claims to a place, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
-    /// There was an answer.
+    /// The path was answered.
     Good,
-    /// It is tried, and not yet for long.
+    /// The path has been tried for a short time.
     Fresh,
-    /// It was not tried yet, or not for longer than the others that wait.
+    /// The path has not been tried yet, or has waited since the given time. Longer waits come
+    /// first.
     Next(Option<Instant>),
-    /// It is tried for long. A further path of an interface that has one.
+    /// The path has been tried for long, or is a further path of an interface that has one.
     Stale,
-    /// As `Next`, but another one comes first: the peer allows one more path in a second.
+    /// As `Next`, but beyond the first: the peer allows one more path per second.
     Late,
 }
 
 impl Places {
-    /// The paths to have, at most `most`: of each interface that of its candidates which is answered, and one that is tried while none
-    /// is. `is_usable` is whether a path that is no candidate any more can still carry data.
+    /// Chooses at most `most` paths: for each interface the candidate that is answered, and another
+    /// candidate to try while none is. `is_usable` is `true` for a path that is no longer a
+    /// candidate but can still carry data.
     pub(crate) fn choose(
         &mut self,
         wanted: Vec<Vec<Candidate>>,
@@ -91,7 +97,7 @@ impl Places {
             let is_new = known.is_none();
             place.advance(&candidates, &answer, &is_usable, now);
             let index = self.all.len();
-            // As it is now: equal paths may differ in their price, or in trouble.
+            // Take the current candidate: equal paths may differ in price or trouble.
             let current = |path: &Candidate| candidates.iter().find(|o| *o == path).unwrap_or(path).clone();
             let is_alive = place.good.is_some() && place.silent_since.is_none();
             if let Some(good) = &place.good {
@@ -126,7 +132,7 @@ impl Places {
         claims.into_iter().map(|(_, _, path)| path).collect()
     }
 
-    /// Whether what is wanted may change with the time.
+    /// `true` if the choice may change with time alone.
     pub(crate) fn is_searching(&self) -> bool {
         let waits = self.all.iter().any(|place| place.is_out);
         self.all.iter().any(|place| match &place.good {
@@ -154,7 +160,7 @@ impl Place {
         now.saturating_duration_since(self.since) < PATIENCE * (1 << self.rounds.min(MAX_DOUBLINGS))
     }
 
-    /// Goes on to the next candidate where it is time to.
+    /// Moves to the next candidate once the current one has had its time.
     fn advance(
         &mut self,
         candidates: &[Candidate],
@@ -204,14 +210,14 @@ impl Place {
         (self.tried, self.since, self.is_open) = (next.clone(), now, false);
     }
 
-    /// The path has a place.
+    /// Notes that the path got a place.
     fn enter(&mut self, path: &Candidate, now: Instant) {
         if self.tried == *path && std::mem::take(&mut self.is_out) {
             (self.since, self.is_open) = (now, false);
         }
     }
 
-    /// The path has none.
+    /// Notes that the path got no place.
     fn leave(&mut self, path: &Candidate, now: Instant) {
         if self.tried == *path && self.good.is_none() && !std::mem::replace(&mut self.is_out, true) {
             (self.since, self.rounds) = (now, self.rounds + 1);
@@ -236,7 +242,7 @@ mod tests {
         }
     }
 
-    /// A session with these interfaces, whose paths are looked at each second.
+    /// A session with these interfaces, updated once per second.
     struct Run {
         places: Places,
         start: Instant,
@@ -366,7 +372,7 @@ mod tests {
             assert_eq!(at(second, Answer::Absent), wanted[0][0]);
         }
         assert_eq!(at(10, Answer::Opening), wanted[0][0]);
-        // Then it counts, even if the path is closed.
+        // From then on it counts, even if the path is closed.
         assert_eq!(at(11, Answer::Absent), wanted[0][1]);
     }
 
@@ -377,7 +383,7 @@ mod tests {
         let name = |path: &Candidate| path.name().expect("has one").to_owned();
         let mut run = Run::new(3);
         let mut seen = std::collections::BTreeSet::new();
-        // One of them is answered, and keeps its place throughout.
+        // One interface is answered, and keeps its place throughout.
         let alive = [all[1][0].clone()];
         for second in 0..20 {
             let chosen = run.at(second * 1_000, &wanted, &alive, &[]);
@@ -386,7 +392,7 @@ mod tests {
             seen.extend(chosen.iter().map(name));
             assert_eq!(seen.len(), [3, 3, 4].get(second as usize).copied().unwrap_or(5), "{seen:?}");
         }
-        // Those that are answered do not: a further one waits.
+        // Answered interfaces do not yield: a further one waits.
         let alive: Vec<Candidate> = all[..3].iter().map(|paths| paths[0].clone()).collect();
         for second in 200..300 {
             let chosen = run.at(second * 1_000, &wanted, &alive, &[]);

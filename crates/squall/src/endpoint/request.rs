@@ -6,18 +6,19 @@ use squall_proto::{ClientTls, Config, Fingerprint, TlsError, pki_types::Certific
 
 use crate::{ConnectError, Interfaces, Quotas};
 
-/// How the server is known.
+/// Authentication of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// By an authority that the operating system trusts; needs the feature `platform-verifier`, which is on by default.
-    /// The default.
+    /// Signed by an authority that the operating system trusts. Needs the feature
+    /// `platform-verifier`, which is on by default. This is the default.
     #[default]
     PlatformRoots,
-    /// By one of these authorities; see [`load_certificates`](crate::load_certificates).
+    /// Signed by one of these authorities; see [`load_certificates`](crate::load_certificates).
     Roots(Vec<CertificateDer<'static>>),
-    /// By this certificate, whatever name it bears.
+    /// Equal to the certificate with this fingerprint, regardless of its name.
     Pinned(Fingerprint),
-    /// Not at all: encrypted, but open to a man in the middle. For tests on one machine.
+    /// No authentication: the session is encrypted, but open to a man in the middle. For tests on
+    /// one machine.
     InsecureAnyone,
 }
 
@@ -54,8 +55,8 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// To `host:port`: a name, an IPv4 address, or an IPv6 address in brackets. A
-    /// [`SocketAddr`] does as well, by way of `to_string`.
+    /// Creates a request for `host:port`: a name, an IPv4 address, or an IPv6 address in brackets.
+    /// A [`SocketAddr`] is accepted as well, by its `to_string`.
     #[expect(clippy::needless_pass_by_value, reason = "callers pass literals and addresses as they are")]
     pub fn to(host: impl ToString) -> Self {
         Self {
@@ -69,61 +70,64 @@ impl Connect {
         }
     }
 
-    /// The name that the certificate must bear. Default: the host.
+    /// Sets the name that the certificate must have. Default: the host.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
     }
 
-    /// The addresses of the server, the preferred first, instead of those that the host resolves to. All of
-    /// them are tried, as all that a name resolves to are.
+    /// Sets the addresses of the server, the preferred one first, instead of resolving the host.
+    /// All of them are tried, as are all addresses that a name resolves to.
     pub fn addresses(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.addresses = addresses.into_iter().collect();
         self
     }
 
-    /// How the server is known. Default: [`Trust::PlatformRoots`].
+    /// Sets how the server is authenticated. Default: [`Trust::PlatformRoots`].
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
     }
 
-    /// Over which interfaces. Default: [`Interfaces::Auto`].
+    /// Sets the interfaces to connect over. Default: [`Interfaces::Auto`].
     pub fn interfaces(mut self, interfaces: Interfaces) -> Self {
         self.interfaces = interfaces;
         self
     }
 
-    /// With quotas of interfaces, which the session spends from. Default: none.
+    /// Sets quotas of interfaces, from which the session spends. Default: none.
     pub fn quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = Some(quotas);
         self
     }
 
-    /// With these settings of the session; those of servers (`accept`, `announce_timeout`, `distrust`, `handshakes`,
-    /// `handshakes_per_host`, `max_sessions`, `quic_lb`) have no effect. Default: those of the endpoint.
+    /// Sets the configuration of the session. Server settings (`accept`, `announce_timeout`,
+    /// `distrust`, `handshakes`, `handshakes_per_host`, `max_sessions`, `quic_lb`) have no effect.
+    /// Default: the configuration of the endpoint.
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// Over these local addresses; short for [`Interfaces::Local`].
+    /// Connects over these local addresses; short for [`Interfaces::Local`].
     pub fn over(self, locals: impl IntoIterator<Item = IpAddr>) -> Self {
         self.interfaces(Interfaces::Local(locals.into_iter().collect()))
     }
 
-    /// The host as it was given, for messages.
+    /// Returns the host as given, for messages.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// The name for the certificate: the host without port and brackets, if no other was given.
+    /// Returns the name that the certificate must have: the host without port and brackets, unless
+    /// another name was set.
     pub(crate) fn name(&self) -> &str {
         let host = self.host.rsplit_once(':').map_or(self.host.as_str(), |(host, _)| host);
         self.server_name.as_deref().unwrap_or(host.trim_matches(['[', ']']))
     }
 
-    /// The addresses of the server, the preferred first; for explicit pairs those are given.
+    /// Returns the addresses of the server, the preferred one first: those of explicit pairs, those
+    /// that were set, or those that the host resolves to.
     pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>, ConnectError> {
         if let Interfaces::Pairs(pairs) = &self.interfaces {
             return Ok(pairs.iter().map(|(_, remote)| *remote).collect());

@@ -1,18 +1,19 @@
-//! A timer fine enough for pacing.
+//! A timer with the resolution that pacing needs.
 //!
-//! The timers of tokio tick in milliseconds and fire up to two late: at 1 Gbps that is a burst of 250
-//! kB. Where the system has timers as files (Linux, Android) one of those is used.
+//! The timers of tokio have a resolution of a millisecond and fire up to two milliseconds late; at
+//! 1 Gbps that is a burst of 250 kB. Systems with timer files (Linux, Android) use one of these
+//! instead.
 
 use std::{
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-/// The timer never fires sooner than this after it was set: packets that could leave one by one, a few
-/// microseconds apart, leave together, which costs far less.
+/// Shortest time between setting the timer and its firing. Packets due a few microseconds apart
+/// leave together, which costs far less than sending them one by one.
 const GRANULE: Duration = Duration::from_micros(200);
 
-/// Wakes a task at a time.
+/// Wakes a task at a given time.
 pub(crate) struct Timer {
     clock: Clock,
     set: Option<Instant>,
@@ -23,7 +24,7 @@ impl Timer {
         Self { clock: Clock::new(), set: None }
     }
 
-    /// Whether the time has come; if not, the task is woken when it has. `None` is never.
+    /// Returns `true` if the time has come; otherwise the task is woken then. `None` means never.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> bool {
         let Some(at) = at else { return false };
         let now = Instant::now();
@@ -57,7 +58,7 @@ mod fine {
 
     use super::{Context, Duration, Poll, coarse};
 
-    /// A timer file; or the coarse timer, when the process has no more files to open.
+    /// A timer file, or the coarse timer when the process has reached its limit of open files.
     pub(super) enum Clock {
         Fine(AsyncFd<OwnedFd>),
         Coarse(coarse::Clock),
@@ -104,7 +105,7 @@ mod fine {
                 let mut expirations = [0; 8];
                 match ready.try_io(|file| Ok(rustix::io::read(file, &mut expirations)?)) {
                     Ok(Ok(_)) => return Poll::Ready(()),
-                    // It was set again before it was read.
+                    // The timer was set again before it was read.
                     Err(_would_block) => {}
                     Ok(Err(_)) => return Poll::Pending,
                 }
@@ -123,7 +124,7 @@ mod coarse {
 
     use super::{Context, Duration, Poll};
 
-    /// The runtime's own timer.
+    /// Timer of the runtime.
     pub(super) struct Clock(Pin<Box<Sleep>>);
 
     impl Clock {

@@ -1,4 +1,4 @@
-//! The local interfaces that lead to a server.
+//! Local interfaces that reach a server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -7,30 +7,31 @@ use super::{
     view::{Found, View, Way, is_link_local, suits},
 };
 
-/// Interfaces of which it is said why they are not used, at most.
+/// Largest number of unused interfaces that are reported with a reason.
 const MAX_UNUSED: usize = 32;
 
-/// Over what a client reaches its server.
+/// Interfaces that a client uses to reach its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interfaces {
-    /// Every interface that is up, has a carrier, and over which the system has a route to the server; the loopback
-    /// interface alone when the server is on this machine. Interfaces that appear later are taken in. Where interfaces
-    /// cannot be listed (Android, a sandbox): one path, by the routing table. The default.
+    /// All interfaces that are up, have a carrier, and over which the system has a route to the
+    /// server; only the loopback interface if the server is on this machine. Interfaces that appear
+    /// later are added. Where interfaces cannot be listed (Android, a sandbox), a single path by
+    /// the routing table. This is the default.
     #[default]
     Auto,
-    /// Like [`Interfaces::Auto`], without the interfaces of these names: those of a VPN, for instance, that runs over the
-    /// session itself.
+    /// Like [`Interfaces::Auto`], without the interfaces of these names, for instance those of a
+    /// VPN that runs over the session itself.
     Except(Vec<String>),
-    /// The interfaces of these names, whenever they are there and have a route to the server. A point-to-point link, as
-    /// many modems are, needs none.
+    /// The interfaces of these names, whenever they exist and have a route to the server. A
+    /// point-to-point link, as many modems are, needs no route.
     Named(Vec<String>),
     /// These local addresses.
     Local(Vec<IpAddr>),
-    /// Exactly these pairs of local and remote address, for instance through relays. Port 0 for any
-    /// local port.
+    /// Exactly these pairs of local and remote address, for instance through relays. Port 0 means
+    /// any local port.
     Pairs(Vec<(SocketAddr, SocketAddr)>),
-    /// These networks, each of which binds its sockets itself. The application reports changes of them
-    /// with [`Session::set_interfaces`](crate::Session::set_interfaces).
+    /// These networks, each of which binds its own sockets. The application reports changes with
+    /// [`Session::set_interfaces`](crate::Session::set_interfaces).
     Networks(Vec<Network>),
 }
 
@@ -38,24 +39,25 @@ pub enum Interfaces {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnusedInterface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Why, in words.
+    /// Reason, as text.
     pub why: String,
 }
 
-/// A path that could be opened, and its socket.
+/// A path that could be opened, with the properties of its socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    /// Interface that the socket is bound to, if it is.
+    /// Interface that the socket is bound to, if any.
     pub(crate) device: Option<String>,
-    /// Network that binds the socket, instead of an interface.
+    /// Network that binds the socket instead of an interface.
     pub(crate) network: Option<Network>,
-    /// Its number, which changes when it is taken away and comes back; 0 for none.
+    /// Index of the interface, which changes when the interface is removed and added again; 0 for
+    /// none.
     pub(crate) index: u32,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// Why no answer will come, by what the system says.
+    /// Reason why no answer can arrive, according to the system.
     pub(crate) trouble: Option<String>,
 }
 
@@ -64,14 +66,14 @@ impl Candidate {
         Self { device: None, network: None, index: 0, local, remote, trouble: None }
     }
 
-    /// The name of the interface or network.
+    /// Returns the name of the interface or network.
     pub(crate) fn name(&self) -> Option<&str> {
         self.network.as_ref().map(Network::name).or(self.device.as_deref())
     }
 }
 
 impl Candidate {
-    /// Whether one socket can serve for both.
+    /// `true` if one socket can serve both paths.
     pub(crate) fn shares_socket(&self, other: &Self) -> bool {
         let same_network = match (&self.network, &other.network) {
             (None, None) => true,
@@ -81,7 +83,7 @@ impl Candidate {
         same_network && self.device == other.device && (self.index, self.local) == (other.index, other.local)
     }
 
-    /// Whether both run over one interface or network; those without, from one address.
+    /// `true` if both run over one interface or network; without either, from one address.
     pub(crate) fn shares_interface(&self, other: &Self) -> bool {
         match (&self.network, &other.network) {
             (Some(one), Some(another)) => one.is_same(another),
@@ -95,21 +97,22 @@ impl Candidate {
 }
 
 impl PartialEq for Candidate {
-    /// Whether both are the same path: a network may have changed in other respects.
+    /// Two candidates are equal if they are the same path; other properties of a network may
+    /// differ.
     fn eq(&self, other: &Self) -> bool {
         self.shares_socket(other) && self.remote == other.remote
     }
 }
 
 impl Interfaces {
-    /// Whether it depends on the interfaces of the system.
+    /// `true` if the choice depends on the interfaces of the system.
     pub(crate) fn is_of_the_system(&self) -> bool {
         !matches!(self, Self::Networks(_) | Self::Pairs(_))
     }
 }
 
-/// The interfaces that can be tried, those first that the system prefers, and for each the paths to the addresses of the
-/// server that it reaches. `remotes` has the preferred address first, and so has each interface.
+/// Returns the paths that can be tried, grouped by interface. Interfaces that the system prefers
+/// come first. `remotes` has the preferred address first, and so has each group.
 pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> Vec<Vec<Candidate>> {
     let mut all = match plan {
         Interfaces::Auto if view.unlisted.is_some() => vec![by_routing_table(remotes, view)],
@@ -133,7 +136,7 @@ pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], view: &View)
     all
 }
 
-/// Why interfaces that would be taken are not: one entry for each.
+/// Returns the interfaces that the plan would use but cannot, one entry each, with the reason.
 pub(crate) fn unused(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> Vec<UnusedInterface> {
     let (except, named): (&[String], Option<&[String]>) = match plan {
         _ if view.unlisted.is_some() => return Vec::new(),
@@ -142,12 +145,13 @@ pub(crate) fn unused(plan: &Interfaces, remotes: &[SocketAddr], view: &View) -> 
         Interfaces::Named(names) => (&[], Some(names)),
         _ => return Vec::new(),
     };
-    // A server on this machine has the loopback interface alone, unless names say otherwise.
+    // A server on this machine is reached over loopback only, unless interfaces are named.
     let others = if named.is_some() { remotes.to_vec() } else { on_this_machine(remotes, &view.found).1 };
     let mut names: Vec<&String> = named.into_iter().flatten().collect();
     let reaches = |f: &&Found| !f.ip.is_loopback() && others.iter().any(|to| suits(f.ip, to.ip()));
     if named.is_none() {
-        // Those of another family, too; every interface has link-local ones.
+        // Interfaces of the other address family count too. Link-local addresses do not: every
+        // interface has them.
         let is_meant = |f: &&Found| !f.ip.is_loopback() && (reaches(f) || !is_link_local(f.ip));
         names.extend(
             view.found.iter().filter(is_meant).map(|f| &f.name).filter(|name| !except.contains(name)),
@@ -185,7 +189,7 @@ fn list_of(remotes: &[SocketAddr]) -> String {
     crate::error::list_of(&ips)
 }
 
-/// The paths by the routing table, where it alone says how to get out.
+/// Returns the paths by the routing table alone.
 fn by_routing_table(remotes: &[SocketAddr], view: &View) -> Vec<Candidate> {
     let from = |remote: &SocketAddr| {
         let source = view.sources.get(&remote.ip())?;
@@ -195,7 +199,8 @@ fn by_routing_table(remotes: &[SocketAddr], view: &View) -> Vec<Candidate> {
     remotes.iter().filter_map(from).collect()
 }
 
-/// The paths over every interface without one of these names; over loopback to this machine.
+/// Returns the paths over all interfaces except those named; over loopback for addresses of this
+/// machine.
 fn all_except(names: &[String], remotes: &[SocketAddr], view: &View) -> Vec<Vec<Candidate>> {
     let (own, others) = on_this_machine(remotes, &view.found);
     let wanted = |name: &str| !is_loopback(name, &view.found) && !names.iter().any(|one| one == name);
@@ -204,7 +209,8 @@ fn all_except(names: &[String], remotes: &[SocketAddr], view: &View) -> Vec<Vec<
     all
 }
 
-/// The paths over a network: from addresses it is known to have, then from those that the system picks.
+/// Returns the paths over a network: first those from its known addresses, then those from an
+/// address that the system picks.
 fn over_network(network: &Network, remotes: &[SocketAddr]) -> Vec<Candidate> {
     let known = network.known_addresses();
     let best = |remote: &SocketAddr| {
@@ -212,8 +218,8 @@ fn over_network(network: &Network, remotes: &[SocketAddr]) -> Vec<Candidate> {
         suitable.max_by_key(|ip| is_global(**ip) == is_global(remote.ip()))
     };
     let from_known = remotes.iter().filter_map(|remote| Some((scoped(*best(remote)?, 0), *remote)));
-    // A network that has only IPv6 may translate IPv4 without an address of its own; the other way round
-    // there is nothing to hope for.
+    // A network with only IPv6 may translate IPv4 without an address of its own. No network
+    // translates IPv6 to IPv4 in that way.
     let hopeful = |r: &&SocketAddr| best(r).is_none() && (known.is_empty() || r.is_ipv4());
     let from_any = remotes.iter().filter(hopeful).map(|remote| (unspecified(remote), *remote));
     let over =
@@ -228,8 +234,8 @@ fn unspecified(remote: &SocketAddr) -> SocketAddr {
     }
 }
 
-/// The paths to addresses on this machine, which run over loopback whatever the address, and the other
-/// addresses.
+/// Splits the remote addresses: paths to addresses of this machine, which all run over loopback,
+/// and the other addresses.
 fn on_this_machine(remotes: &[SocketAddr], found: &[Found]) -> (Vec<Candidate>, Vec<SocketAddr>) {
     let local = |remote: &SocketAddr| match remote.ip() {
         IpAddr::V4(ip) if ip.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
@@ -245,8 +251,8 @@ fn is_loopback(name: &str, found: &[Found]) -> bool {
     found.iter().any(|f| f.name == name && f.ip.is_loopback())
 }
 
-/// For each interface that is wanted, the paths to the addresses of the server that it can reach. One that was `named` and
-/// has one other end needs no route.
+/// Returns, for each wanted interface, the paths to the server addresses that it can reach. A
+/// `named` point-to-point interface needs no route.
 fn by_name(
     remotes: &[SocketAddr],
     view: &View,
@@ -261,7 +267,7 @@ fn by_name(
     }
     let path = |name: &str, remote: &SocketAddr| {
         let suitable = view.found.iter().filter(|f| f.name == name && suits(f.ip, remote.ip()));
-        // The first of equals.
+        // Among equals, the first.
         let best = suitable.min_by_key(|f| is_global(f.ip) != is_global(remote.ip()))?;
         let (source, metric, trouble) = match view.way(best.index, remote.ip()) {
             Some(Way::From { source, metric, trouble }) => (*source, *metric, trouble.clone()),
@@ -277,7 +283,7 @@ fn by_name(
     all.into_iter().map(|paths| paths.into_iter().map(|(_, path)| path).collect()).collect()
 }
 
-/// Unique local addresses (RFC 4193) reach no global ones.
+/// `true` unless the address is a unique local one (RFC 4193), which reaches no global address.
 fn is_global(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(_) => true,
@@ -379,7 +385,7 @@ mod tests {
         assert_eq!(over(&["fe80::5", "2001:db8::5", "10.0.0.5"], &[v6, v4]), ["cell 2001:db8::5"]);
         assert_eq!(over(&["10.0.0.5"], &[v6, v4]), ["cell 10.0.0.5"]);
         assert_eq!(over(&[], &[v6, v4]), ["cell ::"]);
-        // Behind 464XLAT there is IPv4 without an address of its own.
+        // Behind 464XLAT, IPv4 works without an IPv4 address.
         assert_eq!(over(&["2001:db8::5"], &[v4]), ["cell 0.0.0.0"]);
         assert!(over(&["10.0.0.5"], &[v6]).is_empty());
     }
@@ -407,7 +413,8 @@ mod tests {
         assert_eq!(all[0][0].local.to_string(), "[fe80::7%2]:0");
     }
 
-    /// The paths of each interface and what is not used, by a table of ways and of links that do not run.
+    /// Returns the paths of each interface and the unused interfaces, for given ways and links that
+    /// are down.
     fn with(plan: &Interfaces, remotes: &[&str], down: &[u32], ways: &[(u32, &str, Way)]) -> Vec<String> {
         let remotes: Vec<SocketAddr> = remotes.iter().map(|r| r.parse().expect("is an address")).collect();
         let mut view = found();

@@ -1,4 +1,4 @@
-//! Routes, as the kernel would take them over each interface: by `RTM_GETROUTE` of rtnetlink(7).
+//! Routes that the kernel would choose over each interface, by `RTM_GETROUTE` of rtnetlink(7).
 
 use std::{
     fs,
@@ -22,54 +22,59 @@ use rustix::{
     },
 };
 
-/// How long the kernel has for an answer, which it gives at once.
+/// Timeout of an answer. The kernel answers at once.
 const ANSWER: Duration = Duration::from_millis(200);
 
-/// More than one route.
+/// Size of the receive buffer in bytes; larger than one route.
 const BUFFER: usize = 8 * 1024;
 
-/// Replies of a sandbox or of an emulated kernel may make no sense; after this many the rest is not asked.
+/// Malformed answers after which the kernel is no longer asked. Answers of a sandbox or an emulated
+/// kernel may make no sense.
 const MAX_STRANGE: u32 = 8;
 
-/// The kernel's routing.
+/// A netlink socket for queries of routes.
 pub(crate) struct Kernel {
     file: std::os::fd::OwnedFd,
     sequence: u32,
     strange: u32,
 }
 
-/// The part of a route that matters here.
+/// The fields of a route that matter here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// The number of the interface that it leads over.
+    /// Index of the outgoing interface.
     pub(crate) over: u32,
-    /// The source address: of the route itself if the entry in the table was wanted, else the one that the kernel chooses.
+    /// Source address. For a query of the table entry, the preferred source of the route itself;
+    /// otherwise the address that the kernel chooses.
     pub(crate) source: Option<IpAddr>,
-    /// The smaller the more preferred.
+    /// Metric; smaller is preferred.
     pub(crate) metric: u32,
 }
 
-/// Which route is wanted.
+/// Conditions on the requested route.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Query {
-    /// By the rules for packets from this address.
+    /// Source address of the packets, for policy rules.
     pub(crate) from: Option<IpAddr>,
-    /// Over the interface of this number; 0 for any.
+    /// Index of the outgoing interface; 0 for any.
     pub(crate) over: u32,
-    /// The entry in the table, instead of what a packet makes of it.
+    /// Request the entry of the table instead of the route that a packet would take.
     pub(crate) entry: bool,
 }
 
 impl Kernel {
     pub(crate) fn open() -> io::Result<Self> {
-        // The protocol of interfaces and routes is the first one, so none is named.
+        // The protocol of interfaces and routes (`NETLINK_ROUTE`) is number 0, the default.
         let file = socket_with(Family::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         connect(&file, &SocketAddrNetlink::new(0, 0))?;
         set_socket_timeout(&file, Timeout::Recv, Some(ANSWER))?;
         Ok(Self { file, sequence: 0, strange: 0 })
     }
 
-    /// The route to an address; `Ok(None)` if there is none, an error if the kernel does not say.
+    /// Looks up the route to an address; `Ok(None)` if there is none.
+    ///
+    /// # Errors
+    /// If the kernel gives no usable answer.
     pub(crate) fn route(&mut self, to: IpAddr, query: Query) -> io::Result<Option<Route>> {
         if self.strange >= MAX_STRANGE {
             return Err(io::ErrorKind::Unsupported.into());
@@ -87,7 +92,7 @@ impl Kernel {
             let (len, _) = recv(&self.file, &mut buffer[..], RecvFlags::empty())?;
             let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&buffer[..len]);
             let message = message.map_err(io::Error::other)?;
-            // A late answer to the query before.
+            // Late answer to the previous query.
             if message.header.sequence_number != self.sequence {
                 continue;
             }
@@ -105,7 +110,7 @@ fn request(to: IpAddr, query: Query, sequence: u32) -> Vec<u8> {
     let mut route = RouteMessage::default();
     route.header.address_family = family;
     route.header.destination_prefix_length = bits;
-    // Without the table a route that the kernel has made up looks like any other.
+    // Without the table, a route that the kernel made up cannot be distinguished from others.
     route.header.flags = RouteFlags::LookupTable;
     route.attributes.push(RouteAttribute::Destination(to.into()));
     if query.entry {
@@ -127,8 +132,9 @@ fn request(to: IpAddr, query: Query, sequence: u32) -> Vec<u8> {
     bytes
 }
 
-/// `None` for the route that Linux makes up where an interface is given and has none over IPv4: it takes the destination for a
-/// neighbour, and asks for its link address for ever. Such a route is in no table.
+/// Parses a route. `None` for the route that Linux makes up if an interface is given and has no
+/// IPv4 route: the kernel treats the destination as a neighbour, and sends ARP requests without
+/// end. Such a route is in no table.
 fn read(route: &RouteMessage) -> Option<Route> {
     let mut found = Route::default();
     let mut table = u32::from(route.header.table);
@@ -152,7 +158,8 @@ fn address(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// Errors of the routing itself: nowhere, forbidden by a rule, or over an interface that is gone.
+/// Separates refusals by the routing itself (no route, forbidden by a rule, or an interface that is
+/// gone), which are `Ok(None)`, from other errors.
 fn refusal(error: io::Error) -> io::Result<Option<Route>> {
     let lasting =
         [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::NETDOWN, Errno::NODEV, Errno::SRCH, Errno::ACCESS];
@@ -162,7 +169,8 @@ fn refusal(error: io::Error) -> io::Result<Option<Route>> {
     }
 }
 
-/// Whether the kernel drops packets that arrive on an interface from where it would not send (`rp_filter` 1, RFC 3704 §2.2).
+/// `true` if the kernel drops packets that arrive on another interface than the one towards their
+/// source (`rp_filter` 1, RFC 3704 §2.2).
 pub(crate) fn is_strict(interface: &str) -> bool {
     let mode = |name: &str| {
         let mut text = String::new();
@@ -170,11 +178,11 @@ pub(crate) fn is_strict(interface: &str) -> bool {
         file.take(16).read_to_string(&mut text).ok()?;
         text.trim().parse::<u32>().ok()
     };
-    // The larger one counts (ip-sysctl of the kernel's documentation).
+    // The larger value counts (ip-sysctl in the kernel documentation).
     mode("all").max(mode(interface)) == Some(1)
 }
 
-/// Whether there is an interface of this name and number.
+/// `true` if an interface with this name and index exists.
 pub(crate) fn has_interface(name: &str, index: u32) -> bool {
     let any = socket_with(Family::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
     any.and_then(|file| rustix::net::netdevice::name_to_index(file, name)) == Ok(index)

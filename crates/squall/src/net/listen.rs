@@ -1,10 +1,11 @@
-//! Sockets of several workers behind the same addresses.
+//! Sockets of several workers on the same addresses.
 //!
-//! On Linux each worker has a socket of its own on every listening address (`SO_REUSEPORT`, socket(7)), and a program of the
-//! kernel gives each packet to the worker that its connection id names:
-//! [`worker_of`](squall_proto::worker_of). So a session stays with its worker when the addresses of its peer change. The few
-//! packets that the kernel gives to another one all the same, such as those of two sessions of one peer that the network card
-//! has joined, are handed over from worker to worker.
+//! On Linux each worker has its own socket on every listening address (`SO_REUSEPORT`, socket(7)),
+//! and a BPF program in the kernel delivers each packet to the worker that its connection id names:
+//! [`worker_of`](squall_proto::worker_of). A session therefore stays with its worker when the
+//! addresses of its peer change. A few packets still reach another worker, for instance if the
+//! network card has merged packets of two sessions of one peer; workers hand them over to each
+//! other.
 
 #[cfg(target_os = "linux")]
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use std::{io, net::SocketAddr};
 
 use super::{socket::Binding, sockets::Sockets};
 
-/// Binds a socket for each worker to an address; returns the address.
+/// Binds a socket for each worker to an address; returns the bound address.
 ///
-/// The first one is bound exclusively, so that an address which another process has is refused even if that process shares
-/// its own, as a second start of the same program does.
+/// The first socket is bound exclusively. An address in use by another process is then refused,
+/// even if that process shares its own address, as a second instance of the same program does.
 #[cfg(target_os = "linux")]
 pub(crate) fn bind(workers: &mut [Sockets], addr: SocketAddr) -> io::Result<SocketAddr> {
     let Some((first, others)) = workers.split_first_mut() else {
@@ -31,14 +32,14 @@ pub(crate) fn bind(workers: &mut [Sockets], addr: SocketAddr) -> io::Result<Sock
         bound.push(worker.last_for_others()?);
     }
     steering::attach(&bound)?;
-    // The kernel numbers the sockets in the order in which they were bound, and would do so again if one of them were
-    // closed. So all stay open until the last worker has ended.
+    // The kernel numbers the sockets in the order of binding, and renumbers them when one is
+    // closed. All therefore stay open until the last worker has ended.
     let bound = Arc::new(bound);
     workers.iter_mut().for_each(|worker| worker.keep(bound.clone()));
     Ok(local)
 }
 
-/// Binds a socket to an address, for the only worker.
+/// Binds the socket of the only worker to an address.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn bind(workers: &mut [Sockets], addr: SocketAddr) -> io::Result<SocketAddr> {
     match workers {
@@ -49,7 +50,7 @@ pub(crate) fn bind(workers: &mut [Sockets], addr: SocketAddr) -> io::Result<Sock
 
 #[cfg(target_os = "linux")]
 mod steering {
-    //! The program that gives packets to workers.
+    //! The BPF program that distributes packets to workers.
 
     use std::{io, os::fd::OwnedFd};
 
@@ -66,13 +67,14 @@ mod steering {
     pub(super) fn attach(sockets: &[OwnedFd]) -> io::Result<()> {
         let mut program = program(sockets.len());
         let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        // It is that of all of them.
+        // The program applies to all sockets of the group.
         setsockopt(&sockets[0], AttachReusePortCbpf, &program)?;
         Ok(())
     }
 
-    /// The same as [`worker_of`](squall_proto::worker_of), in classic BPF: the index of the socket. Data begin with the UDP
-    /// payload; a load beyond their end ends the program with 0.
+    /// Builds [`worker_of`](squall_proto::worker_of) in classic BPF; the result is the index of the
+    /// socket. Offsets begin at the UDP payload; a load beyond the end of the packet ends the
+    /// program with 0.
     fn program(workers: usize) -> [sock_filter; 8] {
         let load = |at| instruction(BPF_LD | BPF_B | BPF_ABS, 0, 0, at);
         [

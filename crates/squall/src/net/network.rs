@@ -1,4 +1,5 @@
-//! Networks that the application reports, where the system binds sockets to them by a call of its own.
+//! Networks that the application reports, for systems where a function of the application binds
+//! sockets to them.
 
 use std::{
     fmt, io,
@@ -6,12 +7,12 @@ use std::{
     sync::Arc,
 };
 
-/// A network that a function of the application binds sockets to: Android's `Network.bindSocket`,
-/// a VPN's `protect`, a mark.
+/// A network whose sockets are bound by a function of the application: Android's
+/// `Network.bindSocket`, a VPN's `protect`, a mark.
 ///
-/// Clones are the same network, whatever was changed on them afterwards. Two that were made by
-/// [`Self::new`] are two, even if their names are equal: when the one is replaced by the other, the sockets
-/// of the first are closed and new ones bound to the second.
+/// Clones refer to the same network, even after changes to one of them. Two networks from
+/// [`Self::new`] are distinct, even if their names are equal: when one replaces the other, the
+/// sockets of the first are closed and new ones are bound to the second.
 ///
 /// ```
 /// use squall::{Connect, Interfaces, Network};
@@ -37,9 +38,10 @@ struct Identity {
 type Bind = dyn Fn(&UdpSocket) -> io::Result<()> + Send + Sync;
 
 impl Network {
-    /// A network by the name that paths over it bear, and the function that binds a socket to it. It is
-    /// called once for each socket, before the socket is bound to an address, from the thread that connects
-    /// or from one of the runtime; if it fails there is no path for now, and it is called again in a second.
+    /// Creates a network with the name for its paths and the function that binds a socket to it.
+    /// The function is called once per socket, before the socket is bound to an address, from the
+    /// thread that connects or from a thread of the runtime. If it fails, there is no path for now,
+    /// and it is called again one second later.
     pub fn new(
         name: impl Into<String>,
         bind: impl Fn(&UdpSocket) -> io::Result<()> + Send + Sync + 'static,
@@ -48,20 +50,21 @@ impl Network {
         Self { identity, addresses: Vec::new(), metered: false }
     }
 
-    /// With these addresses of this side. Without one of the server's family the system picks it, as it
-    /// must where IPv4 is translated (464XLAT, RFC 6877). Default: none.
+    /// Sets the local addresses. Without an address of the server's family the system picks one, as
+    /// it must where IPv4 is translated (464XLAT, RFC 6877). Default: none.
     pub fn addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.addresses = addresses.into_iter().collect();
         self
     }
 
-    /// Whether its bytes cost money; see [`InterfaceHandle::set_metered`](crate::InterfaceHandle::set_metered). Default: no.
+    /// Sets whether the network is metered; see
+    /// [`InterfaceHandle::set_metered`](crate::InterfaceHandle::set_metered). Default: `false`.
     pub fn metered(mut self, metered: bool) -> Self {
         self.metered = metered;
         self
     }
 
-    /// The name that paths over it bear.
+    /// Returns the name for its paths.
     pub fn name(&self) -> &str {
         &self.identity.name
     }
@@ -78,7 +81,7 @@ impl Network {
         (self.identity.bind)(socket)
     }
 
-    /// Whether both stand for one network.
+    /// `true` if both refer to the same network.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.identity, &other.identity)
     }

@@ -1,7 +1,7 @@
-//! Sockets and addresses that the interfaces of the core stand for.
+//! Mapping from the interfaces of the core to sockets and addresses.
 //!
-//! Two interfaces may have the same address. So each socket is an interface of its own, and so is each address of a socket
-//! that has several.
+//! Two network interfaces may have the same address. Each socket therefore counts as an interface,
+//! and so does each address of a socket that has several.
 
 use std::{
     collections::HashMap,
@@ -12,38 +12,38 @@ use squall_proto::Interface;
 
 use super::socket::SocketKey;
 
-/// Local addresses that one socket may have; those beyond share the first. Bounds what a peer on a
-/// network that is routed here as a whole can make us remember.
+/// Largest number of local addresses of one socket; further ones share the first. Bounds the memory
+/// that a peer can occupy if a whole network is routed to this machine.
 const MAX_ADDRESSES: usize = 1024;
 
-/// The interfaces of an endpoint.
+/// Interfaces of an endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     routes: HashMap<Interface, Route>,
-    /// By socket and the address in use there.
+    /// Interfaces by socket and local address.
     numbers: HashMap<(SocketKey, IpAddr), Interface>,
-    /// Those of bound sockets that are gone, by name and address: a network that comes back is the same to a session, which
-    /// counts its bytes by interface.
+    /// Interfaces of closed bound sockets, by name and address. A session counts its bytes by
+    /// interface, so a network that comes back keeps its interface.
     former: HashMap<(Option<String>, IpAddr), Interface>,
     next: u32,
 }
 
-/// The socket and the address of an interface.
+/// Socket and address of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) socket: SocketKey,
-    /// The real address.
+    /// Actual local address.
     pub(crate) local: SocketAddr,
-    /// Address to send from, where the socket has several.
+    /// Source address of packets, if the socket has several.
     pub(crate) source: Option<IpAddr>,
-    /// Name of the interface, if the socket belongs to one.
+    /// Name of the network interface, if the socket belongs to one.
     pub(crate) device: Option<String>,
-    /// Why no answer will come to it, by what the system says.
+    /// Reason why no answer can arrive, according to the system.
     pub(crate) trouble: Option<String>,
 }
 
 impl Routes {
-    /// The interface of a socket that is bound to one address; a new one, unless the socket has one.
+    /// Returns the interface of a socket that is bound to one address; creates it if necessary.
     pub(crate) fn bound(&mut self, socket: SocketKey, local: SocketAddr, device: Option<&str>) -> Interface {
         if let Some(known) = self.numbers.get(&(socket, local.ip())) {
             return *known;
@@ -53,15 +53,15 @@ impl Routes {
         self.insert(former, local.ip(), Route { socket, local, source: None, device, trouble: None })
     }
 
-    /// The interface that a packet was received on: on a socket bound to no particular address (`local` unspecified), that
-    /// is the address it was sent to.
+    /// Returns the interface that a packet arrived on. On a socket without a fixed address (`local`
+    /// unspecified), that is the interface of the packet's destination address.
     pub(crate) fn receiving(
         &mut self,
         socket: SocketKey,
         local: SocketAddr,
         sent_to: Option<IpAddr>,
     ) -> Interface {
-        // The socket of a network is one interface, even where the system picks the address.
+        // The socket of a network is one interface, even if the system picks the address.
         let own = self.numbers.get(&(socket, local.ip())).copied();
         if let Some(own) = own.filter(|own| self.get(*own).is_some_and(|route| route.device.is_some())) {
             return own;
@@ -83,21 +83,21 @@ impl Routes {
         self.routes.get(&interface)
     }
 
-    /// Enters why no answer will come there, if so.
+    /// Sets the reason why no answer can arrive; `None` clears it.
     pub(crate) fn set_trouble(&mut self, interface: Interface, trouble: Option<String>) {
         if let Some(route) = self.routes.get_mut(&interface) {
             route.trouble = trouble;
         }
     }
 
-    /// The interfaces with this name or address.
+    /// Returns the interfaces with this name or address.
     pub(crate) fn matching(&self, name: &str) -> Vec<Interface> {
         let ip: Option<IpAddr> = name.parse().ok();
         let is_meant = |r: &Route| r.device.as_deref() == Some(name) || ip == Some(r.local.ip());
         self.routes.iter().filter(|(_, route)| is_meant(route)).map(|(interface, _)| *interface).collect()
     }
 
-    /// Labels of an interface in hints: its name and its address.
+    /// Returns the labels of an interface in hints: its name and its address.
     pub(crate) fn labels(&self, interface: Interface) -> Vec<String> {
         let route = self.get(interface);
         route.map_or_else(Vec::new, |route| {
@@ -105,7 +105,8 @@ impl Routes {
         })
     }
 
-    /// The names of all interfaces, or local addresses where there is no name, for people.
+    /// Returns the names of all interfaces, or local addresses where there is no name, for
+    /// messages.
     pub(crate) fn known(&self) -> Vec<String> {
         let name = |route: &Route| route.device.clone().unwrap_or_else(|| route.local.ip().to_string());
         let mut known: Vec<String> = self.routes.values().map(name).collect();
@@ -114,7 +115,8 @@ impl Routes {
         known
     }
 
-    /// Forgets a socket. If it was bound to an address, the next one there is the same interface.
+    /// Removes a socket. If it was bound to an address, the next socket on that address gets the
+    /// same interface.
     pub(crate) fn remove(&mut self, socket: SocketKey) {
         let gone = |route: &Route| route.socket == socket && route.source.is_none();
         for (interface, route) in self.routes.iter().filter(|(_, route)| gone(route)) {
@@ -126,7 +128,7 @@ impl Routes {
         self.numbers.retain(|(s, _), _| *s != socket);
     }
 
-    /// The address of an interface; an unspecified one if it is gone.
+    /// Returns the address of an interface; an unspecified one if it is gone.
     pub(crate) fn address(&self, interface: Interface) -> SocketAddr {
         self.get(interface).map_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into(), |route| route.local)
     }

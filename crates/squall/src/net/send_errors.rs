@@ -1,4 +1,4 @@
-//! Send errors in the log: one line for each peer and ten seconds, with a count.
+//! Rate limit for logged send errors: one line per peer every ten seconds, with a count.
 
 use std::{
     collections::HashMap,
@@ -6,20 +6,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between two lines about a peer.
+/// Time between two lines about one peer.
 const ONE_LINE: Duration = Duration::from_secs(10);
 
-/// Peers that are remembered.
+/// Largest number of peers with state.
 const MAX_PEERS: usize = 64;
 
-/// The lines logged for each peer.
+/// Time of the last line and count of unlogged errors, by peer.
 #[derive(Debug, Default)]
 pub(crate) struct SendErrors {
     peers: HashMap<IpAddr, (Instant, u64)>,
 }
 
 impl SendErrors {
-    /// Sending to a peer failed. `Some` if that is to be logged, with the number of failures before it that were not.
+    /// Records a failure to send to a peer. `Some` if it should be logged, with the number of
+    /// unlogged failures before it.
     pub(crate) fn record(&mut self, now: Instant, peer: IpAddr) -> Option<u64> {
         if let Some((last, unlogged)) = self.peers.get_mut(&peer) {
             if now.saturating_duration_since(*last) < ONE_LINE {

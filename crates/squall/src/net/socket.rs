@@ -1,4 +1,4 @@
-//! UDP sockets: one for each interface or address, each with a queue of its own.
+//! UDP sockets: one per interface or address, each with its own queue.
 
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -17,22 +17,22 @@ use tokio::{io::Interest, net::UdpSocket};
 use super::{network::Network, send_errors::SendErrors};
 use crate::error::{is_unreachable, plain};
 
-/// Kernel buffer for what arrives while the driver is elsewhere, in bytes: 30 ms at 1 Gbps. Linux
-/// grants no more than `net.core.rmem_max`.
+/// Kernel receive buffer in bytes, for packets that arrive while the driver does other work: 30 ms
+/// at 1 Gbps. Linux grants at most `net.core.rmem_max`.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Kernel buffer for what leaves, in bytes. Small beside the one above: what waits here is out of the
-/// scheduler's hands.
+/// Kernel send buffer in bytes. Smaller than [`RECEIVE_BUFFER`], because the scheduler no longer
+/// controls the packets in it.
 const SEND_BUFFER: usize = 1 << 20;
 
-/// Transmits that wait for the kernel at most. When more come, the oldest is dropped, as a router
-/// would: QUIC takes it for a loss.
+/// Largest number of transmits that wait for the kernel. Beyond it the oldest is dropped, as in a
+/// router, and QUIC treats it as lost.
 const MAX_PENDING: usize = 64;
 
-/// Errors in a row after which a socket is no longer read.
+/// Consecutive errors after which a socket is no longer read.
 const MAX_READ_ERRORS: u32 = 64;
 
-/// A socket of one interface or address.
+/// Socket of one interface or address.
 pub(crate) struct Socket {
     pub(crate) key: SocketKey,
     /// Interface, network or address, for messages.
@@ -44,21 +44,21 @@ pub(crate) struct Socket {
     send_errors: SendErrors,
 }
 
-/// Identifies a socket, over the whole life of an endpoint.
+/// Identifier of a socket, unique over the life of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketKey(pub(crate) u64);
 
-/// What a socket is bound to beside its address.
+/// Binding of a socket in addition to its address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Binding<'a> {
-    /// Nothing: the routing table decides.
+    /// None: the routing table decides.
     Address,
-    /// Nothing, on an address that other workers of this endpoint have.
+    /// None, on an address that other workers of this endpoint share.
     #[cfg(target_os = "linux")]
     Shared,
-    /// The interface of this name, when the system allows it.
+    /// The interface of this name, if the system permits it.
     Device(&'a str),
-    /// A network that sees to it itself.
+    /// A network, which binds the socket itself.
     Network(&'a Network),
 }
 
@@ -67,18 +67,18 @@ struct Pending {
     contents: Vec<u8>,
 }
 
-/// Where packets go, and how.
+/// Destination and send options of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) remote: SocketAddr,
-    /// Address to send from, on a socket that has several.
+    /// Source address, on a socket that has several.
     pub(crate) source: Option<IpAddr>,
     pub(crate) segment_size: Option<usize>,
     pub(crate) ecn: Option<squall_proto::Ecn>,
 }
 
 impl Socket {
-    /// Binds to an address, and to an interface or a network.
+    /// Binds a socket to an address, and to an interface or a network.
     pub(crate) fn bind(key: SocketKey, addr: SocketAddr, binding: Binding<'_>) -> io::Result<Self> {
         let socket = socket2::Socket::new(
             socket2::Domain::for_address(addr),
@@ -126,19 +126,20 @@ impl Socket {
         self.io.local_addr()
     }
 
-    /// Lets others be bound to the same address, if they share it too; returns another handle of the socket.
+    /// Allows other sockets on the same address, if they share it too; returns a duplicate of the
+    /// socket's descriptor.
     #[cfg(target_os = "linux")]
     pub(crate) fn share(&self) -> io::Result<OwnedFd> {
         SockRef::from(&self.io).set_reuse_port(true)?;
         self.io.as_fd().try_clone_to_owned()
     }
 
-    /// Packets that one call can send.
+    /// Returns the number of packets that one call can send.
     pub(crate) fn max_segments(&self) -> usize {
         self.state.max_gso_segments().get()
     }
 
-    /// Receives what is there, up to a batch; returns how many entries of `meta` are filled.
+    /// Receives pending messages, up to a batch; returns the number of filled entries of `meta`.
     pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>, buffers: &mut ReceiveBuffers) -> Poll<usize> {
         while self.read_errors < MAX_READ_ERRORS {
             match self.io.poll_recv_ready(cx) {
@@ -164,8 +165,8 @@ impl Socket {
         Poll::Pending
     }
 
-    /// Sends, or keeps for later when the kernel has no room. After an error
-    /// the packets are lost, as on any bad link.
+    /// Sends a packet, or queues it when the kernel has no room. After an error the packets are
+    /// lost, as on any lossy link.
     pub(crate) fn send(
         &mut self,
         cx: &mut Context<'_>,
@@ -185,7 +186,7 @@ impl Socket {
         self.flush(cx)
     }
 
-    /// Sends waiting packets until the kernel accepts no more; wakes the task when it accepts more.
+    /// Sends queued packets until the kernel accepts no more; wakes the task when it accepts more.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
         let mut outcome = Ok(());
         while let Some(next) = self.pending.front() {
@@ -202,9 +203,9 @@ impl Socket {
         outcome
     }
 
-    /// Sends without waiting or keeping, outside of any task: the last packets of an endpoint.
+    /// Sends once without queueing, outside of any task, for the last packets of an endpoint.
     pub(crate) fn send_last(&self, packet: &Packet, contents: &[u8]) {
-        // The endpoint is gone, and an error has no receiver.
+        // The endpoint is gone, so an error cannot be reported.
         let _ = self.state.try_send((&self.io).into(), &transmit(packet, contents));
     }
 
@@ -216,7 +217,7 @@ impl Socket {
         };
         let could_segment = self.max_segments() > 1;
         match (send(contents, packet), packet.segment_size) {
-            // The interface turned out not to segment: do it here.
+            // The interface does not support segmentation after all: split the packets here.
             (Err(_), Some(size)) if could_segment && self.max_segments() == 1 => {
                 let single = Packet { segment_size: None, ..*packet };
                 contents.chunks(size).try_for_each(|piece| send(piece, &single))
@@ -225,9 +226,10 @@ impl Socket {
         }
     }
 
-    /// A packet that is larger than the link takes is a path MTU probe that found its answer. Other
-    /// errors are logged now and then for each peer. A missing route is no warning: the session reports that the path is
-    /// silent, and every attempt to connect has a socket of its own, whose first error would be another line.
+    /// Logs a send error, rate-limited per peer, and returns it. A packet too large for the link is
+    /// not an error: it is a path MTU probe that found the limit. A missing route is not logged as
+    /// a warning: the session reports the silent path, and each connection attempt uses a new
+    /// socket, whose first error would add a line.
     fn log_error(&mut self, remote: SocketAddr, sent: io::Result<()>) -> io::Result<()> {
         let Err(error) = sent else { return Ok(()) };
         if noq_udp::is_msg_size_err(&error) {
@@ -244,7 +246,7 @@ impl Socket {
     }
 }
 
-/// A failed send, with the number of those before it that were not logged.
+/// Describes a failed send, with the number of unlogged failures before it.
 fn describe(name: &str, remote: SocketAddr, error: &io::Error, before: u64) -> String {
     use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable};
     let words = match error.kind() {
@@ -264,8 +266,8 @@ fn transmit<'a>(packet: &Packet, contents: &'a [u8]) -> Transmit<'a> {
     Transmit { destination: remote, ecn, contents, segment_size, src_ip: source }
 }
 
-/// Restricts packets to the interface, whatever the routing table says. Without the permission, the socket is bound to
-/// the address only, and the routing table decides.
+/// Restricts packets to the interface, regardless of the routing table. Without permission the
+/// socket is bound to the address only, and the routing table decides.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn bind_device(socket: &std::net::UdpSocket, device: &str) {
     if let Err(error) = SockRef::from(socket).bind_device(Some(device.as_bytes())) {
@@ -278,18 +280,18 @@ fn bind_device(_: &std::net::UdpSocket, device: &str) {
     tracing::debug!(device, "bound to the address of the interface only");
 }
 
-/// Memory to receive into, shared by all sockets of an endpoint.
+/// Receive memory, shared by all sockets of an endpoint.
 pub(crate) struct ReceiveBuffers {
     memory: Vec<u8>,
-    /// Bytes for each message.
+    /// Bytes per message.
     slot: usize,
     meta: [RecvMeta; BATCH_SIZE],
 }
 
-/// Largest UDP payload, which the kernel does not exceed when it joins packets.
+/// Largest UDP payload; the kernel merges packets up to this size.
 const MAX_DATAGRAM: usize = 65_535;
 
-/// Largest packet that arrives alone: no QUIC packet exceeds an Ethernet frame here.
+/// Largest single packet: no QUIC packet here exceeds an Ethernet frame.
 const MAX_PACKET: usize = 2048;
 
 impl ReceiveBuffers {
@@ -297,18 +299,18 @@ impl ReceiveBuffers {
         Self { memory: Vec::new(), slot: 0, meta: [RecvMeta::default(); BATCH_SIZE] }
     }
 
-    /// Room for a batch of messages, each of up to `segments` packets.
+    /// Returns buffers for a batch of messages, each of up to `segments` packets.
     fn split(&mut self, segments: usize) -> ([IoSliceMut<'_>; BATCH_SIZE], &mut [RecvMeta; BATCH_SIZE]) {
         self.slot = (segments * MAX_PACKET).min(MAX_DATAGRAM);
         if self.memory.len() < self.slot * BATCH_SIZE {
-            // Fresh from the system, so that only what is received into takes memory.
+            // Allocated zeroed: only pages that are received into occupy memory.
             self.memory = vec![0; self.slot * BATCH_SIZE];
         }
         let mut slots = self.memory.chunks_exact_mut(self.slot);
         (std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default())), &mut self.meta)
     }
 
-    /// One of the messages received last, and its metadata.
+    /// Returns a message of the last batch and its metadata.
     pub(crate) fn message(&self, entry: usize) -> (&RecvMeta, &[u8]) {
         let meta = &self.meta[entry];
         (meta, &self.memory[entry * self.slot..][..meta.len])

@@ -17,7 +17,7 @@ use super::{
 pub(crate) struct Sockets {
     all: Vec<Entry>,
     next: u64,
-    /// Those of all workers, which are open as long as one of them is.
+    /// Listening sockets of all workers, kept open until the last worker ends.
     #[cfg(target_os = "linux")]
     kept: Vec<Arc<Vec<OwnedFd>>>,
 }
@@ -25,33 +25,34 @@ pub(crate) struct Sockets {
 struct Entry {
     socket: Socket,
     local: SocketAddr,
-    /// The path that it was bound for; `None` for one that sessions come in on.
+    /// Path that it was bound for; `None` for a listening socket.
     candidate: Option<Candidate>,
-    /// Paths that use it.
+    /// Number of paths that use it.
     users: usize,
 }
 
 impl Sockets {
-    /// Binds a socket for sessions that come in; returns its address.
+    /// Binds a listening socket; returns its address.
     pub(crate) fn listen(&mut self, addr: SocketAddr, binding: Binding<'_>) -> io::Result<SocketAddr> {
         let (_, local) = self.bind(addr, binding, None)?;
         Ok(local)
     }
 
-    /// The socket that was bound last, whose address others can have from now on.
+    /// Returns a duplicate of the socket that was bound last, and allows others on its address.
     #[cfg(target_os = "linux")]
     pub(crate) fn last_for_others(&self) -> io::Result<OwnedFd> {
         let entry = self.all.last().ok_or(io::ErrorKind::NotFound)?;
         entry.socket.share()
     }
 
-    /// Keeps sockets open as long as these.
+    /// Keeps these sockets open for the life of this set.
     #[cfg(target_os = "linux")]
     pub(crate) fn keep(&mut self, sockets: Arc<Vec<OwnedFd>>) {
         self.kept.push(sockets);
     }
 
-    /// A socket for a path, and whether it is a new one: that of another session, unless it is among `apart`.
+    /// Leases a socket for a path: that of another path over the same interface, unless it is among
+    /// `apart`, or a new one.
     pub(crate) fn lease(&mut self, candidate: &Candidate, apart: &[SocketKey]) -> io::Result<Lease> {
         let same = |entry: &&mut Entry| {
             let shared = entry.candidate.as_ref().is_some_and(|other| other.shares_socket(candidate));
@@ -70,8 +71,8 @@ impl Sockets {
         Ok(Lease { key, local })
     }
 
-    /// A path does without its socket from now on. Returns whether the socket is closed, as no other path
-    /// uses it.
+    /// Ends the use of a socket by a path. Returns `true` if the socket was closed because no other
+    /// path uses it.
     pub(crate) fn release(&mut self, key: SocketKey) -> bool {
         let Some(at) = self.all.iter().position(|entry| entry.socket.key == key) else { return false };
         self.all[at].users -= 1;
@@ -100,7 +101,7 @@ impl Sockets {
         self.all.len()
     }
 
-    /// A socket by its place, with its address.
+    /// Returns a socket by index, with its address.
     pub(crate) fn at(&mut self, index: usize) -> (&mut Socket, SocketAddr) {
         let entry = &mut self.all[index];
         (&mut entry.socket, entry.local)
@@ -110,12 +111,12 @@ impl Sockets {
         self.all.iter_mut().map(|entry| &mut entry.socket)
     }
 
-    /// Packets of one transmit that every socket can send in one call.
+    /// Returns the number of packets per transmit that every socket can send in one call.
     pub(crate) fn max_segments(&self) -> usize {
         self.all.iter().map(|entry| entry.socket.max_segments()).min().unwrap_or(1)
     }
 
-    /// The socket a transmit is to leave from; `None` when it is gone.
+    /// Returns the socket that a transmit leaves from; `None` when it is gone.
     pub(crate) fn route(&mut self, routes: &Routes, transmit: &Transmit) -> Option<(&mut Socket, Packet)> {
         let route = routes.get(transmit.path.local)?;
         let socket = self.iter_mut().find(|socket| socket.key == route.socket)?;
@@ -124,10 +125,10 @@ impl Sockets {
     }
 }
 
-/// A socket that a path uses.
+/// A socket leased for a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     pub(crate) key: SocketKey,
-    /// Its address.
+    /// Local address of the socket.
     pub(crate) local: SocketAddr,
 }

@@ -1,4 +1,4 @@
-//! What the system says of its interfaces, and of the ways to servers over them.
+//! Interfaces as the system reports them, and the ways to servers over them.
 
 use std::{
     collections::HashMap,
@@ -13,11 +13,11 @@ use crate::error::{is_without_family, plain};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::kernel::{self, Kernel, Query, Route};
 
-/// Ways that are looked up at once, at most: one for each interface and address of a server.
+/// Largest number of ways per view: one for each interface and address of a server.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MAX_WAYS: usize = 1024;
 
-/// Addresses of an interface that the routing is asked for.
+/// Largest number of addresses of an interface for which routes are queried.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MAX_SOURCES: usize = 16;
 
@@ -26,45 +26,47 @@ const MAX_SOURCES: usize = 16;
 pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) ip: IpAddr,
-    /// Number of the interface, the scope of its link-local addresses.
+    /// Index of the interface, the scope id of its link-local addresses.
     pub(crate) index: u32,
-    /// Whether it is up and has a carrier, or may have one.
+    /// The interface is up and has a carrier, or may have one.
     pub(crate) is_running: bool,
-    /// Whether what it sends arrives at one other end, with a route or without.
+    /// Point-to-point link: packets reach the other end with or without a route.
     pub(crate) is_p2p: bool,
 }
 
-/// How packets get to a server over an interface.
+/// Routing of packets to a server over one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// There is no route.
     Nowhere,
     From {
-        /// The address that they leave from.
+        /// Source address of the packets.
         source: IpAddr,
-        /// The smaller the more the system prefers it.
+        /// Metric; the system prefers the smaller.
         metric: u32,
-        /// Why no answer will come, in words.
+        /// Reason why no answer can arrive, as text.
         trouble: Option<String>,
     },
 }
 
-/// One look at the system.
+/// State of the system's interfaces and routes at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// The addresses of servers that it is for.
+    /// Server addresses that the ways lead to.
     pub(crate) to: Vec<SocketAddr>,
     pub(crate) found: Vec<Found>,
-    /// By number of the interface and address of the server. Those are missing that the system does not say.
+    /// Ways by interface index and server address. An entry is missing if the system does not
+    /// report the way.
     pub(crate) ways: HashMap<(u32, IpAddr), Way>,
-    /// Why there is no list of interfaces, if this process may not have one.
+    /// Reason why interfaces cannot be listed, if this process may not list them.
     pub(crate) unlisted: Option<String>,
-    /// The source addresses that the routing table has for the addresses of servers, then.
+    /// Source addresses by the routing table for the server addresses, if interfaces cannot be
+    /// listed.
     pub(crate) sources: HashMap<IpAddr, IpAddr>,
 }
 
 impl View {
-    /// Looks, for the ways to these addresses. May block.
+    /// Reads the interfaces and the ways to these addresses. May block.
     pub(crate) fn of_system(remotes: &[SocketAddr]) -> io::Result<Self> {
         let to = remotes.to_vec();
         match list() {
@@ -84,13 +86,13 @@ impl View {
     }
 }
 
-/// The addresses of all interfaces. May block.
+/// Lists the addresses of all interfaces. May block.
 fn list() -> io::Result<Vec<Found>> {
     let found = |i: Interface| Found {
         ip: i.ip(),
         index: i.index.unwrap_or(0),
-        // On Unix the kernel says of every interface whether it is running, which includes those that report no state of
-        // their own; elsewhere unknown may be either.
+        // On Unix the kernel reports whether an interface is running, even if its driver reports no
+        // state. Elsewhere an unknown state may mean either.
         is_running: i.oper_status == IfOperStatus::Up
             || cfg!(not(unix)) && i.oper_status == IfOperStatus::Unknown,
         is_p2p: i.is_p2p,
@@ -99,13 +101,14 @@ fn list() -> io::Result<Vec<Found>> {
     Ok(if_addrs::get_if_addrs()?.into_iter().map(found).collect())
 }
 
-/// Whether this process may not list interfaces, or there is no means to: on Android, in a sandbox.
+/// `true` if this process may not list interfaces, or the system has no means for it: Android, a
+/// sandbox.
 fn is_denied(error: &io::Error) -> bool {
     is_without_family(error)
         || matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
 }
 
-/// The address that packets to a server leave from. Sends nothing.
+/// Returns the source address of packets to a server. Sends nothing.
 fn source(remote: SocketAddr) -> io::Result<IpAddr> {
     let any = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
@@ -113,7 +116,8 @@ fn source(remote: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Whether packets from this address can get to that one: link-local ones only to their like.
+/// `true` if packets from `local` can reach `remote`: same family, and link-local addresses only
+/// reach link-local ones.
 pub(crate) fn suits(local: IpAddr, remote: IpAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4() && is_link_local(local) == is_link_local(remote)
 }
@@ -130,7 +134,7 @@ fn ways(_: &[Found], _: &[SocketAddr]) -> HashMap<(u32, IpAddr), Way> {
     HashMap::new()
 }
 
-/// The ways over every running interface.
+/// Returns the ways over every running interface.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn ways(found: &[Found], remotes: &[SocketAddr]) -> HashMap<(u32, IpAddr), Way> {
     let mut ways = HashMap::new();
@@ -157,7 +161,8 @@ fn ways(found: &[Found], remotes: &[SocketAddr]) -> HashMap<(u32, IpAddr), Way> 
     ways
 }
 
-/// The way to a server over an interface, by the routes that the kernel has; `strict` if it has `rp_filter` 1.
+/// Finds the way to a server over an interface by the routes of the kernel. `strict` if the
+/// interface has `rp_filter` 1.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn way(
     found: &[Found],
@@ -169,7 +174,7 @@ fn way(
     let own = found.iter().filter(|f| f.index == over && suits(f.ip, to)).map(|f| f.ip);
     let mut sources: Vec<IpAddr> = own.take(MAX_SOURCES).collect();
     let any = route(Query { over, ..Query::default() })?.filter(|route| route.over == over);
-    // The address by RFC 6724: no deprecated one, and of the right scope.
+    // The kernel selects the source by RFC 6724: not deprecated, and of the right scope.
     let chosen = any.as_ref().and_then(|route| route.source);
     sources.sort_by_key(|source| Some(*source) != chosen);
     if let (Some(chosen), Some(any)) = (chosen.filter(|chosen| sources.contains(chosen)), &any)
@@ -177,10 +182,10 @@ fn way(
     {
         return Ok(Way::From { source: chosen, metric: any.metric, trouble: None });
     }
-    // An address of another interface, only if the route names it.
+    // The address of another interface is valid only if the route names it.
     let foreign = chosen.filter(|chosen| to.is_ipv4() && !sources.contains(chosen));
     for source in foreign.into_iter().chain(sources) {
-        // Rules may have routes for packets from this address only, or none for them.
+        // Policy rules may have routes only for packets from this address, or none for them.
         let entry = to.is_ipv4();
         let Some(route_from) = route(Query { from: Some(source), over, entry })? else { continue };
         if route_from.over != over || foreign == Some(source) && route_from.source != foreign {
@@ -198,7 +203,8 @@ fn way(
     Ok(Way::Nowhere)
 }
 
-/// Why what comes from a server over an interface is dropped, if its route leads over another one.
+/// Describes why packets from a server are dropped on one interface: its route leads over another
+/// one.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn filtered(found: &[Found], over: u32, back: u32, to: IpAddr) -> String {
     let name = |index: u32| {
@@ -249,7 +255,8 @@ mod tests {
         Way::From { source: ip(source), metric, trouble: None }
     }
 
-    /// The way over an interface by a table of queries: source, number of the interface and whether the entry is wanted.
+    /// Returns the way over an interface for a table of queries: source, interface index, and
+    /// whether the table entry is requested.
     fn way_of(over: u32, to: &str, strict: bool, table: &[(&str, u32, bool, Option<Route>)]) -> Option<Way> {
         let answer = |query: Query| {
             let meant = |row: &&(&str, u32, bool, Option<Route>)| {
@@ -264,7 +271,8 @@ mod tests {
     fn a_link_without_a_route_leads_nowhere() {
         assert_eq!(way_of(3, "203.0.113.1", false, &[]), Some(Way::Nowhere));
         assert_eq!(way_of(2, "2001:db8:9::1", false, &[]), Some(Way::Nowhere));
-        // The kernel names another interface, where it takes the wish for no condition.
+        // The kernel answers with another interface if it does not treat the requested one as a
+        // condition.
         let other = [("10.9.2.2", 3, true, route(2, "", 1)), ("", 3, false, route(2, "10.9.1.2", 0))];
         assert_eq!(way_of(3, "203.0.113.1", false, &other), Some(Way::Nowhere));
     }
@@ -281,7 +289,7 @@ mod tests {
     fn rules_for_a_source_address_are_respected() {
         let only_by_rule = [("10.9.2.2", 3, true, route(3, "", 7))];
         assert_eq!(way_of(3, "203.0.113.1", false, &only_by_rule), Some(from("10.9.2.2", 7)));
-        // Prohibited from the one that would be chosen.
+        // Prohibited from the address that would be chosen.
         let table = [("", 3, false, route(3, "10.9.2.2", 0)), ("10.9.2.3", 3, true, route(3, "", 7))];
         assert_eq!(way_of(3, "203.0.113.1", false, &table), Some(from("10.9.2.3", 7)));
     }

@@ -1,4 +1,4 @@
-//! Watches the interfaces of this machine: the kernel's notices of changes, and a poll as a safety net.
+//! Watches the interfaces of this machine: by notices of the kernel, with a poll as fallback.
 
 use std::{
     future::Future as _,
@@ -16,50 +16,51 @@ use tokio::{
 
 use super::view::{Found, View};
 
-/// Time between two looks where the kernel announces changes.
+/// Time between two views where the kernel announces changes.
 const SAFETY_NET: Duration = Duration::from_secs(5);
 
-/// Time between two looks where it does not, and while a path is missing.
+/// Time between two views where it does not, and while a path is missing.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Least time between two looks: a router's table may change all the time, and an address and its route come one after the other.
+/// Shortest time between two views. Routing tables of routers change all the time, and an address
+/// and its route appear one after the other.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// Interfaces and ways to servers, looked up whenever they may have changed.
+/// Interfaces and ways to servers, read again whenever they may have changed.
 pub(crate) struct InterfaceWatch {
     notices: Notices,
     tick: Interval,
-    /// A look that is under way, on a thread that may block.
+    /// A view in progress, on a thread that may block.
     look: Option<JoinHandle<io::Result<View>>>,
-    /// Whether another look is due.
+    /// Another view is due.
     is_due: bool,
-    /// When it may begin.
+    /// Earliest time of the next view.
     not_before: Instant,
     found: Vec<Found>,
 }
 
-/// What a look has found.
+/// Result of a view.
 pub(crate) struct Look {
     pub(crate) view: View,
-    /// The addresses that are gone since the last look, or whose interface has gone down.
+    /// Addresses that have disappeared since the last view, or whose interface went down.
     pub(crate) lost: Vec<Found>,
 }
 
 impl InterfaceWatch {
-    /// Must be called within a runtime.
+    /// Creates a watch. Must be called within a runtime.
     pub(crate) fn new() -> Self {
         let now = Instant::now();
         let (notices, tick) = (Notices::new(), interval_at(now + POLL, POLL));
         Self { notices, tick, look: None, is_due: true, not_before: now, found: Vec::new() }
     }
 
-    /// Requests a look.
+    /// Requests a view.
     pub(crate) fn refresh(&mut self) {
         self.is_due = true;
     }
 
-    /// The outcome of a look for the ways `to` servers, empty without any; wakes the task when there is another. The next look
-    /// is sooner if a path `is_missing`.
+    /// Returns the next view of the ways `to` servers, empty if there are no servers; wakes the
+    /// task when there is another. The next view comes sooner if a path `is_missing`.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -128,11 +129,13 @@ mod kernel {
     };
     use tokio::io::unix::AsyncFd;
 
-    /// Links, and of either family addresses, routes and rules (`RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`,
-    /// `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`, `RTMGRP_IPV4_RULE` of rtnetlink(7), and `RTNLGRP_IPV6_RULE` as a bit).
+    /// Links; addresses and routes of both families; rules (`RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`,
+    /// `RTMGRP_IPV6_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`, `RTMGRP_IPV4_RULE` of
+    /// rtnetlink(7), and `RTNLGRP_IPV6_RULE` as a bit).
     const GROUPS: u32 = 0x1 | 0x10 | 0x100 | 0x40 | 0x400 | 0x80 | 0x4_0000;
 
-    /// Notices of the kernel, where this process may receive them; Android does not permit it since version 11.
+    /// Notices of the kernel, if this process may receive them. Android has not permitted it since
+    /// version 11.
     pub(super) struct Notices(Option<AsyncFd<OwnedFd>>);
 
     impl Notices {
@@ -143,21 +146,21 @@ mod kernel {
             Self(subscribed.ok())
         }
 
-        /// Whether the kernel announces changes.
+        /// `true` if the kernel announces changes.
         pub(super) fn are_announced(&self) -> bool {
             self.0.is_some()
         }
 
-        /// Whether there are new ones; wakes the task when there are.
+        /// Returns `true` if there are new notices; wakes the task when there are.
         pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
             let Some(file) = &self.0 else { return false };
             let mut changed = false;
             while let Poll::Ready(Ok(mut ready)) = file.poll_read_ready(cx) {
-                // The change is looked up, so the beginning of a notice is enough.
+                // The change is looked up afterwards, so the beginning of a notice is enough.
                 let mut notice = [0; 16];
                 match ready.try_io(|file| Ok(recv(file, &mut notice[..], RecvFlags::TRUNC)?)) {
                     Ok(Ok(_)) => changed = true,
-                    // More of them than the kernel keeps.
+                    // The kernel dropped notices for lack of buffer space.
                     Ok(Err(error)) if Errno::from_io_error(&error) == Some(Errno::NOBUFS) => changed = true,
                     Ok(Err(error)) => {
                         tracing::debug!(%error, "no notices of interfaces, they are polled");
@@ -173,7 +176,7 @@ mod kernel {
 
     fn subscribe() -> io::Result<AsyncFd<OwnedFd>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // The protocol of interfaces and routes is the first one, so none is named.
+        // The protocol of interfaces and routes (`NETLINK_ROUTE`) is number 0, the default.
         let file = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&file, &SocketAddrNetlink::new(0, GROUPS))?;
         #[expect(deprecated, reason = "the file is owned here and never swapped; `register` is unsafe")]

@@ -12,37 +12,38 @@ use squall_proto::{Channel, CloseReason, Event, Missed, Part, Priority, Received
 use super::reference::SessionRef;
 use crate::shared::state::ReceiverId;
 
-/// A block of the peer's: it arrived, or it will not.
+/// Outcome of a block of the peer: it arrived, or it will not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrival {
-    /// It arrived, whole or, if it is [partial](squall_proto::BlockOptions::partial), in part.
+    /// The block arrived, whole or, if it is [partial](squall_proto::BlockOptions::partial), in
+    /// part.
     Block(Received),
-    /// It will not arrive.
+    /// The block will not arrive.
     Missed(MissedBlock),
 }
 
-/// News of a block of the peer's that is received in parts; see [`Receiver`].
+/// Progress of a block of the peer that is received in parts; see [`Receiver`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Growth {
-    /// More of it arrived.
+    /// The next part arrived.
     Part(Part),
-    /// The rest of it will not arrive.
+    /// The rest will not arrive.
     Missed(MissedBlock),
 }
 
-/// A block of the peer's that will not arrive.
+/// A block of the peer that will not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MissedBlock {
-    /// The sender's id for it.
+    /// Id from the sender.
     pub id: BlockId,
-    /// Its channel.
+    /// Channel of the block.
     pub channel: Channel,
-    /// Its priority.
+    /// Priority of the block.
     pub priority: Priority,
-    /// Why.
+    /// Reason.
     pub why: Missed,
 }
 
@@ -63,15 +64,18 @@ impl MissedBlock {
     }
 }
 
-/// Receives the blocks of some channels as they grow, from [`Session::receiver`](crate::Session::receiver).
+/// Receives the blocks of some channels as they grow, from
+/// [`Session::receiver`](crate::Session::receiver).
 ///
-/// The parts of a block follow one another without a gap, the last part of an incomplete
-/// [partial](crate::BlockOptions::partial) block has gaps; those of an ordered block wait until the block before is out of
-/// the way. A block that does not arrive whole is a [`Growth::Missed`] after its parts. It makes no difference whether the
-/// sender [opened](crate::Session::open) the block or sent it whole.
+/// The parts of a block follow one another without a gap; only the last part of an incomplete
+/// [partial](crate::BlockOptions::partial) block has gaps. The parts of an ordered block wait until
+/// the block before it has ended. A block that does not arrive whole ends with a [`Growth::Missed`]
+/// after its parts. It makes no difference whether the sender [opened](crate::Session::open) the
+/// block or sent it whole.
 ///
-/// A channel belongs to the receiver that added it last. Its blocks are [received whole](crate::Session::recv) again when the
-/// receiver is dropped, except one of which parts were handed over: the rest of that is dropped.
+/// A channel belongs to the receiver that added it last. When the receiver is dropped, blocks of
+/// the channel are [received whole](crate::Session::recv) again, except a block of which parts were
+/// handed over: the rest of it is dropped.
 #[derive(Debug)]
 pub struct Receiver {
     session: Arc<SessionRef>,
@@ -83,16 +87,18 @@ impl Receiver {
         Self { session, id }
     }
 
-    /// Receives the blocks of another channel too: every block of which nothing was handed over yet.
+    /// Receives the blocks of another channel too: every block of which no part was handed over
+    /// yet.
     pub fn add(&self, channel: Channel) {
         self.session.shared.lock().set_receiver(self.session.id, channel, Some(self.id));
     }
 
-    /// The next part, or the end of a block that does not arrive whole; `None` when the session has ended normally and
-    /// everything was taken. Parts that are not taken hold the peer back, as blocks do. Cancel safe.
+    /// Returns the next part, or the end of a block that does not arrive whole; `None` when the
+    /// session has ended normally and the queue is empty. Parts that are not taken hold the peer
+    /// back, as blocks do. Cancel safe.
     ///
     /// # Errors
-    /// If the session has not ended normally, and everything was taken.
+    /// If the session has not ended normally, and the queue is empty.
     pub async fn recv(&self) -> Result<Option<Growth>, CloseReason> {
         loop {
             match self.session.arrived(Some(self.id)).await? {
@@ -114,12 +120,12 @@ impl Drop for Receiver {
     }
 }
 
-/// The next block of the peer's that no receiver takes.
+/// Returns the next block of the peer that belongs to no receiver.
 pub(super) async fn next(session: &SessionRef) -> Result<Option<Arrival>, CloseReason> {
     loop {
         match session.arrived(None).await?.map(Arrival::of) {
             Some(Some(arrival)) => return Ok(Some(arrival)),
-            // The rest of a block whose receiver was dropped.
+            // Rest of a block whose receiver was dropped.
             Some(None) => {}
             None => return Ok(None),
         }
@@ -128,7 +134,8 @@ pub(super) async fn next(session: &SessionRef) -> Result<Option<Arrival>, CloseR
 
 type NextArrival = Pin<Box<dyn Future<Output = Result<Option<Arrival>, CloseReason>> + Send>>;
 
-/// The blocks of the peer's as a stream, from [`Session::arrivals`](crate::Session::arrivals). It ends with the session; an error is the last item.
+/// Stream of the blocks of the peer, from [`Session::arrivals`](crate::Session::arrivals). It ends
+/// with the session; an error is the last item.
 #[must_use = "streams do nothing unless polled"]
 pub struct Arrivals {
     /// `None` once the session has ended.

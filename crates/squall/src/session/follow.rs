@@ -1,4 +1,4 @@
-//! Finds and reads the radios of the interfaces that a session runs over.
+//! Finds and reads the radios of a session's interfaces.
 
 use std::{
     collections::HashMap,
@@ -10,33 +10,35 @@ use tokio::task::spawn_blocking;
 
 use crate::Session;
 
-/// How often a radio is read (STORM §4).
+/// Period of reading a radio (STORM §4).
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// When a radio that cannot be read is tried again: a modem may not be ready when its interface is.
+/// Delay before a radio that cannot be read is tried again: a modem may not be ready when its
+/// interface is.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Interfaces whose radio cannot be read, each with the time of the next try.
+/// Interfaces whose radio cannot be read, with the time of the next try.
 #[derive(Default)]
 struct Unread(HashMap<String, Instant>);
 
 impl Unread {
-    /// Whether the radio is to be tried now.
+    /// `true` if the radio should be tried now.
     fn is_due(&self, interface: &str, now: Instant) -> bool {
         self.0.get(interface).is_none_or(|due| *due <= now)
     }
 
-    /// Notes that it could not be read; returns whether that is news.
+    /// Records a failed try; returns `true` if it is the first.
     fn failed(&mut self, interface: &str, now: Instant) -> bool {
-        // Interfaces that are gone, or whose radio was read in the end.
+        // Drop entries of interfaces that are gone, or whose radio was read later.
         self.0.retain(|_, due| now < *due + 2 * RETRY);
         self.0.insert(interface.to_owned(), now + RETRY).is_none()
     }
 }
 
-/// Feeds a session with readings of the radios of its interfaces, Wi-Fi and modems, as long as it lasts; interfaces may appear and
-/// disappear. [`Config::signal`](crate::Config::signal) sets the effect of the readings. A radio that cannot be read
-/// is tried again every 5 s; `note` receives the reason once, in one line. Without the feature `radios` none can be read; see
+/// Feeds a session with readings of the radios of its interfaces, Wi-Fi and modems, until the
+/// session ends; interfaces may appear and disappear. [`Config::signal`](crate::Config::signal)
+/// sets the effect of the readings. A radio that cannot be read is tried again every 5 s; `note`
+/// receives the reason once, in one line. Without the feature `radios` no radio can be read; see
 /// [`Session::set_signal`] for radios of another kind.
 pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
     let clock = Clock::new(Instant::now());
@@ -48,14 +50,14 @@ pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
                 continue;
             }
             let interface = name.clone();
-            // Asking the system may take a while.
+            // Queries to the system may block.
             let opened = spawn_blocking(move || {
                 let source = squall_signal::radio(&interface).map_err(|error| error.to_string())?;
                 Monitor::start(source, clock, PERIOD).map_err(|error| error.to_string())
             });
             let problem = match opened.await {
                 Ok(Ok(monitor)) => {
-                    // The interface may have gone while its radio was opened.
+                    // The interface may have disappeared while its radio was opened.
                     if session.interface(&name).is_ok() {
                         session.set_signal(&name, Some(monitor.subscriber()));
                         monitors.insert(name, monitor);
@@ -88,7 +90,7 @@ mod tests {
             }
         }
         assert_eq!(tries, [(0, true), (5, false), (10, false), (15, false), (20, false)]);
-        // One that went away is forgotten.
+        // An interface that disappeared is forgotten.
         let later = start + Duration::from_secs(60);
         unread.failed("wlan0", later);
         assert_eq!(unread.0.len(), 1);

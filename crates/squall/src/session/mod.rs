@@ -1,4 +1,4 @@
-//! A session: blocks out, blocks in.
+//! Sessions: sending and receiving blocks.
 
 pub(crate) mod arrival;
 pub(crate) mod follow;
@@ -31,31 +31,31 @@ use crate::{
     shared::{Shared, core::Core},
 };
 
-/// A session with one peer. Clones stand for the same session, so that one task can send and another
+/// A session with one peer. Clones refer to the same session, so that one task can send and another
 /// receive; all methods take `&self`.
 ///
-/// Blocks that arrive, outcomes of one's own blocks, changes of paths and the end come apart: [`Self::recv`], the
-/// [`BlockHandle`] of each block, [`Self::path_event`] and [`Self::closed`]. An application takes those that it
-/// needs; those that it does not take are bounded and hold nothing up, except blocks that arrive, which hold the
-/// peer back.
+/// Received blocks, outcomes of sent blocks, path changes and the end of the session have separate
+/// sources: [`Self::recv`], the [`BlockHandle`] of each block, [`Self::path_event`] and
+/// [`Self::closed`]. An application may ignore any of them: each queue is bounded and blocks
+/// nothing else, except received blocks, which hold the peer back.
 ///
-/// When the last clone is dropped the session is closed at once, with code 0: call [`Self::finish`] first for
-/// blocks that are still on their way.
+/// When the last clone is dropped, the session is closed at once, with code 0: call
+/// [`Self::finish`] first for blocks that are still on their way.
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<SessionRef>,
 }
 
-/// Why not every block had ended when the session was finished.
+/// Reason why not every block had ended when the session was finished.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinishError {
-    /// The time was up.
+    /// The timeout expired.
     #[error("{open} blocks were still on their way after {after:?}")]
     TimedOut {
-        /// Blocks that had not ended.
+        /// Number of blocks that had not ended.
         open: usize,
-        /// The time that was given.
+        /// Timeout that was given.
         after: Duration,
     },
     /// The session ended first.
@@ -69,8 +69,9 @@ impl Session {
         Self { inner: Arc::new(SessionRef { shared, id, signals }) }
     }
 
-    /// Hands a block over, and waits for room when the queue is full. A deadline counts from when there
-    /// was room. The handle gives the block's outcome to those who await it, and can be dropped.
+    /// Hands a block over, and waits for room when the queue is full. The deadline counts from the
+    /// time of the hand-over. The returned handle gives the block's outcome when awaited, and can
+    /// be dropped.
     ///
     /// Cancel safe: a block that was not handed over yet is dropped.
     ///
@@ -92,16 +93,16 @@ impl Session {
     /// Hands a block over if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`] hands the block back; [`Self::writable`] waits for room. The others as for
-    /// [`Self::send`].
+    /// [`SendError::Full`] returns the block; [`Self::writable`] waits for room. Other errors as
+    /// for [`Self::send`].
     pub fn try_send(&self, block: Block) -> Result<BlockHandle, SendError> {
         self.inner.shared.lock().send(self.inner.id, block, false)
     }
 
-    /// Opens a block before its bytes are there: they leave as they are written. Waits for room when too many blocks
-    /// are open. The deadline counts from when there was room. See [`BlockWriter`].
+    /// Opens a block before its bytes are available; they leave as they are written. Waits for room
+    /// when too many blocks are open. The deadline counts from the opening. See [`BlockWriter`].
     ///
-    /// Cancel safe: nothing is opened.
+    /// Cancel safe: no block is opened.
     ///
     /// # Errors
     /// If the session is over.
@@ -116,7 +117,8 @@ impl Session {
     /// Opens a block if there is room; see [`Self::open`].
     ///
     /// # Errors
-    /// [`OpenError::Full`] if too many blocks are open; [`Self::writable`] waits for room. Or the session is over.
+    /// [`OpenError::Full`] if too many blocks are open; [`Self::writable`] waits for room.
+    /// [`OpenError::Closed`] if the session is over.
     pub fn try_open(&self, options: &BlockOptions) -> Result<BlockWriter, OpenError> {
         let handle = self.inner.shared.lock().open(self.inner.id, options)?;
         Ok(BlockWriter::new(self.inner.clone(), handle))
@@ -127,21 +129,22 @@ impl Session {
         self.inner.changed(|core, id| core.is_writable(id).then_some(())).await;
     }
 
-    /// Cancels a block. Its outcome is [`Outcome::Cancelled`](crate::Outcome::Cancelled), unless it has
-    /// ended before.
+    /// Cancels a block. Its outcome is [`Outcome::Cancelled`](crate::Outcome::Cancelled), unless it
+    /// has already ended.
     pub fn cancel(&self, block: BlockId) {
         self.inner.change(|session| session.cancel(Instant::now(), block));
     }
 
-    /// The next block that has arrived whole; `None` when the session has ended normally and all were taken. Blocks that
-    /// will not arrive whole are skipped; [`Self::recv_any`] returns them. Blocks on the channels of a [`Receiver`] go
-    /// there. Cancel safe.
+    /// Returns the next block that has arrived whole; `None` when the session has ended normally
+    /// and the queue is empty. Blocks that will not arrive whole are skipped; [`Self::recv_any`]
+    /// returns them. Blocks on the channels of a [`Receiver`] go to the receiver. Cancel safe.
     ///
-    /// Blocks that are not taken count against [`Config::reassembly`](crate::Config::reassembly), which
-    /// holds the peer back.
+    /// Blocks that are not taken count against [`Config::reassembly`](crate::Config::reassembly),
+    /// which holds the peer back.
     ///
     /// # Errors
-    /// The reason, if the session has not [ended normally](CloseReason::is_normal) and all blocks were taken.
+    /// The close reason, if the session has not [ended normally](CloseReason::is_normal) and the
+    /// queue is empty.
     pub async fn recv(&self) -> Result<Option<Received>, CloseReason> {
         loop {
             match self.recv_any().await? {
@@ -152,19 +155,20 @@ impl Session {
         }
     }
 
-    /// The next block of the peer's, including those that will not arrive whole, in the order in which that became known.
-    /// Takes from the same queue as [`Self::recv`], with the same end and errors. Cancel safe.
+    /// Returns the next block of the peer, including those that will not arrive whole, in the order
+    /// of arrival or loss. Uses the queue of [`Self::recv`], with the same end and errors. Cancel
+    /// safe.
     pub async fn recv_any(&self) -> Result<Option<Arrival>, CloseReason> {
         arrival::next(&self.inner).await
     }
 
-    /// [`Self::recv_any`] as a stream.
+    /// Returns the results of [`Self::recv_any`] as a stream.
     pub fn arrivals(&self) -> Arrivals {
         Arrivals::new(self.inner.clone())
     }
 
-    /// Has the blocks of these channels received in parts as they grow, by the returned receiver rather than by
-    /// [`Self::recv`]. It keeps the session open.
+    /// Receives the blocks of these channels in parts as they grow, through the returned receiver
+    /// instead of [`Self::recv`]. The receiver keeps the session open.
     pub fn receiver(&self, channels: impl IntoIterator<Item = Channel>) -> Receiver {
         let id = self.inner.shared.lock().next_receiver(self.inner.id);
         let receiver = Receiver::new(self.inner.clone(), id);
@@ -172,8 +176,8 @@ impl Session {
         receiver
     }
 
-    /// The next change of a path; `None` when the session is over and all were taken. Cancel safe. The
-    /// latest 256 wait; older ones are dropped and counted in
+    /// Returns the next change of a path; `None` when the session is over and the queue is empty.
+    /// Cancel safe. The queue holds the latest 256 changes; older ones are dropped and counted in
     /// [`SessionStats::path_events_dropped`](crate::SessionStats::path_events_dropped).
     pub async fn path_event(&self) -> Option<PathEvent> {
         let next = |core: &mut Core, id| match core.poll_path(id) {
@@ -183,14 +187,17 @@ impl Session {
         self.inner.until(&self.inner.signals.paths, next).await
     }
 
-    /// Waits for the end of the session; returns the reason, to every caller. Cancel safe.
+    /// Waits for the end of the session; every caller gets the reason. Cancel safe.
     pub async fn closed(&self) -> CloseReason {
         self.inner
             .changed(|core, id| core.is_over(id).then(|| core.close_reason(id).unwrap_or(CloseReason::Local)))
             .await
     }
 
-    /// Completes when the session is up; with the reason when it is over without having been.
+    /// Waits until the session is up.
+    ///
+    /// # Errors
+    /// The close reason, if the session ends before.
     pub(crate) async fn connected(&self) -> Result<(), CloseReason> {
         self.inner
             .changed(|core, id| {
@@ -202,11 +209,11 @@ impl Session {
             .await
     }
 
-    /// Waits until every block that was handed over has ended, then closes the session with code 0. When
-    /// the time is up it is closed all the same.
+    /// Waits until every block that was handed over has ended, then closes the session with code 0.
+    /// The session is also closed when the timeout expires.
     ///
     /// # Errors
-    /// If the time was up, or the session ended, before all blocks had.
+    /// If the timeout expired, or the session ended, before all blocks had ended.
     pub async fn finish(&self, timeout: Duration) -> Result<(), FinishError> {
         let waited = tokio::time::timeout(timeout, self.all_ended()).await;
         let (outcome, flushes) = {
@@ -220,7 +227,7 @@ impl Session {
             core.close(self.inner.id, 0, "");
             (outcome, core.flushes)
         };
-        // The close is sent before the program can end.
+        // Send the close before the program can end.
         let sent = tokio::time::timeout(CLOSE, self.flushed(flushes));
         let _ = sent.await;
         outcome
@@ -254,44 +261,48 @@ impl Session {
             .await;
     }
 
-    /// An interface that the session runs over, by name or by local address, for its settings.
+    /// Returns an interface that the session runs over, by name or local address, for its settings.
     ///
     /// # Errors
-    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    /// If there is no such interface now. [`Self::path_event`] reports interfaces that appear
+    /// later.
     pub fn interface(&self, name: &str) -> Result<InterfaceHandle, UnknownInterface> {
         let interfaces = self.inner.shared.lock().interfaces(name)?;
         Ok(InterfaceHandle::new(self.inner.clone(), interfaces))
     }
 
-    /// Closes the session at once; blocks on their way end with it. The peer sees `code` and `reason`; 0
-    /// means a normal end.
+    /// Closes the session at once; blocks on their way end with it. The peer receives `code` and
+    /// `reason`; 0 means a normal end.
     pub fn close(&self, code: u32, reason: &str) {
         self.inner.shared.lock().close(self.inner.id, code, reason);
     }
 
-    /// Why the session ended, if it has; [`Self::closed`] waits for it.
+    /// Returns the close reason if the session has ended; [`Self::closed`] waits for it.
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.inner.shared.lock().close_reason(self.inner.id)
     }
 
-    /// Counters since the session began; the last ones when it is over.
+    /// Returns the counters since the session began; the final ones after its end.
     pub fn stats(&self) -> SessionStats {
         self.inner.shared.lock().stats(self.inner.id)
     }
 
-    /// Every open path with its addresses and counters; the last ones when the session is over.
+    /// Returns every open path with its addresses and counters; the final ones after the end of the
+    /// session.
     pub fn paths(&self) -> Vec<PathInfo> {
         self.inner.shared.lock().paths(self.inner.id)
     }
 
-    /// The interfaces that the session would run over but does not, each with the reason: no carrier, no route, no address. At
-    /// most 32; none for addresses, pairs and networks that were given, nor on an accepted session.
+    /// Returns the interfaces that the session would run over but does not, each with the reason:
+    /// no carrier, no route, no address. At most 32; empty if addresses, pairs or networks were
+    /// given, and on an accepted session.
     pub fn unused_interfaces(&self) -> Vec<UnusedInterface> {
         self.inner.shared.lock().unused(self.inner.id)
     }
 
-    /// What the session can carry, for an encoder to follow: `safe` is what it carries over the next second with a
-    /// probability of nine in ten. All 0 before the session is up and when it is over.
+    /// Returns the capacity of the session, for an encoder to follow. `safe` is the rate that the
+    /// session reaches over the next second with probability 0.9. All values are 0 before the
+    /// session is up and after its end.
     ///
     /// ```no_run
     /// # async fn example(session: squall::Session, mut encoder: impl FnMut(u64)) {
@@ -305,78 +316,85 @@ impl Session {
         self.inner.read(|session| session.capacity(Instant::now())).unwrap_or_default()
     }
 
-    /// The capacity whenever it changes: at once when `safe` falls by more than 5 %, also because a radio announces a
-    /// fade or a path is suspected; when it rises by more than 10 %, and at most each 50 ms. The latest is kept; all 0 when
-    /// the session is over. The receiver ends with the last handle of the session.
+    /// Returns a receiver for changes of the capacity: at once when `safe` falls by more than 5 %,
+    /// also because a radio announces a fade or a path is suspected; when it rises by more than 10
+    /// %, at most every 50 ms. The latest value is kept; all values are 0 after the end of the
+    /// session. The receiver ends with the last handle of the session.
     pub fn capacity_changes(&self) -> watch::Receiver<Capacity> {
         self.inner.shared.lock().capacity_changes(self.inner.id)
     }
 
-    /// Bytes of blocks that can still be handed over to arrive `within` a time, with a probability from 0 to 1, beside
-    /// those that wait: the size for the next frame. 0 when the session is over.
+    /// Returns the bytes of new blocks, in addition to those queued, that would arrive `within`
+    /// this time with this probability (0 to 1): the size for the next frame. 0 after the end of
+    /// the session.
     pub fn deliverable(&self, within: Duration, probability: f64) -> u64 {
         self.inner.read(|session| session.deliverable(Instant::now(), within, probability)).unwrap_or(0)
     }
 
-    /// Requests that the peer send at most this many bits per second of blocks; `None` for no limit. For a picture that has
-    /// become small, or a decoder that is too slow. The peer's [`Self::capacity`] reports no more than that, for its encoder
-    /// to follow; blocks beyond it still arrive. It holds until the next call.
+    /// Requests that the peer send blocks at no more than this bitrate in bit/s; `None` for no
+    /// limit. For a picture that has become small, or a decoder that is too slow. The peer's
+    /// [`Self::capacity`] reports no more than this, for its encoder to follow; blocks beyond it
+    /// still arrive. It holds until the next call.
     pub fn request_bitrate(&self, bits_per_second: Option<u64>) {
         self.inner.change(|session| session.request_bitrate(bits_per_second));
     }
 
-    /// Changes the interfaces that a session started by this side runs over.
+    /// Changes the interfaces of a session that this side started.
     ///
     /// # Errors
-    /// If the session was accepted: the side that connects chooses.
+    /// If the session was accepted: only the side that connects can choose.
     pub fn set_interfaces(&self, interfaces: Interfaces) -> Result<(), NotConnector> {
         let changed = self.inner.shared.lock().set_interfaces(self.inner.id, interfaces);
         if changed { Ok(()) } else { Err(NotConnector) }
     }
 
-    /// The peer has shown that it may use all that the bounds of [`Config`](crate::Config) allow, where
-    /// [`Config::distrust`](crate::Config::distrust) holds it back.
+    /// Lifts the limits of [`Config::distrust`](crate::Config::distrust) for this peer, up to the
+    /// bounds of [`Config`](crate::Config).
     pub fn trust(&self) {
         self.inner.change(|session| session.trust(Instant::now()));
     }
 
-    /// Replaces the scheduler of [`Config::scheduler`](crate::Config::scheduler()) for this session, such as by a server that has learnt
-    /// who its peer is. Returns whether it did: only before the first block is handed over. Whether the peer reports stalls is
-    /// still the wish of the first one.
+    /// Replaces the scheduler of [`Config::scheduler`](crate::Config::scheduler()) for this
+    /// session, for instance on a server that has identified its peer. Returns `true` if it was
+    /// replaced, which is only possible before the first block is handed over. The first scheduler
+    /// still determines whether the peer reports stalls.
     pub fn set_scheduler(&self, scheduler: SchedulerFactory) -> bool {
         self.inner.change(|session| session.set_scheduler(scheduler)).unwrap_or(false)
     }
 
-    /// Sets the radio of an interface, given by name or by local address; `None` removes it. Its latest reading is
-    /// evaluated every 100 ms, and holds until there is another. A change takes effect here at once, and is announced to
-    /// the peer. A radio that is removed, or whose readings have no levels any more, has no effect after five seconds. See [`Config::signal`](crate::Config::signal), and
-    /// [`Monitor`](crate::signal::Monitor) for where readings come from. It holds while the session lasts,
-    /// even if the interface is not there yet, or disappears and comes back.
+    /// Sets the radio of an interface, given by name or local address; `None` removes it. Its
+    /// latest reading is evaluated every 100 ms, and holds until the next. A change takes effect
+    /// here at once, and is announced to the peer. A radio that is removed, or whose readings no
+    /// longer have levels, stops having an effect after five seconds. See
+    /// [`Config::signal`](crate::Config::signal), and [`Monitor`](crate::signal::Monitor) for
+    /// sources of readings. The setting holds until the session ends, even if the interface does
+    /// not exist yet, or disappears and comes back.
     pub fn set_signal(&self, interface: &str, signal: Option<Subscriber>) {
         let mut core = self.inner.shared.lock();
         core.radios.follow(self.inner.id, interface, signal);
         core.wake();
     }
 
-    /// Sets the weight of a channel, 1 to 256, among those with data to send, for a
-    /// [stream scheduler](crate::Config::streams) that uses weights; 1 if never set.
+    /// Sets the weight of a channel, 1 to 256, relative to other channels with data to send, for a
+    /// [stream scheduler](crate::Config::streams) that uses weights. Default: 1.
     ///
     /// # Errors
-    /// If there is no such weight, or the session is over.
+    /// If the weight is out of range, or the session is over.
     pub fn set_channel_weight(&self, channel: Channel, weight: u16) -> Result<(), WeightError> {
         self.inner
             .read(|session| session.set_channel_weight(channel, weight))
             .unwrap_or(Err(WeightError::Closed))
     }
 
-    /// Address of the peer: that of the oldest open path, or of the last one when the session is over.
+    /// Returns the address of the peer: that of the oldest open path, or of the last one after the
+    /// end of the session.
     pub fn remote_address(&self) -> SocketAddr {
         let unspecified = (Ipv4Addr::UNSPECIFIED, 0).into();
         self.inner.shared.lock().remote(self.inner.id).unwrap_or(unspecified)
     }
 
-    /// Smoothed round trip time of the fastest path that carries data, or of the fastest if none does; 0 before there is a
-    /// measurement.
+    /// Returns the smoothed round trip time of the fastest path that carries data, or of the
+    /// fastest path if none does; 0 before the first measurement.
     pub fn rtt(&self) -> Duration {
         let paths = self.paths();
         let fastest = |active: bool| {
@@ -386,25 +404,27 @@ impl Session {
         fastest(true).or_else(|| fastest(false)).unwrap_or_default()
     }
 
-    /// Largest block in bytes that can be sent: this side's [`Config::max_block`](crate::Config::max_block), or the
-    /// peer's if that is less, once the peer has announced it; 0 when the session is over.
+    /// Returns the size in bytes of the largest block that can be sent:
+    /// [`Config::max_block`](crate::Config::max_block) of this side, or that of the peer if it is
+    /// less and has been announced; 0 after the end of the session.
     pub fn max_block_len(&self) -> usize {
         self.inner.read(|session| session.max_block() as usize).unwrap_or(0)
     }
 
-    /// Starts or stops to log the scheduler's decisions and the losses of data. This costs
-    /// so little that a program can always have it.
+    /// Starts or stops to record the scheduler's decisions and the losses of data. The cost is
+    /// small enough to leave it on.
     pub fn keep_reasons(&self, on: bool) {
         self.inner.read(|session| session.keep_reasons(on));
     }
 
-    /// Takes the decisions and losses since the last call; `None` when the session is over. At most 65,536 of each are kept.
+    /// Takes the decisions and losses since the last call; `None` after the end of the session. At
+    /// most 65,536 of each are kept.
     pub fn take_reasons(&self) -> Option<Reasons> {
         self.inner.read(squall_proto::Session::take_reasons)
     }
 }
 
-/// Longest wait until the close of the session is sent.
+/// Longest wait for the close of the session to be sent.
 const CLOSE: Duration = Duration::from_millis(200);
 
 impl std::fmt::Debug for Session {

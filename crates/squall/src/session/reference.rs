@@ -11,7 +11,7 @@ use crate::shared::{
     state::{ReceiverId, Signals},
 };
 
-/// A session of an endpoint, which is closed when the reference is dropped.
+/// Reference to a session of an endpoint. The session is closed when the reference is dropped.
 pub(crate) struct SessionRef {
     pub(super) shared: Arc<Shared>,
     pub(super) id: SessionId,
@@ -19,7 +19,7 @@ pub(crate) struct SessionRef {
 }
 
 impl SessionRef {
-    /// Waits for a result of `check`, which is called whenever the signal is given.
+    /// Waits for a result of `check`, which is called now and after each signal.
     pub(super) async fn until<T>(
         &self,
         signal: &Notify,
@@ -38,12 +38,12 @@ impl SessionRef {
         self.until(&self.signals.changed, check).await
     }
 
-    /// The result of `read`; `None` when the session is over.
+    /// Returns the result of `read`; `None` when the session is over.
     pub(super) fn read<T>(&self, read: impl FnOnce(&mut squall_proto::Session) -> T) -> Option<T> {
         self.shared.lock().proto.session(self.id).map(read)
     }
 
-    /// As [`Self::read`], for what may cause packets.
+    /// As [`Self::read`], for changes that may cause packets.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut squall_proto::Session) -> T) -> Option<T> {
         let mut core = self.shared.lock();
         let changed = core.proto.session(self.id).map(change);
@@ -51,7 +51,7 @@ impl SessionRef {
         changed
     }
 
-    /// The next event about the peer's blocks for a receiver, or for the session itself.
+    /// Returns the next event about blocks of the peer for a receiver, or for the session itself.
     pub(super) async fn arrived(&self, receiver: Option<ReceiverId>) -> Result<Option<Event>, CloseReason> {
         let next = |core: &mut Core, id| match core.poll_arrival(id, receiver) {
             None if !core.is_over(id) => None,

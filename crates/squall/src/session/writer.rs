@@ -1,4 +1,4 @@
-//! A block that grows.
+//! Blocks that grow.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,12 +8,13 @@ use squall_proto::{WriteError, sched::BlockId};
 use super::reference::SessionRef;
 use crate::BlockHandle;
 
-/// A block that was opened with [`Session::open`](crate::Session::open) and is written as its bytes come into being: a picture while its
-/// encoder works, a file that is read. Written bytes leave at once, if the paths have room.
+/// A block that was opened with [`Session::open`](crate::Session::open) and is written while its
+/// bytes are produced: a picture during its encoding, a file during reading. Written bytes leave at
+/// once if the paths have room.
 ///
-/// The block is whole for its receiver once it is [finished](Self::finish); a receiver can also take it
-/// [in parts](crate::Session::receiver). Its deadline counts from when it was opened. A writer that is dropped cancels its
-/// block, and one that is kept keeps the session open.
+/// The block is complete for its receiver once it is [finished](Self::finish); a receiver can also
+/// take it [in parts](crate::Session::receiver). Its deadline counts from the opening. Dropping the
+/// writer cancels the block; a writer keeps the session open.
 ///
 /// ```no_run
 /// # async fn example(session: squall::Session, slices: Vec<Vec<u8>>) -> Result<(), Box<dyn std::error::Error>> {
@@ -50,21 +51,23 @@ impl BlockWriter {
         Self { handle, open }
     }
 
-    /// The block's id, as [`Received::id`](crate::Received::id) at the peer.
+    /// Returns the id of the block, which is [`Received::id`](crate::Received::id) at the peer.
     pub fn id(&self) -> BlockId {
         self.open.id
     }
 
-    /// Adds bytes at the end, and waits for room when the queue is full
-    /// ([`Config::queued_bytes`](crate::Config::queued_bytes)). Pieces of a packet (1,200 bytes) or more cost the least,
-    /// as what is written at once leaves at once, in a packet that is not full if need be.
+    /// Appends bytes, and waits for room when the queue is full
+    /// ([`Config::queued_bytes`](crate::Config::queued_bytes)). Pieces of at least a packet (1,200
+    /// bytes) cost the least, because written bytes leave at once, if necessary in a packet that is
+    /// not full.
     ///
-    /// Cancel safe: either all of the bytes were added or none.
+    /// Cancel safe: either all of the bytes were appended or none.
     ///
     /// # Errors
-    /// [`WriteError::TooLarge`] if the block would exceed [`Session::max_block_len`](crate::Session::max_block_len), or the queue: it stays as it was.
-    /// [`WriteError::Ended`] if the block has ended, as by its deadline: [`Self::cancel`] gives its outcome. Never
-    /// [`WriteError::Full`].
+    /// [`WriteError::TooLarge`] if the block would exceed
+    /// [`Session::max_block_len`](crate::Session::max_block_len), or the queue: the block stays
+    /// unchanged. [`WriteError::Ended`] if the block has ended, for instance by its deadline:
+    /// [`Self::cancel`] gives its outcome. Never [`WriteError::Full`].
     pub async fn append(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
         let (block, mut waiting) = (self.open.id, Some(data.into()));
         let session = &self.open.session;
@@ -78,33 +81,33 @@ impl BlockWriter {
         appended.await
     }
 
-    /// Adds bytes at the end if there is room.
+    /// Appends bytes if there is room.
     ///
     /// # Errors
-    /// [`WriteError::Full`] hands the bytes back; [`Session::writable`](crate::Session::writable) waits for room. The others as for
-    /// [`Self::append`].
+    /// [`WriteError::Full`] returns the bytes; [`Session::writable`](crate::Session::writable)
+    /// waits for room. Other errors as for [`Self::append`].
     pub fn try_append(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
         let Open { session, id, .. } = &self.open;
         session.shared.lock().append(session.id, *id, data.into(), false)
     }
 
-    /// Adds the last bytes if there is room, as [`Self::try_append`] and [`Self::finish`] in one. Their packet marks
-    /// the end of the block, which may take a packet of its own otherwise. [`Self::finish`] then only
-    /// gives the handle.
+    /// Appends the last bytes if there is room, as [`Self::try_append`] and [`Self::finish`] in
+    /// one. Their packet then marks the end of the block, which may take a separate packet
+    /// otherwise. [`Self::finish`] afterwards only returns the handle.
     ///
     /// # Errors
     /// As for [`Self::try_append`]: the block stays open.
     pub fn try_append_last(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
         let Open { session, id, is_finished } = &mut self.open;
         let mut core = session.shared.lock();
-        // No packet leaves in between without the mark of the block's end.
+        // The lock is held: no packet leaves in between without the mark of the block's end.
         core.append(session.id, *id, data.into(), false)?;
         core.finish_block(session.id, *id)?;
         *is_finished = true;
         Ok(())
     }
 
-    /// The block has all its bytes. The handle gives its outcome, also that of a block which has ended before.
+    /// Completes the block. The handle gives its outcome, also if the block has already ended.
     ///
     /// # Errors
     /// [`WriteError::Empty`] if nothing was written: the block is cancelled.
@@ -120,8 +123,8 @@ impl BlockWriter {
         }
     }
 
-    /// Cancels the block. The handle gives its outcome: [`Outcome::Cancelled`](crate::Outcome::Cancelled), unless
-    /// it has ended before.
+    /// Cancels the block. The handle gives its outcome:
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), unless the block has already ended.
     pub fn cancel(self) -> BlockHandle {
         self.handle
     }

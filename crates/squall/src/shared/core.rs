@@ -30,39 +30,39 @@ use crate::{
     },
 };
 
-/// Packets of other workers that wait at most; more are lost.
+/// Largest number of waiting packets from other workers; further ones are dropped.
 const MAX_HANDED: usize = 256;
 
-/// The close code of a session that is not accepted.
+/// Close code of a session that is not accepted.
 const NOT_ACCEPTED: u32 = 2;
 
-/// The sans-IO endpoint and what belongs to its sessions.
+/// The sans-IO endpoint and the state of its sessions.
 pub(crate) struct Core {
     pub(crate) proto: squall_proto::Endpoint,
     group: Arc<Group>,
-    /// The place of the worker in the group.
+    /// Index of the worker in the group.
     worker: usize,
     pub(crate) routes: Routes,
-    /// Packets that arrived at other workers.
+    /// Packets for this worker that arrived at other workers.
     pub(crate) handed: VecDeque<Handed>,
-    /// Packets that arrived here and were for other workers.
+    /// Number of packets that arrived here and were for other workers.
     pub(crate) handed_over: u64,
-    /// Whether there is an [`Endpoint`](crate::Endpoint), which can accept sessions.
+    /// An [`Endpoint`](crate::Endpoint) exists, which can accept sessions.
     pub(crate) held: bool,
-    /// Whether the application has closed the endpoint.
+    /// The application has closed the endpoint.
     pub(crate) closed: bool,
-    /// Whether the driver has ended.
+    /// The driver has ended.
     pub(crate) gone: bool,
-    /// Requests of handles, until the driver executes them.
+    /// Requests of handles that the driver has not executed yet.
     pub(crate) orders: Vec<Order>,
-    /// Times that everything there was to send has been handed to the sockets.
+    /// Number of times that all pending packets have been handed to the sockets.
     pub(crate) flushes: u64,
-    /// The peer and the error when sending last failed.
+    /// Peer and error of the last failure to send.
     pub(crate) send_error: Option<(SocketAddr, String)>,
     pub(crate) radios: Radios,
     pub(crate) meters: Meters,
     sessions: HashMap<SessionId, State>,
-    /// Sessions that a task waits for: for room, or for the end of all blocks.
+    /// Sessions with a task that waits for room, or for the end of all blocks.
     waiting: Vec<SessionId>,
     waker: Option<Waker>,
 }
@@ -90,26 +90,26 @@ impl Core {
         }
     }
 
-    /// Has the driver woken by [`Self::wake`].
+    /// Sets the waker of the driver, which [`Self::wake`] uses.
     pub(crate) fn set_waker(&mut self, waker: &Waker) {
         if !self.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {
             self.waker = Some(waker.clone());
         }
     }
 
-    /// Whether no session comes in or goes out any more.
+    /// `true` if no session can be accepted or started any more.
     pub(crate) fn is_let_go(&self) -> bool {
         !self.held || self.closed
     }
 
-    /// Has the driver look after what was changed.
+    /// Wakes the driver, to process a change.
     pub(crate) fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 
-    /// Takes in a packet that another worker received.
+    /// Queues a packet that another worker received.
     pub(crate) fn hand_over(&mut self, packet: Handed) {
         if self.handed.len() < MAX_HANDED && !self.gone {
             self.handed.push_back(packet);
@@ -117,17 +117,17 @@ impl Core {
         }
     }
 
-    /// Keeps account of a session from now on.
+    /// Creates the state of a session.
     pub(crate) fn enrol(&mut self, id: SessionId, is_own: bool) {
         self.sessions.entry(id).or_default().is_own = is_own;
     }
 
-    /// What the handles of a session wait for.
+    /// Returns the signals for the handles of a session.
     pub(crate) fn signals(&self, id: SessionId) -> Arc<Signals> {
         self.sessions.get(&id).map(|s| s.signals.clone()).unwrap_or_default()
     }
 
-    /// Hands a block over. With `wait`, the session is signalled as soon as there is room.
+    /// Hands a block over. With `wait`, the session is signalled once there is room.
     pub(crate) fn send(&mut self, id: SessionId, block: Block, wait: bool) -> Result<BlockHandle, SendError> {
         let Some(state) = self.sessions.get_mut(&id) else {
             return Err(SendError::Closed(CloseReason::Local));
@@ -152,7 +152,7 @@ impl Core {
         }
     }
 
-    /// Opens a block. The session is signalled as soon as there is room.
+    /// Opens a block. The session is signalled once there is room.
     pub(crate) fn open(&mut self, id: SessionId, options: &BlockOptions) -> Result<BlockHandle, OpenError> {
         let Some(state) = self.sessions.get_mut(&id) else {
             return Err(OpenError::Closed(CloseReason::Local));
@@ -170,7 +170,7 @@ impl Core {
         Ok(handle)
     }
 
-    /// Adds to an open block. With `wait`, the session is signalled as soon as there is room.
+    /// Appends to an open block. With `wait`, the session is signalled once there is room.
     pub(crate) fn append(
         &mut self,
         id: SessionId,
@@ -203,7 +203,8 @@ impl Core {
         finished
     }
 
-    /// Whether half of the send queue is free, or the session over; it is signalled when that is so.
+    /// `true` if half of the send queue is free, or the session is over; otherwise the session is
+    /// signalled when that happens.
     pub(crate) fn is_writable(&mut self, id: SessionId) -> bool {
         if self.has_ended(id) || self.proto.session(id).is_none_or(|session| session.is_half_empty()) {
             return true;
@@ -215,7 +216,8 @@ impl Core {
         false
     }
 
-    /// The next event about blocks of the peer's: on the channels of a receiver, or on those that no receiver has.
+    /// Returns the next event about blocks of the peer: on the channels of a receiver, or, for
+    /// `None`, on those without a receiver.
     pub(crate) fn poll_arrival(&mut self, id: SessionId, receiver: Option<ReceiverId>) -> Option<Event> {
         let state = self.sessions.get_mut(&id)?;
         let receivers = &state.receivers;
@@ -225,12 +227,12 @@ impl Core {
             return state.left.remove(index);
         }
         let event = self.proto.poll_arrival(id, wanted)?;
-        // Memory is free again, which may have to be announced to the peer.
+        // Memory became free, which may have to be announced to the peer.
         self.touch(id);
         Some(event)
     }
 
-    /// Has a channel's blocks handed to a receiver in parts, or whole to the session again.
+    /// Delivers the blocks of a channel to a receiver in parts, or whole to the session for `None`.
     pub(crate) fn set_receiver(&mut self, id: SessionId, channel: Channel, receiver: Option<ReceiverId>) {
         let Some(state) = self.sessions.get_mut(&id) else { return };
         match receiver {
@@ -243,14 +245,14 @@ impl Core {
         state.signals.arrivals.notify_waiters();
     }
 
-    /// A number for a new receiver of a session.
+    /// Returns the id for a new receiver of a session.
     pub(crate) fn next_receiver(&mut self, id: SessionId) -> ReceiverId {
         let Some(state) = self.sessions.get_mut(&id) else { return ReceiverId::default() };
         state.last_receiver.0 += 1;
         state.last_receiver
     }
 
-    /// The channels of a receiver go back to the session.
+    /// Returns the channels of a receiver to the session.
     pub(crate) fn drop_receiver(&mut self, id: SessionId, receiver: ReceiverId) {
         let Some(state) = self.sessions.get(&id) else { return };
         let its = state.receivers.iter().filter(|(_, of)| **of == receiver).map(|(channel, _)| *channel);
@@ -258,17 +260,17 @@ impl Core {
         its.into_iter().for_each(|channel| self.set_receiver(id, channel, None));
     }
 
-    /// The next change of a path.
+    /// Returns the next change of a path.
     pub(crate) fn poll_path(&mut self, id: SessionId) -> Option<PathEvent> {
         self.sessions.get_mut(&id)?.next_path_event()
     }
 
-    /// Whether a session is up, or was.
+    /// `true` if a session is up, or was.
     pub(crate) fn is_connected(&self, id: SessionId) -> bool {
         self.sessions.get(&id).is_some_and(|state| state.connected)
     }
 
-    /// Passes on what happened in a session to those who wait for it.
+    /// Processes the notices of a session and signals the tasks that wait for them.
     fn take_notices(&mut self, id: SessionId) {
         while let Some(notice) = self.proto.poll_notice(id) {
             if let Event::Closed(reason) = notice {
@@ -284,7 +286,7 @@ impl Core {
                     let change = change.with_local(|local| self.routes.address(local).ip());
                     state.on_path(PathEvent { path, change });
                 }
-                // Those who wait for room are signalled by `signal`.
+                // `signal` signals the tasks that wait for room.
                 _ => {}
             }
         }
@@ -321,28 +323,29 @@ impl Core {
         self.touch(id);
     }
 
-    /// Has the endpoint see whether the session has something to send, or can be forgotten.
+    /// Marks a session for the endpoint to check, as it may have packets to send or be removable.
     fn touch(&mut self, id: SessionId) {
         self.proto.session(id);
         self.wake();
     }
 
-    /// Whether a session has ended and reported it, or never will.
+    /// `true` if a session has ended and reported it, or no longer can because the driver is gone.
     pub(crate) fn is_over(&self, id: SessionId) -> bool {
         self.gone || self.sessions.get(&id).is_none_or(|s| s.ended.is_some())
     }
 
-    /// Why a session ended, if it has.
+    /// Returns the close reason of a session if it has ended.
     pub(crate) fn close_reason(&self, id: SessionId) -> Option<CloseReason> {
         self.sessions.get(&id)?.ended.as_ref().map(|ended| ended.reason.clone())
     }
 
-    /// Whether a session has ended, whether or not its handles were signalled.
+    /// `true` if a session has ended, even if its handles were not signalled yet.
     pub(crate) fn has_ended(&mut self, id: SessionId) -> bool {
         self.is_over(id) || self.proto.session(id).is_none_or(|s| s.is_closed())
     }
 
-    /// Whether every block of a session has ended; the session is signalled when that changes.
+    /// `true` if every block of a session has ended; otherwise the session is signalled when that
+    /// happens.
     pub(crate) fn finishing(&mut self, id: SessionId) -> bool {
         let Some(session) = self.proto.session(id) else { return true };
         let done = session.is_closed() || session.is_idle();
@@ -353,13 +356,12 @@ impl Core {
         done || self.gone
     }
 
-    /// Where changes of the capacity are reported.
+    /// Returns a receiver for changes of the capacity.
     pub(crate) fn capacity_changes(&self, id: SessionId) -> watch::Receiver<Capacity> {
         let state = self.sessions.get(&id);
         state.map_or_else(|| watch::Sender::default().subscribe(), |state| state.capacity.subscribe())
     }
 
-    /// Closes a session.
     pub(crate) fn close(&mut self, id: SessionId, code: u32, reason: &str) {
         if let Some(session) = self.proto.session(id) {
             session.close(Instant::now(), code, reason);
@@ -367,7 +369,6 @@ impl Core {
         }
     }
 
-    /// Closes all sessions.
     pub(crate) fn close_all(&mut self, code: u32, reason: &str) {
         let all: Vec<SessionId> = self.proto.sessions().collect();
         for id in all {
@@ -376,7 +377,7 @@ impl Core {
         self.wake();
     }
 
-    /// The last handle of a session is gone.
+    /// Closes a session whose last handle was dropped, and removes its state once it is over.
     pub(crate) fn abandon(&mut self, id: SessionId) {
         self.close(id, 0, "");
         if self.is_over(id) {
@@ -388,7 +389,7 @@ impl Core {
         self.wake();
     }
 
-    /// Counters of a session; the last ones when it is over.
+    /// Returns the counters of a session; the final ones after its end.
     pub(crate) fn stats(&mut self, id: SessionId) -> SessionStats {
         let Some(state) = self.sessions.get(&id) else { return SessionStats::default() };
         match &state.ended {
@@ -397,13 +398,13 @@ impl Core {
         }
     }
 
-    /// Address of the peer of a session that is up or was.
+    /// Returns the address of the peer of a session that is up or was.
     pub(crate) fn remote(&mut self, id: SessionId) -> Option<SocketAddr> {
         let path = self.paths(id).first().map(|path| path.remote);
         path.or_else(|| self.sessions.get(&id)?.remote)
     }
 
-    /// Paths of a session; the last ones when it is over.
+    /// Returns the paths of a session; the final ones after its end.
     pub(crate) fn paths(&mut self, id: SessionId) -> Vec<PathInfo> {
         if let Some(ended) = self.sessions.get(&id).and_then(|s| s.ended.as_ref()) {
             return ended.paths.clone();
@@ -427,7 +428,7 @@ impl Core {
         all.into_iter().map(real).collect()
     }
 
-    /// The interfaces that a session does not run over.
+    /// Returns the interfaces that a session does not run over.
     pub(crate) fn unused(&self, id: SessionId) -> Vec<UnusedInterface> {
         self.sessions.get(&id).map(|state| state.unused.clone()).unwrap_or_default()
     }
@@ -438,7 +439,7 @@ impl Core {
         }
     }
 
-    /// Has a session run over other interfaces, if this side started it; returns whether it did.
+    /// Changes the interfaces of a session if this side started it; returns `true` in that case.
     pub(crate) fn set_interfaces(&mut self, id: SessionId, plan: Interfaces) -> bool {
         let own = self.sessions.get(&id).is_some_and(|state| state.is_own);
         if own {
@@ -448,7 +449,7 @@ impl Core {
         own
     }
 
-    /// The interfaces of a name, or of a local address.
+    /// Returns the interfaces with a name or local address.
     pub(crate) fn interfaces(&self, name: &str) -> Result<Vec<Interface>, UnknownInterface> {
         let interfaces = self.routes.matching(name);
         if interfaces.is_empty() {
@@ -457,7 +458,7 @@ impl Core {
         Ok(interfaces)
     }
 
-    /// Passes on what has happened in sessions. Returns whether something was done that causes packets.
+    /// Processes the events of sessions. Returns `true` if that may cause packets.
     pub(crate) fn announce(&mut self) -> bool {
         let mut acted = false;
         while let Some(id) = self.proto.poll_ready() {
@@ -476,11 +477,12 @@ impl Core {
         acted
     }
 
-    /// A session without a handle has an event.
+    /// Handles the first event of an incoming session: offers the session to the application, or
+    /// closes it. Returns `true` if that may cause packets.
     fn welcome(&mut self, id: SessionId) -> bool {
         match self.proto.poll_notice(id) {
             Some(Event::Connected) => {}
-            // It is over: what arrived is dropped with it.
+            // The session is over: drop everything that arrived.
             Some(_) => {
                 while self.proto.poll_notice(id).is_some() || self.proto.poll_arrival(id, |_| true).is_some()
                 {
@@ -509,8 +511,8 @@ impl Core {
         self.waiting = waiting;
     }
 
-    /// Whether the condition that a task of a session waits for holds; the tasks are signalled then, and check their
-    /// own again.
+    /// Signals the tasks of a session if the condition that one of them waits for holds; each then
+    /// checks its own condition again. Returns `true` if the session needs no further check.
     fn signal(&mut self, id: SessionId) -> bool {
         let Some(state) = self.sessions.get_mut(&id) else { return true };
         let come = self.proto.session(id).is_none_or(|session| {
@@ -530,9 +532,9 @@ impl Core {
         come
     }
 
-    /// The driver has ended: nothing will happen any more. Unless the endpoint was let go of, that is by a panic or with its
-    /// runtime, and packets that the kernel gives to this worker are lost. So no worker accepts any more, and the application
-    /// learns that the endpoint has ended.
+    /// Ends all sessions after the end of the driver. Unless the endpoint was dropped, the driver
+    /// ended by a panic or with its runtime, and packets that the kernel delivers to this worker
+    /// are lost. No worker accepts sessions then, and the application gets the end of the endpoint.
     pub(crate) fn retire(&mut self) {
         self.gone = true;
         self.orders.clear();
@@ -549,7 +551,8 @@ impl Core {
     }
 }
 
-/// Has a session know the paths that a hint names: interfaces come and go, and few blocks have hints.
+/// Sets the labels of the paths that a hint names. Done per block, because interfaces appear and
+/// disappear, and few blocks have hints.
 fn name_paths(routes: &Routes, session: &mut squall_proto::Session, hint: Option<&PathHint>) {
     let Some(hint) = hint else { return };
     for interface in routes.matching(hint.path()) {

@@ -1,4 +1,4 @@
-//! The workers of an endpoint as one: sessions that wait to be accepted, and the end of all work.
+//! State that the workers of an endpoint share: sessions to be accepted, and the end of all work.
 
 use std::{
     collections::VecDeque,
@@ -8,20 +8,21 @@ use std::{
 use squall_proto::SessionId;
 use tokio::sync::Notify;
 
-/// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most, of all workers; more are refused.
+/// Largest number of sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept), over all
+/// workers; further ones are refused.
 const MAX_WAITING: usize = 1024;
 
-/// The common state of the workers of an endpoint.
+/// Shared state of the workers of an endpoint.
 #[derive(Default)]
 pub(crate) struct Group {
-    /// A worker has nothing left to do.
+    /// Signalled when a worker has no work left.
     pub(crate) idle: Notify,
     backlog: Mutex<Backlog>,
-    /// The backlog has a session, or is closed.
+    /// Signalled when the backlog has a session, or is closed.
     changed: Notify,
 }
 
-/// Sessions that can be accepted, each with the place of its worker.
+/// Sessions that can be accepted, each with the index of its worker.
 #[derive(Default)]
 struct Backlog {
     is_open: bool,
@@ -34,7 +35,7 @@ impl Group {
         Self { backlog: Mutex::new(backlog), ..Self::default() }
     }
 
-    /// Offers a session to the application; returns whether there was room for it.
+    /// Offers a session to the application; returns `true` if there was room for it.
     pub(crate) fn offer(&self, worker: usize, id: SessionId) -> bool {
         let mut backlog = self.backlog();
         let has_room = backlog.is_open && backlog.sessions.len() < MAX_WAITING;
@@ -45,7 +46,7 @@ impl Group {
         has_room
     }
 
-    /// The next session and the place of its worker; `None` when no more come. Cancel safe.
+    /// Returns the next session and the index of its worker; `None` when no more come. Cancel safe.
     pub(crate) async fn accept(&self) -> Option<(usize, SessionId)> {
         loop {
             let changed = self.changed.notified();
@@ -60,13 +61,13 @@ impl Group {
         }
     }
 
-    /// Takes no more sessions.
+    /// Closes the backlog: no further sessions are queued.
     pub(crate) fn close(&self) {
         self.backlog().is_open = false;
         self.changed.notify_waiters();
     }
 
-    /// The sessions that wait.
+    /// Takes the waiting sessions.
     pub(crate) fn take(&self) -> VecDeque<(usize, SessionId)> {
         std::mem::take(&mut self.backlog().sessions)
     }

@@ -1,4 +1,4 @@
-//! A block that was handed over, and its outcome.
+//! Handles of blocks that were handed over.
 
 use std::{
     future::Future,
@@ -9,8 +9,8 @@ use std::{
 use squall_proto::{Outcome, sched::BlockId};
 use tokio::sync::oneshot;
 
-/// A block that was handed over. Awaited, it gives the block's outcome; dropped, it changes nothing: the
-/// block is sent all the same, and nothing waits for the application.
+/// A block that was handed over. Awaiting it gives the block's outcome; dropping it has no effect
+/// on the block.
 ///
 /// ```no_run
 /// # async fn example(session: squall::Session) -> Result<(), squall::SendError> {
@@ -27,8 +27,8 @@ use tokio::sync::oneshot;
 /// # }
 /// ```
 ///
-/// It does not keep the session open: a block that has not ended when the session does ends as
-/// [`Outcome::SessionClosed`].
+/// It does not keep the session open: a block that has not ended when the session ends gets the
+/// outcome [`Outcome::SessionClosed`].
 #[derive(Debug)]
 pub struct BlockHandle {
     id: BlockId,

@@ -1,4 +1,4 @@
-//! The state that the driver and the handles of an endpoint share.
+//! State shared by the driver and the handles of an endpoint.
 
 pub(crate) mod core;
 pub(crate) mod group;
@@ -21,7 +21,7 @@ impl Shared {
         Arc::new(Self(Mutex::new(Core::new(proto, group, worker))))
     }
 
-    /// The core. A panic elsewhere does not make it worse than it is.
+    /// Locks the core. A panic in another holder does not make its state unusable.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Paths of a session, as the application sees them.
+//! Paths of a session as the application sees them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use squall_proto::{PathStats, sched::PathId};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathInfo {
-    /// Its id, as in events.
+    /// Id of the path, as in events.
     pub id: PathId,
     /// Name of the local interface, if the path was opened over a named one.
     pub interface: Option<String>,
@@ -16,9 +16,9 @@ pub struct PathInfo {
     pub local: SocketAddr,
     /// Address of the peer.
     pub remote: SocketAddr,
-    /// Why no answer will come on it, by what the system says: `rp_filter`.
+    /// Reason why no answer can arrive, according to the system: `rp_filter`.
     pub trouble: Option<String>,
-    /// Its counters.
+    /// Counters of the path.
     pub stats: PathStats,
 }
 
@@ -29,8 +29,8 @@ pub type PathChange = squall_proto::PathChange<IpAddr>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathEvent {
-    /// Which path, as in [`Session::paths`](crate::Session::paths).
+    /// Id of the path, as in [`Session::paths`](crate::Session::paths).
     pub path: PathId,
-    /// What changed.
+    /// The change.
     pub change: PathChange,
 }

@@ -18,35 +18,38 @@ use tokio::runtime::Handle;
 
 use crate::{net::routes::Routes, part::part_of};
 
-/// How often sessions are asked what they have used.
+/// Interval between readings of the sessions' usage.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Longest file of records.
+/// Size limit of the file of records in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What the file says more than was used and leased, so that it is written once for half that number of bytes, and says more while it
-/// is being written, too: a hundredth of the quota, but at most this. A program that is killed loses it, and its leases.
+/// Bytes by which the file may exceed the use and the leases: a hundredth of the quota, at most
+/// this. The file is therefore written only once per half that number of bytes, and still covers
+/// the use during a write. A program that is killed loses this number of bytes, and its leases.
 const MAX_AHEAD: u64 = 4_000_000;
 
-/// Pause before a file that could not be written is tried again.
+/// Delay before a file that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What may be sent and received over interfaces in each day, week or month, counted over all sessions that
-/// [are given it](crate::Connect::quotas) and over restarts of the program. Clones share one count. The file belongs to one
-/// program at a time.
+/// Quotas of bytes for interfaces per day, week or month, counted over all sessions that [use
+/// them](crate::Connect::quotas) and over restarts of the program. Clones share one count. The file
+/// belongs to one program at a time.
 ///
-/// Both directions count, with the headers of IP and UDP. What is left is spread over the rest of the period: an
-/// interface that is ahead of its pace by a hundredth of the quota becomes a [backup](crate::Role::Backup) until it has earned
-/// half of that again, so only data that no other path can carry exceeds the pace. When nothing is left, the paths
-/// are closed, and sessions begin without the interface, until the next period.
+/// Both directions count, including IP and UDP headers. The remaining bytes are spread over the
+/// rest of the period. An interface that is ahead of its pace by a hundredth of the quota becomes a
+/// [backup](crate::Role::Backup) until it has earned half of that again, so only data that no other
+/// path can carry exceeds the pace. When the quota is exhausted, the paths are closed, and sessions
+/// begin without the interface, until the next period.
 ///
-/// What counts is what the interface counts: packets that left, and packets that arrived. What the peer has under way when a quota ends
-/// still arrives and exceeds it: a round trip at the rate of the path, and its queue. While there is another path, the last
-/// hundredth is kept for that. Packets to this side that are lost on the way are not counted, though a provider may.
+/// The count is that of the interface: packets that left, and packets that arrived. Data that the
+/// peer has in flight when a quota ends still arrives and exceeds it: a round trip at the rate of
+/// the path, and its queue. While there is another path, the last hundredth is kept for that.
+/// Packets to this side that are lost on the way are not counted, though a provider may count them.
 #[derive(Clone, Debug)]
 pub struct Quotas {
     inner: Arc<Mutex<Inner>>,
-    /// Held while the file is written, so that no older content follows a newer one.
+    /// Held while the file is written, so that no older content replaces a newer one.
     writing: Arc<Mutex<()>>,
 }
 
@@ -54,51 +57,53 @@ pub struct Quotas {
 struct Inner {
     file: PathBuf,
     accounts: BTreeMap<String, Account>,
-    /// The start of the period and the bytes that the file has of each; nothing if it could not be written.
+    /// Start of the period and bytes used according to the file, by account; empty if the file
+    /// could not be written.
     written: BTreeMap<String, (Time, u64)>,
     /// A thread is writing the file.
     is_writing: bool,
-    /// The file could not be written, which was reported, and is not tried again before this.
+    /// Earliest time of the next try. Set while the file cannot be written, which has been logged.
     failing: Option<Instant>,
 }
 
-/// The content of the file.
+/// Content of the file.
 struct Content {
     file: PathBuf,
     text: String,
-    /// As in [`Inner::written`].
+    /// Start of the period and bytes used, as in [`Inner::written`].
     has: BTreeMap<String, (Time, u64)>,
 }
 
-/// The state of a quota.
+/// State of a quota.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QuotaState {
     /// Name or local address of the interface.
     pub interface: String,
-    /// Bytes in each period.
+    /// Bytes per period.
     pub bytes: u64,
-    /// Bytes used in this one.
+    /// Bytes used in this period.
     pub used: u64,
-    /// Bytes left of it.
+    /// Bytes left in this period.
     pub left: u64,
-    /// Bytes per second that may be used now and last to the end of the period.
+    /// Bytes per second at which the rest lasts until the end of the period.
     pub pace: f64,
-    /// Whether the interface is ahead of its pace, and a backup meanwhile.
+    /// The interface is ahead of its pace, and a backup meanwhile.
     pub is_held: bool,
-    /// When the next period begins.
+    /// Start of the next period.
     pub ends: SystemTime,
 }
 
 impl Quotas {
-    /// The quotas of interfaces, each by name or local address, with what was used by the record in a file. The file is made if
-    /// there is none; its folder must be there.
+    /// Opens quotas of interfaces, each by name or local address, and reads from a file what was
+    /// used before. Creates the file if it does not exist; its folder must exist.
     ///
-    /// An interface without a readable record counts as evenly used so far: what was used is not known, and no more
-    /// than the rest of an even use is spent. A file that is no record is reported in the log, in one line.
+    /// An interface without a readable record counts as evenly used so far: its use is unknown, and
+    /// no more is spent than the rest of an even use. A file that is not a record is logged, in one
+    /// line.
     ///
-    /// A file that cannot be read or written, as on a full disk, is reported in the log once. Quotas are counted in memory then, and the
-    /// file is tried again until it can be written.
+    /// A file that cannot be read or written, for instance on a full disk, is logged once. Quotas
+    /// are then counted in memory, and writing is retried until it succeeds.
     pub fn open(file: impl AsRef<Path>, quotas: impl IntoIterator<Item = (String, Quota)>) -> Self {
         let (file, now) = (file.as_ref().to_owned(), now());
         let records = match squall_file::read_text(&file, MAX_FILE) {
@@ -126,7 +131,8 @@ impl Quotas {
         Self { inner: Arc::new(Mutex::new(inner)), writing: Arc::default() }
     }
 
-    /// Writes the file now: for a program that ends at once, and may not drop the last clone before. May block.
+    /// Writes the file now, for a program that is about to exit and may not drop the last clone
+    /// first. May block.
     pub fn save(&self) {
         self.write(0);
     }
@@ -140,7 +146,8 @@ impl Quotas {
         inner.note(written);
     }
 
-    /// Has the file written if it says hardly more than was used or leased. A disk may take its time: not in a task of a runtime.
+    /// Writes the file if it hardly exceeds the use and the leases. Disks may be slow, so it is not
+    /// written in an async task.
     fn keep(&self) {
         let mut inner = self.lock();
         if !inner.is_due() {
@@ -160,7 +167,7 @@ impl Quotas {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was used of each, and what is left.
+    /// Returns the use and the rest of each quota.
     pub fn state(&self) -> Vec<QuotaState> {
         let (mut inner, now) = (self.lock(), now());
         let state = |(name, account): (&String, &mut Account)| {
@@ -179,7 +186,7 @@ impl Quotas {
         inner.accounts.iter_mut().map(state).collect()
     }
 
-    /// Whether nothing is left for an interface, by name or local address.
+    /// `true` if the quota of an interface, by name or local address, is exhausted.
     pub(crate) fn is_exhausted(&self, interface: &str) -> bool {
         let (mut inner, now) = (self.lock(), now());
         inner.accounts.get_mut(interface).is_some_and(|account| {
@@ -190,7 +197,7 @@ impl Quotas {
 }
 
 impl Inner {
-    /// The file that says `ahead` bytes more than was used.
+    /// Returns the content of a file that exceeds the use by `ahead` bytes.
     fn content(&self, ahead: u64) -> Content {
         let mut text = String::from("# Bytes used of quotas; written by Squall.\n");
         let mut has = BTreeMap::new();
@@ -204,7 +211,7 @@ impl Inner {
         Content { file: self.file.clone(), text, has }
     }
 
-    /// Whether the file is to be written.
+    /// `true` if the file should be written.
     fn is_due(&self) -> bool {
         let is_behind = |(name, account): (&String, &Account)| {
             let Record { start, used, .. } = account.record();
@@ -216,7 +223,7 @@ impl Inner {
             && self.accounts.iter().any(is_behind)
     }
 
-    /// Takes note of what became of the file, and reports what is new.
+    /// Stores the result of a write, and logs changes between success and failure.
     fn note(&mut self, written: io::Result<BTreeMap<String, (Time, u64)>>) {
         let file = self.file.display();
         match &written {
@@ -232,15 +239,15 @@ impl Inner {
 }
 
 impl Content {
-    /// Writes the file. Returns what it has.
+    /// Writes the file. Returns the written records.
     fn write(self) -> io::Result<BTreeMap<String, (Time, u64)>> {
-        // A power failure may bring back an older one.
+        // Not synced to disk: after a power failure an older file may reappear.
         part_of(&self.file, self.text.as_bytes())?.persist(&self.file)?;
         Ok(self.has)
     }
 }
 
-/// How much more than was used the file says at most.
+/// Returns the bytes by which the file may exceed the use.
 fn most_ahead(account: &Account) -> u64 {
     MAX_AHEAD.min(account.quota().bytes / 100)
 }
@@ -248,17 +255,17 @@ fn most_ahead(account: &Account) -> u64 {
 impl Drop for Inner {
     fn drop(&mut self) {
         let content = self.content(0);
-        // A file that could not be written a moment ago is not tried again.
+        // Do not try again if a write failed a moment ago.
         if self.failing.is_none_or(|until| until <= Instant::now()) && self.written != content.has {
             self.note(content.write());
         }
     }
 }
 
-/// Reads a file of records.
+/// Parses a file of records.
 ///
 /// # Errors
-/// The number of the first line that is none, from 1.
+/// The number, from 1, of the first line that is not a record.
 fn read(text: &str) -> Result<BTreeMap<String, Record>, usize> {
     let record = |line: &str| {
         let mut words = line.split_whitespace();
@@ -273,12 +280,12 @@ fn read(text: &str) -> Result<BTreeMap<String, Record>, usize> {
     lines.map(|(index, line)| record(line).ok_or(index + 1)).collect()
 }
 
-/// The time since the Unix epoch, which it is before that.
+/// Returns the time since the Unix epoch; the epoch itself if the clock is before it.
 fn now() -> Time {
     Time::EPOCH + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into()
 }
 
-/// The sessions that spend from quotas.
+/// Sessions that spend from quotas.
 #[derive(Default)]
 pub(crate) struct Meters {
     metered: Vec<Metered>,
@@ -291,34 +298,34 @@ struct Metered {
     leases: Vec<Lease>,
 }
 
-/// What a session has of the quota of an account, for one of the interfaces that bear its name.
+/// Share of an account's quota that is leased to a session, for one of the interfaces of that name.
 struct Lease {
     interface: Interface,
     account: String,
     bytes: u64,
-    /// What the session had used when the lease was given.
+    /// Bytes that the session had used when the lease was granted.
     used: u64,
 }
 
 impl Meters {
-    /// Has a session spend from quotas as long as it lasts.
+    /// Makes a session spend from quotas until it ends.
     pub(crate) fn follow(&mut self, session: SessionId, quotas: Quotas) {
         self.metered.push(Metered { session, quotas, leases: Vec::new() });
         self.due = Some(Instant::now());
     }
 
-    /// When sessions are to be asked next.
+    /// Returns the time of the next reading.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Asks sessions what they have used, and renews their leases, if it is time to.
+    /// Reads the usage of all sessions and renews their leases, if it is time to.
     pub(crate) fn read(&mut self, at: Instant, proto: &mut Endpoint, routes: &Routes) {
         if self.due.is_none_or(|due| due > at) {
             return;
         }
         self.metered.retain_mut(|metered| {
-            // While it connects there is no session yet.
+            // While it connects, there is no session yet.
             if let Some(session) = proto.session(metered.session) {
                 metered.settle(session, routes);
             }
@@ -327,7 +334,7 @@ impl Meters {
         self.due = (!self.metered.is_empty()).then(|| at + PERIOD);
     }
 
-    /// Takes what a session has used to account for the last time: it is over.
+    /// Settles the final usage of a session that has ended.
     pub(crate) fn finish(&mut self, session: SessionId, proto: &mut Endpoint, routes: &Routes) {
         for mut metered in self.metered.extract_if(.., |metered| metered.session == session) {
             if let Some(session) = proto.session(session) {
@@ -336,7 +343,7 @@ impl Meters {
         }
     }
 
-    /// The same of all sessions.
+    /// Settles the final usage of all sessions.
     pub(crate) fn finish_all(&mut self, proto: &mut Endpoint, routes: &Routes) {
         let all: Vec<SessionId> = self.metered.iter().map(|metered| metered.session).collect();
         all.into_iter().for_each(|session| self.finish(session, proto, routes));
@@ -351,7 +358,7 @@ impl Metered {
             for interface in routes.matching(account) {
                 if !self.leases.iter().any(|lease| lease.interface == interface) {
                     let account = account.clone();
-                    // What opened the first path was used before there was a lease.
+                    // The packets that opened the first path were used before there was a lease.
                     self.leases.push(Lease { interface, account, bytes: 0, used: 0 });
                 }
             }
@@ -399,7 +406,7 @@ mod tests {
         vec![("wwan0".into(), Quota { bytes, period: Period::Month(1) })]
     }
 
-    /// A record of this month of which a tenth is used.
+    /// Writes a record of this month with `used` bytes.
     fn write(file: &Path, used: u64) {
         let (start, _) = Period::Month(1).around(now());
         fs::write(file, format!("wwan0 start={} used={used} earned=5\n", start.micros()))
@@ -414,7 +421,7 @@ mod tests {
         assert_eq!((quotas.state()[0].used, quotas.state()[0].left), (100_000, 9_900_000));
         let lease = quotas.lock().accounts.get_mut("wwan0").expect("is there").settle(now(), 0, 0);
         quotas.keep();
-        // A program that is killed writes nothing more.
+        // A killed program writes nothing more.
         let killed = read(&fs::read_to_string(&file).expect("is there")).expect("is a record");
         assert!(killed["wwan0"].used >= 100_000 + lease, "{killed:?}");
         quotas.lock().accounts.get_mut("wwan0").expect("is there").end_lease(now(), lease, 30_000);

@@ -1,4 +1,4 @@
-//! The radios behind interfaces, read periodically for the sessions that follow them.
+//! Radios of interfaces, read periodically for the sessions that follow them.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use squall_proto::{Endpoint, SessionId, signal::Subscriber};
 
 use crate::net::routes::Routes;
 
-/// How often the radios are read (STORM §4).
+/// Period of reading the radios (STORM §4).
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The radios that sessions follow.
+/// Radios that sessions follow.
 #[derive(Default)]
 pub(crate) struct Radios {
     followed: Vec<Followed>,
@@ -18,13 +18,13 @@ pub(crate) struct Radios {
 
 struct Followed {
     session: SessionId,
-    /// Its name or local address, as the application gave it.
+    /// Name or local address of the interface, as the application gave it.
     interface: String,
     signal: Subscriber,
 }
 
 impl Radios {
-    /// Sets the radio that a session follows for an interface; `None` for no radio.
+    /// Sets the radio that a session follows for an interface; `None` removes it.
     pub(crate) fn follow(&mut self, session: SessionId, interface: &str, signal: Option<Subscriber>) {
         self.followed.retain(|f| (f.session, f.interface.as_str()) != (session, interface));
         let interface = interface.to_owned();
@@ -32,13 +32,13 @@ impl Radios {
         self.due = (!self.followed.is_empty()).then(Instant::now);
     }
 
-    /// When they are to be read.
+    /// Returns the time of the next reading.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Reads the radios if they are due. The latest reading holds until there is another: most radios report changes
-    /// only.
+    /// Reads the radios if they are due. The latest reading holds until the next, because most
+    /// radios report only changes.
     pub(crate) fn read(&mut self, now: Instant, proto: &mut Endpoint, routes: &Routes) {
         if self.due.is_none_or(|due| due > now) {
             return;

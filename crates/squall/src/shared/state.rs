@@ -1,4 +1,4 @@
-//! The state of a session for its handles.
+//! State of a session for its handles.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,26 +11,26 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{PathEvent, PathInfo, UnusedInterface};
 
-/// Path events that wait at most; the oldest make way.
+/// Largest number of waiting path events; beyond it the oldest is dropped.
 const MAX_PATH_EVENTS: usize = 256;
 
-/// What the handles of a session wait for.
+/// Signals for the handles of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
-    /// Blocks of the peer's can be taken, or none will come.
+    /// Blocks of the peer can be taken, or no more will come.
     pub(crate) arrivals: Notify,
-    /// A path has changed, or none will.
+    /// A path has changed, or none will change any more.
     pub(crate) paths: Notify,
-    /// There is room to send, or a block has ended, or the session has come up or ended, or the driver has
-    /// sent everything.
+    /// There is room to send, a block has ended, the session has come up or ended, or the driver
+    /// has sent everything.
     pub(crate) changed: Notify,
 }
 
-/// A receiver of blocks in parts.
+/// Identifies a receiver of blocks in parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReceiverId(pub(crate) u64);
 
-/// The state of a session beside that of the proto session.
+/// State of a session in addition to that of the proto session.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) signals: Arc<Signals>,
@@ -48,17 +48,17 @@ pub(crate) struct State {
     pub(crate) wants_half: bool,
     /// A `finish` waits.
     pub(crate) finishing: bool,
-    /// Where the outcomes of open blocks go.
+    /// Senders for the outcomes of open blocks.
     pub(crate) outcomes: HashMap<BlockId, oneshot::Sender<Outcome>>,
-    /// What the session can carry, as reported last.
+    /// Capacity of the session as last reported.
     pub(crate) capacity: watch::Sender<Capacity>,
-    /// Interfaces that it does not run over.
+    /// Interfaces that the session does not run over.
     pub(crate) unused: Vec<UnusedInterface>,
     paths: VecDeque<PathEvent>,
     paths_dropped: u64,
-    /// What had arrived when the session ended.
+    /// Events that were waiting when the session ended.
     pub(crate) left: VecDeque<Event>,
-    /// Channels whose blocks go to a receiver, in parts.
+    /// Channels whose blocks go to a receiver in parts.
     pub(crate) receivers: HashMap<Channel, ReceiverId>,
     pub(crate) last_receiver: ReceiverId,
     /// Address of the peer when the session came up.
@@ -66,7 +66,7 @@ pub(crate) struct State {
     pub(crate) ended: Option<Ended>,
 }
 
-/// How a session ended, and its last counters.
+/// Close reason of a session and its final counters.
 #[derive(Clone)]
 pub(crate) struct Ended {
     pub(crate) reason: CloseReason,
@@ -75,24 +75,24 @@ pub(crate) struct Ended {
 }
 
 impl State {
-    /// Why the session ended.
+    /// Returns the close reason; [`CloseReason::Local`] if the session has not ended.
     pub(crate) fn reason(&self) -> CloseReason {
         self.ended.as_ref().map_or(CloseReason::Local, |ended| ended.reason.clone())
     }
 
-    /// A block has ended.
+    /// Reports the outcome of a block to its handle.
     pub(crate) fn on_outcome(&mut self, block: BlockId, outcome: Outcome) {
         if let Some(handle) = self.outcomes.remove(&block) {
             // The application may have dropped its handle.
             let _ = handle.send(outcome);
         }
         if self.append_blocked.is_some() {
-            // It may be the block that waits for room.
+            // The block that ended may be the one that waits for room.
             self.signals.changed.notify_waiters();
         }
     }
 
-    /// A path has changed.
+    /// Queues a change of a path.
     pub(crate) fn on_path(&mut self, event: PathEvent) {
         if self.paths.len() >= MAX_PATH_EVENTS {
             self.paths.pop_front();
@@ -106,7 +106,7 @@ impl State {
         self.paths.pop_front()
     }
 
-    /// The session has ended.
+    /// Marks the session as ended.
     pub(crate) fn on_end(&mut self, ended: Ended) {
         self.ended = Some(ended);
         self.outcomes.clear();
@@ -120,7 +120,7 @@ impl State {
         self.signals.changed.notify_waiters();
     }
 
-    /// Adds what was lost here to the counters of the session.
+    /// Adds the events dropped here to the counters of the session.
     pub(crate) fn complete(&self, mut stats: SessionStats) -> SessionStats {
         stats.path_events_dropped += self.paths_dropped;
         stats

@@ -1,4 +1,4 @@
-//! A UDP relay on loopback that gives each packet to the server of its choice, and whose own ports change.
+//! A UDP relay on loopback that chooses the server of each packet, and changes its own ports.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 
 use tokio::{net::UdpSocket, task::JoinHandle};
 
-/// The server that a packet of a client goes to.
+/// Chooses the server for a packet of a client.
 type Route = dyn Fn(&[u8]) -> SocketAddr + Send + Sync;
 
 /// A relay between clients and servers.
@@ -22,11 +22,11 @@ pub(crate) struct Balancer {
 struct Inner {
     front: UdpSocket,
     route: Box<Route>,
-    /// By the address of the client.
+    /// Flows by the address of the client.
     flows: Mutex<HashMap<SocketAddr, Flow>>,
 }
 
-/// The port behind which servers see one client.
+/// Port that represents one client to the servers.
 struct Flow {
     back: Arc<UdpSocket>,
     answers: JoinHandle<()>,
@@ -47,7 +47,8 @@ impl Balancer {
         Self { addr, inner, task }
     }
 
-    /// Gives every client another port, as a NAT does that has lost its state. Returns how many.
+    /// Moves every client to another port, as a NAT that has lost its state does. Returns the
+    /// number of clients.
     pub(crate) fn rebind(&self) -> usize {
         let mut flows = self.inner.flows.lock().expect("no test has failed");
         for (client, flow) in flows.iter_mut() {
@@ -84,7 +85,7 @@ async fn forward(inner: Arc<Inner>) {
                 flows.entry(client).or_insert_with(|| Flow::new(&inner, client).expect("a port is free"));
             flow.back.clone()
         };
-        // A full buffer loses packets, here as anywhere.
+        // A full buffer loses packets, as on any network.
         let _ = back.send_to(&buf[..len], (inner.route)(&buf[..len])).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A UDP relay on loopback that can fall silent, as a radio link does, and takes its time.
+//! A UDP relay on loopback that can fall silent, as a radio link does, and can delay packets.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -15,7 +15,7 @@ use tokio::{net::UdpSocket, task::JoinHandle};
 /// Headers of IPv4 and UDP.
 const HEADERS: u64 = 28;
 
-/// Forwards both ways between clients and a server while it is open.
+/// Forwards in both directions between clients and a server while it is open.
 pub(crate) struct Relay {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -24,14 +24,14 @@ pub(crate) struct Relay {
 
 struct State {
     open: AtomicBool,
-    /// In each direction.
+    /// Delay in each direction.
     delay: Duration,
-    /// Bytes of IP packets from and to each address of clients.
+    /// Bytes of IP packets from and to each client address.
     passed: Mutex<HashMap<IpAddr, u64>>,
 }
 
 impl State {
-    /// Counts a datagram, and says whether it is to be forwarded.
+    /// Counts a datagram; returns `true` if it should be forwarded.
     fn passes(&self, client: SocketAddr, len: usize) -> bool {
         let is_open = self.open.load(Ordering::Relaxed);
         if is_open {
@@ -47,7 +47,7 @@ impl Relay {
         Self::start_with_delay(server, Duration::ZERO).await
     }
 
-    /// One that holds every datagram for a time.
+    /// Starts a relay that delays every datagram.
     pub(crate) async fn start_with_delay(server: SocketAddr, delay: Duration) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
         let addr = front.local_addr().expect("is bound");
@@ -60,7 +60,7 @@ impl Relay {
         self.state.open.store(open, Ordering::Relaxed);
     }
 
-    /// Bytes of IP packets that passed from and to an address of clients.
+    /// Returns the bytes of IP packets that passed from and to a client address.
     pub(crate) fn passed(&self, client: IpAddr) -> u64 {
         self.state.passed.lock().expect("nothing failed").get(&client).copied().unwrap_or_default()
     }
@@ -101,7 +101,7 @@ async fn answer(back: Arc<UdpSocket>, front: Arc<UdpSocket>, client: SocketAddr,
     }
 }
 
-/// Sends a datagram after a time. A full buffer loses packets, here as anywhere.
+/// Sends a datagram after a delay. A full buffer loses packets, as on any network.
 async fn send(socket: Arc<UdpSocket>, data: &[u8], to: SocketAddr, delay: Duration) {
     if delay.is_zero() {
         let _ = socket.send_to(data, to).await;

@@ -6,7 +6,7 @@ use squall_terminal::output;
 
 use super::watched::{Raised, Watched};
 
-/// Standard output.
+/// Output to standard output.
 pub(super) struct Json;
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ enum Line<'a> {
 }
 
 impl Json {
-    /// A reading that `one` has just taken in.
+    /// Writes a reading that `one` has just processed.
     pub(super) fn reading(&mut self, one: &Watched, reading: &Reading) -> anyhow::Result<()> {
         let finite = |level: Option<f64>| level.filter(|level| level.is_finite());
         write(&Line::Reading {

@@ -1,4 +1,4 @@
-//! The table on a terminal, drawn in place.
+//! Table on a terminal, updated in place.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -22,50 +22,50 @@ use squall_signal::{AlertKind, Marks, SignalState, Time};
 
 use super::{text, watched::Watched};
 
-/// Cells of the bar of the index.
+/// Width of the bar of the index in cells.
 const BAR: usize = 20;
 
-/// A radio that has said nothing for so long is shown as such.
+/// Age of the last reading from which on a radio is marked.
 const OLD: squall_signal::Span = squall_signal::Span::from_secs(2);
 
-/// Most radios that are shown.
+/// Maximum number of radios shown.
 const MOST: usize = 20;
 
-/// The table, below what was on the terminal before.
+/// Table below the earlier content of the terminal.
 pub(super) struct Live {
     terminal: DefaultTerminal,
 }
 
 impl Live {
-    /// Whether there is a terminal to draw on, and one to read keys from.
+    /// `true` if there is a terminal to draw on, and one to read keys from.
     pub(super) fn is_possible() -> bool {
         io::stdout().is_terminal() && io::stdin().is_terminal()
     }
 
-    /// Takes the lines that it needs.
+    /// Reserves the lines of the table.
     ///
     /// # Errors
-    /// What the system says about the terminal.
+    /// Errors of the terminal.
     pub(super) fn start(radios: usize) -> io::Result<Self> {
-        // A line of headings before the radios, one of help after them.
+        // One line of headings before the radios, one of help after them.
         let height = radios.min(MOST) as u16 + 2;
         let options = TerminalOptions { viewport: Viewport::Inline(height) };
         Ok(Self { terminal: ratatui::try_init_with_options(options)? })
     }
 
-    /// A note above the table.
+    /// Inserts a note above the table.
     pub(super) fn say(&mut self, note: &str) -> io::Result<()> {
         let note = format!("note: {note}");
         let width = usize::from(self.terminal.size()?.width).max(1);
         let height = note.chars().count().div_ceil(width) as u16;
-        // Cut between letters, it takes just that many lines.
+        // Cut between letters, so that it takes exactly this number of lines.
         let lines = note.chars().collect::<Vec<_>>();
         let lines: Vec<Line<'_>> =
             lines.chunks(width).map(|part| Line::from(String::from_iter(part))).collect();
         self.terminal.insert_before(height, |buffer| Paragraph::new(lines).render(buffer.area, buffer))
     }
 
-    /// Draws; says whether a key asked to end.
+    /// Draws the table; returns `true` if a key requested the end.
     pub(super) fn draw(&mut self, all: &[Watched], now: Time) -> anyhow::Result<bool> {
         self.terminal.draw(|frame| draw(frame, all, now))?;
         let mut quit = false;
@@ -85,7 +85,7 @@ impl Drop for Live {
     }
 }
 
-/// The last line of an area.
+/// Returns the last line of an area.
 fn foot_of(area: Rect) -> Rect {
     Rect { y: area.bottom().saturating_sub(1), height: area.height.min(1), ..area }
 }
@@ -160,7 +160,7 @@ fn state(one: &Watched) -> Cell<'static> {
     Cell::from(words).style(Style::new().fg(colour(one.state())).add_modifier(Modifier::BOLD))
 }
 
-/// How old the last reading is. What is old is red.
+/// Returns the age of the last reading, in red if it is old.
 fn age(one: &Watched, now: Time) -> Cell<'static> {
     let Some(reading) = one.reading else { return Cell::from("      –") };
     let age = now - reading.at;
@@ -168,7 +168,7 @@ fn age(one: &Watched, now: Time) -> Cell<'static> {
     if age > OLD { cell.style(Style::new().fg(Color::Red)) } else { cell }
 }
 
-/// The last alert; or why the radio has no readings.
+/// Returns the last alert, or the reason why the radio has no readings.
 fn last(one: &Watched, now: Time) -> Cell<'static> {
     if let Some(error) = one.error() {
         return Cell::from(error.problem()).style(Style::new().fg(Color::Red));

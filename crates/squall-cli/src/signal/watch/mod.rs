@@ -1,4 +1,4 @@
-//! `squall signal watch`: radios as they are now, and the alerts that a session would get.
+//! `squall signal watch`: current readings of radios, and the alerts that a session would get.
 
 mod json;
 mod live;
@@ -24,17 +24,17 @@ use tokio::sync::mpsc;
 
 use self::{json::Json, live::Live, text::Text, watched::Watched};
 
-/// How often the table is drawn, and silence is looked for.
+/// Interval of drawing the table and of checking for silence.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Most bytes of a recording: hours of readings.
+/// Size limit of a recording in bytes: hours of readings.
 const MAX_TRACE: u64 = 64 << 20;
 
 /// Shows the radios of this machine, or a recorded one, with the quality index and the watermarks.
 ///
-/// Wi-Fi is read from the kernel (nl80211), modems from ModemManager; neither needs privileges, though
-/// ModemManager may want one to measure each second. Nothing is sent: the losses that also move the index of a
-/// session are missing here.
+/// Wi-Fi is read from the kernel (nl80211), modems from ModemManager; neither needs privileges,
+/// though ModemManager may require one to measure each second. Nothing is sent: losses, which also
+/// affect the index of a session, are missing here.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall signal watch\n  squall signal watch --interface wlan0 --interface wwan0\n  \
@@ -42,17 +42,17 @@ const MAX_TRACE: u64 = 64 << 20;
     squall signal watch --trace scenarios/traces/drive.csv"
 )]
 pub(crate) struct WatchArgs {
-    /// Only the radio behind this network interface; may be given several times
+    /// Interface whose radio is shown, repeatable [default: all radios]
     #[arg(long, value_name = "NAME", conflicts_with = "trace")]
     interface: Vec<String>,
-    /// Replay a recording as if it were a radio: a CSV file with time_s and levels (docs/signal.md), which
-    /// `squall-lab signal import` makes of other formats
+    /// Replay a recording as if it were a radio: a CSV file with time_s and levels
+    /// (docs/signal.md), which `squall-lab signal import` makes of other formats
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Time between readings that a radio is asked for, 1ms to 60s
+    /// Requested time between readings of a radio, 1ms to 60s
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     period: Span,
-    /// End after this time; else with Ctrl-C, or the trace
+    /// Duration of the watch; otherwise it ends with Ctrl-C, or the trace
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
     /// Print JSON Lines, one for each reading and one for each alert
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be read.
+/// Returns the sources to read.
 fn sources(args: &WatchArgs) -> anyhow::Result<Vec<Box<dyn SignalSource>>> {
     if let Some(file) = &args.trace {
         input::check(file)?;
@@ -109,14 +109,14 @@ fn sources(args: &WatchArgs) -> anyhow::Result<Vec<Box<dyn SignalSource>>> {
             reasons.join("; ")
         );
     }
-    // Who asked for nothing in particular misses nothing that is not there.
+    // Without a selection, missing sources are not reported.
     for problem in found.problems.iter().filter(|problem| !matches!(problem, SourceError::Missing { .. })) {
         note!("note: {problem}");
     }
     Ok(found.sources)
 }
 
-/// Where it is shown.
+/// Output of the watch.
 enum Show {
     Live(Live),
     Text(Text),
@@ -133,7 +133,7 @@ impl Show {
     }
 }
 
-/// Watches until something ends it.
+/// Watches until the duration is over, all radios have ended, or the user quits.
 async fn watch(
     mut all: Vec<Watched>,
     mut readings: mpsc::UnboundedReceiver<(usize, Reading)>,
@@ -160,7 +160,7 @@ async fn watch(
         tokio::select! {
             Some((index, reading)) = readings.recv() => take_in(&mut all[index], &reading, clock, &mut show)?,
             _ = tick.tick() => {
-                // All that was read before is shown before a radio is taken for ended.
+                // Show everything that was read before a radio counts as ended.
                 let ended = all.iter().all(Watched::is_over) && readings.is_empty();
                 let quit = look(&mut all, clock, &mut show)?;
                 if ended {
@@ -190,7 +190,7 @@ fn take_in(one: &mut Watched, reading: &Reading, clock: Clock, show: &mut Show) 
     Ok(())
 }
 
-/// What time brings; says whether the viewer has seen enough.
+/// Handles the passing of time; returns `true` if the viewer requested the end.
 fn look(all: &mut [Watched], clock: Clock, show: &mut Show) -> anyhow::Result<bool> {
     let now = clock.now();
     for one in &mut *all {
@@ -213,7 +213,7 @@ fn look(all: &mut [Watched], clock: Clock, show: &mut Show) -> anyhow::Result<bo
     Ok(false)
 }
 
-/// All radios are over: well, if they were recordings.
+/// Returns the result once all radios have ended: `Ok` if they were recordings.
 fn end(all: &[Watched]) -> anyhow::Result<()> {
     let mut errors = all.iter().filter_map(Watched::error);
     errors.find(|error| !matches!(error, SourceError::Ended(_))).map_or(Ok(()), |error| Err(whole(error)))

@@ -1,24 +1,24 @@
-//! Lines for where nothing can be drawn.
+//! Output as lines, where a table cannot be drawn.
 
 use squall_signal::{Reading, Span, Time};
 use squall_terminal::output;
 
 use super::watched::{Raised, Watched};
 
-/// Time between two lines of a radio.
+/// Interval between two lines of a radio.
 const LINE: Span = Span::from_secs(1);
 
-/// A line for each radio once a second if it said something, and one for each alert.
+/// One line per radio and second if it has a new reading, and one for each alert.
 #[derive(Default)]
 pub(super) struct Text {
-    /// When lines are due.
+    /// Time of the next lines.
     next: Time,
     /// Time of the last reading that was printed, by radio.
     printed: Vec<Option<Time>>,
 }
 
 impl Text {
-    /// The lines that are due.
+    /// Prints the lines that are due.
     pub(super) fn lines(&mut self, all: &[Watched], now: Time) -> anyhow::Result<()> {
         self.printed.resize(all.len(), None);
         // A first reading is printed at once.
@@ -54,7 +54,7 @@ impl Text {
     }
 }
 
-/// The levels that are shown.
+/// Formats the levels that are shown.
 pub(super) fn levels(reading: &Reading) -> String {
     if reading.disconnected {
         return "not connected".to_owned();
@@ -65,7 +65,7 @@ pub(super) fn levels(reading: &Reading) -> String {
     if words.is_empty() { "no levels".to_owned() } else { words.join("  ") }
 }
 
-/// An alert in words.
+/// Describes an alert.
 pub(super) fn alert(raised: &Raised) -> String {
     let kind = raised.alert.kind.name();
     match raised.silent {

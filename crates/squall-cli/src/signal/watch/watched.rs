@@ -1,4 +1,4 @@
-//! A radio that is watched.
+//! A radio that is being watched.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use squall_signal::{
     Alert, Clock, Monitor, Reading, SignalSource, SignalState, SourceError, Time, Watermark, WatermarkConfig,
 };
 
-/// A radio, what it said last, and what the watermarks make of it.
+/// A radio, its last reading, and the state of its watermarks.
 pub(super) struct Watched {
     monitor: Monitor,
     watermark: Watermark,
-    /// Its latest reading.
+    /// Latest reading.
     pub(super) reading: Option<Reading>,
-    /// The latest alert.
+    /// Latest alert.
     pub(super) alert: Option<Raised>,
-    /// The error that was reported last, so that it is reported once.
+    /// Last reported error; each error is reported once.
     reported: Option<SourceError>,
 }
 
-/// An alert and when it came.
+/// An alert and its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Raised {
     pub(super) at: Time,
     pub(super) alert: Alert,
-    /// Whether it ends an older one only because the radio fell silent.
+    /// The alert only ends an older one because the radio fell silent.
     pub(super) silent: bool,
 }
 
 impl Watched {
-    /// Begins to read.
+    /// Starts to read.
     pub(super) fn start(
         source: Box<dyn SignalSource>,
         clock: Clock,
@@ -44,19 +44,19 @@ impl Watched {
         self.monitor.label()
     }
 
-    /// What is to be known beforehand, with the radio's name.
+    /// Returns a note about the radio to show at the start, with its name.
     pub(super) fn note(&self) -> Option<String> {
         Some(format!("{}: {}", self.name(), self.monitor.note()?))
     }
 
-    /// Takes a reading in.
+    /// Processes a reading.
     pub(super) fn on_reading(&mut self, reading: &Reading, now: Time) -> Option<Raised> {
         self.reading = Some(*reading);
         let alert = self.watermark.update(now, reading, None)?;
         self.remember(Raised { at: now, alert, silent: false })
     }
 
-    /// Ends an alert of a radio that has been silent for too long.
+    /// Ends the alert of a radio that has been silent for too long.
     pub(super) fn on_time(&mut self, now: Time) -> Option<Raised> {
         let alert = self.watermark.on_time(now)?;
         self.remember(Raised { at: now, alert, silent: true })
@@ -67,7 +67,7 @@ impl Watched {
         self.alert
     }
 
-    /// The quality index of the last reading.
+    /// Returns the quality index of the last reading.
     pub(super) fn quality(&self) -> Option<f64> {
         self.watermark.quality()
     }
@@ -76,12 +76,12 @@ impl Watched {
         self.watermark.state()
     }
 
-    /// Why no new readings come.
+    /// Returns the reason why no new readings arrive.
     pub(super) fn error(&self) -> Option<SourceError> {
         self.monitor.error()
     }
 
-    /// The same once for each error; that a recording ends is none.
+    /// Returns each error once. The end of a recording is not an error.
     pub(super) fn new_error(&mut self) -> Option<SourceError> {
         let error = self.error().filter(|error| !matches!(error, SourceError::Ended(_)));
         let is_new = error != self.reported;
@@ -89,7 +89,7 @@ impl Watched {
         error.filter(|_| is_new)
     }
 
-    /// Whether it will say nothing more.
+    /// `true` if no more readings will arrive.
     pub(super) fn is_over(&self) -> bool {
         self.error().is_some_and(|error| error.is_lasting())
     }

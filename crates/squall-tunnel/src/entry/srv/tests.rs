@@ -11,7 +11,7 @@ use super::*;
 
 type Answer = Result<Vec<Srv<Name<Vec<u8>>>>, Rcode>;
 
-/// A name server that answers questions with this, or not at all.
+/// Starts a name server that gives this answer, or none.
 async fn server(answer: Option<Answer>) -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("is bound");
     let address = socket.local_addr().expect("is bound");

@@ -22,7 +22,7 @@ fn packet(marker: bool, sequence: u16, timestamp: u32, payload: &[u8]) -> Vec<u8
     [&head[..], &sequence.to_be_bytes(), &timestamp.to_be_bytes(), &[0, 0, 0, 7], payload].concat()
 }
 
-/// A frame of that many packets of H.264.
+/// Returns a frame of this number of packets of H.264.
 fn frame(from: u16, packets: u16, timestamp: u32, header: u8) -> Vec<Vec<u8>> {
     let one =
         |n| packet(n + 1 == packets, from + n, timestamp, &[header & 0x60 | 28, header & 0x1f, 0, n as u8]);
@@ -52,7 +52,7 @@ fn a_frame_leaves_with_its_last_packet() {
     assert_eq!(gatherer.poll_timeout(), None);
 }
 
-/// What the blocks of these datagrams need, each datagram on its own.
+/// Returns the dependencies of the blocks of these datagrams, passed one by one.
 fn needs(gatherer: &mut Gatherer, datagrams: &[Vec<u8>]) -> Vec<Depends> {
     let mut out = Vec::new();
     datagrams.iter().for_each(|datagram| gatherer.push(at_us(0), datagram, &mut |frame| out.push(frame)));
@@ -70,11 +70,11 @@ fn blocks_need_what_the_pictures_show() {
     assert_eq!(of(Media::H264, &[IDR, P, P, IDR]), [Key, Reference, Reference, Key]);
     assert_eq!(of(Media::H264, &[IDR, P, B, P]), [Key, Reference, Disposable, Disposable]);
     assert_eq!(of(Media::Rtp, &[IDR, P]), [Nothing; 2], "of no known codec");
-    // Another source, which comes and goes.
+    // Another source that appears temporarily.
     let mut mixed = video(&[IDR, P, P, P]);
     mixed[2..4].iter_mut().for_each(|datagram| datagram[11] = 8);
     assert_eq!(needs(&mut Gatherer::new(&flow(Media::H264)), &mixed), [Key, Reference, Nothing, Nothing]);
-    // A key frame in two blocks: the rest needs the beginning.
+    // A key frame in two blocks: the rest depends on the beginning.
     let small = FlowConfig { max_frame: 1, ..flow(Media::H264) };
     assert_eq!(needs(&mut Gatherer::new(&small), &video(&[IDR, P])), [Key, Reference, Reference, Reference]);
 }
@@ -120,7 +120,7 @@ fn a_frame_without_its_last_packet_leaves_when_nothing_more_comes() {
     assert!(out.is_empty());
     gatherer.handle_timeout(at_ms(21), &mut |frame| out.push(frame));
     assert_eq!((out.len(), out[0].datagrams), (1, 2));
-    // What comes of it after all is of the same class.
+    // A later packet of the frame has the same class.
     gatherer.push(at_ms(29), &frame(0, 3, 100, P)[2], &mut |frame| out.push(frame));
     assert_eq!(out[1].class, Class::Reference);
 }
@@ -242,7 +242,7 @@ fn a_block_says_how_long_those_of_its_class_are() {
     assert_eq!(expected, [0, 0, HEADER + 50 * 20, HEADER + 5 * 20]);
 }
 
-/// A packet of video, with this in front of its payload.
+/// Returns a packet of video whose payload begins with these bytes.
 fn video(starts: bool, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x47, u8::from(starts) << 6 | 1, 1, 0x10];
     packet.extend(payload);
@@ -267,7 +267,7 @@ fn null_packets_end_no_frame_and_are_not_sent() {
     let idr = video(true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0x65]);
     let slice = video(true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0x41]);
     let rest = video(false, &[]);
-    // The last packet of a picture is filled up in front, which shows its end.
+    // The last packet of a picture is stuffed in front, which shows its end.
     let mut last = vec![0x47, 1, 1, 0x30, 100, 0];
     last.resize(105, 0xff);
     last.resize(188, 7);
@@ -319,7 +319,7 @@ fn null_packets_end_no_frame_and_are_not_sent() {
     }
 }
 
-/// Check sum of a section (ISO 13818-1, annex A).
+/// Checksum of a section (ISO 13818-1, annex A).
 fn crc(section: &[u8]) -> u32 {
     section.iter().fold(u32::MAX, |crc, byte| {
         let mut crc = crc ^ u32::from(*byte) << 24;

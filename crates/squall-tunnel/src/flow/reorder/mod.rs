@@ -1,8 +1,8 @@
-//! Restores the order of datagrams, in bounded time.
+//! Restores the order of datagrams within bounded time.
 //!
-//! The datagrams of a growing block leave as they arrive; the next block waits for its end. A gap, and the rest of a block,
-//! is waited for until the deadline of what is missing, or until the session reports that it will not arrive. Time is an
-//! argument.
+//! The datagrams of a growing block leave as they arrive; the next block waits for its end. A gap,
+//! or the rest of a block, delays later frames until its deadline, or until the session reports
+//! that it will not arrive. Time is an argument.
 
 #[cfg(test)]
 mod tests;
@@ -19,41 +19,42 @@ use crate::{
     wire::frame::{FrameError, FrameReader, HEADER, Header},
 };
 
-/// Most bytes that are held.
+/// Maximum number of bytes held.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Most blocks that are held.
+/// Maximum number of blocks held.
 const MAX_HELD: usize = 65_536;
 
-/// Most blocks that are known not to arrive.
+/// Maximum number of reported blocks that will not arrive.
 const MAX_MISSED: usize = 4096;
 
-/// Most absences between two calls of [`ReorderBuffer::take_absences`]; further ones are only counted.
+/// Maximum number of absences between two calls of [`ReorderBuffer::take_absences`]; further ones
+/// are only counted.
 const MAX_ABSENCES: usize = 16;
 
-/// A part of a block, as the session delivers it.
+/// A part of a block as the session delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) block_id: u64,
-    /// Its position in the block.
+    /// Position in the block, in bytes.
     pub(crate) offset: u32,
     pub(crate) data: Bytes,
-    /// Whether the block ends with it.
+    /// The block ends with this part.
     pub(crate) is_last: bool,
 }
 
-/// How the frames of a flow leave.
+/// Rule by which the frames of a flow leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// When they leave.
+    /// Time of departure.
     pub(crate) playout: Playout,
-    /// Whether they leave in order.
+    /// Frames leave in order.
     pub(crate) ordered: bool,
     /// Latency of the flow at the other end.
     pub(crate) latency: Span,
-    /// From arrival at the other end to departure, with [`Playout::Steady`].
+    /// Delay from arrival at the other end to departure, with [`Playout::Steady`].
     pub(crate) delay: Span,
-    /// Most frames that wait for a missing one.
+    /// Maximum number of frames that wait for a missing one.
     pub(crate) max_pending: usize,
 }
 
@@ -63,71 +64,73 @@ pub(crate) struct Ready {
     pub(crate) header: Header,
     /// See [`frame::datagram`](crate::wire::frame::datagram).
     pub(crate) datagrams: Bytes,
-    /// Whether they are the first of the frame.
+    /// They are the first datagrams of the frame.
     pub(crate) is_first: bool,
     /// Departure of the first datagram of the frame.
     pub(crate) due: Time,
-    /// Whether they keep the distances of their arrival at the other end.
+    /// They leave with the spacing of their arrival at the other end.
     pub(crate) steady: bool,
-    /// How long the frame waited for earlier ones; reported once.
+    /// Time that the frame waited for earlier ones; reported once.
     pub(crate) waited: Span,
     /// Arrival of the first datagram of the frame at the other end, in local time.
     pub(crate) came_in: Option<Time>,
 }
 
 impl Ready {
-    /// Bytes of the frame on the wire.
+    /// Returns the bytes of the frame on the wire.
     pub(crate) fn bytes(&self) -> usize {
         self.datagrams.len() + if self.is_first { HEADER } else { 0 }
     }
 }
 
-/// Frames that did not leave.
+/// Numbers of frames that did not leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// Arrived when later ones had left.
+    /// Frames that arrived after later ones had left.
     pub(crate) late: u64,
-    /// Did not arrive in time, or not to their end.
+    /// Frames that did not arrive in time, or not completely.
     pub(crate) missing: u64,
 }
 
-/// Frames that did not leave, for their story.
+/// Consecutive frames that did not leave, for their story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Absence {
-    /// Number of the first one, and how many there are.
+    /// Number of the first frame.
     pub(crate) number: u64,
+    /// Number of frames.
     pub(crate) count: u64,
-    /// Its class, if its header arrived.
+    /// Class of the first frame, if its header arrived.
     pub(crate) class: Option<Class>,
     pub(crate) why: Absent,
 }
 
-/// Why frames did not leave.
+/// Reason why frames did not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// These bytes arrived when later frames had left. The frame entered at the other end at this local time.
+    /// These bytes arrived after later frames had left. The frame entered at the other end at the
+    /// local time `came_in`.
     Late { bytes: usize, came_in: Option<Time> },
-    /// The session reported that it will not arrive.
+    /// The session reported that the frames will not arrive.
     Reported,
-    /// It did not arrive before its deadline.
+    /// The frames did not arrive before their deadline.
     TimedOut,
 }
 
-/// Frames of one flow in one session.
+/// Reorders the frames of one flow in one session.
 #[derive(Debug)]
 pub(crate) struct ReorderBuffer {
     rule: Rule,
     offset: ClockOffset,
-    /// Blocks that have not ended, by id. The reassembly limit of the session bounds them.
+    /// Unfinished blocks, by id. The reassembly limit of the session bounds them.
     open: HashMap<u64, Open>,
     /// Frames with datagrams that have not left, by number.
     held: BTreeMap<u64, Held>,
     bytes: usize,
     /// Number of the next frame, if the order is kept.
     next: u64,
-    /// Stamp of that frame, if it has begun to leave and has not ended.
+    /// Stamp of the frame `next`, if it has begun to leave and has not ended.
     begun: Option<Time>,
-    /// One more than the highest number that left.
+    /// Highest number that left, plus one.
     beyond: u64,
     /// Block and stamp of the last frame that left.
     last: Option<(u64, Time)>,
@@ -135,7 +138,7 @@ pub(crate) struct ReorderBuffer {
     missed: BTreeSet<u64>,
     count: Count,
     absences: Vec<Absence>,
-    /// The session is over: nothing is waited for.
+    /// The session has ended: held frames no longer wait for earlier ones.
     closed: bool,
 }
 
@@ -148,7 +151,7 @@ struct Open {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// None of its datagrams is complete.
+    /// No datagram of it is complete.
     #[default]
     Begun,
     /// Its datagrams are held, or have left.
@@ -163,10 +166,10 @@ struct Held {
     block_id: u64,
     datagrams: BytesMut,
     is_first: bool,
-    /// Whether the frame ends with them.
+    /// The frame ends with these datagrams.
     ends: bool,
     arrived: Time,
-    /// Whether an earlier frame was missing then.
+    /// An earlier frame was missing at the arrival.
     blocked: bool,
 }
 
@@ -189,7 +192,7 @@ impl ReorderBuffer {
         }
     }
 
-    /// Changes how frames leave, those included that are held.
+    /// Changes the rule, also for frames that are held.
     pub(crate) fn set_rule(&mut self, rule: Rule) {
         if rule.ordered && !self.rule.ordered {
             // Frames that left out of order are not missing.
@@ -204,12 +207,12 @@ impl ReorderBuffer {
         self.offset.set_one_way(one_way);
     }
 
-    /// Frames that did not leave, since the last call.
+    /// Takes the numbers of frames that did not leave since the last call.
     pub(crate) fn take_count(&mut self) -> Count {
         std::mem::take(&mut self.count)
     }
 
-    /// The stories of these frames, since the last call.
+    /// Takes the absences since the last call, for the stories of these frames.
     pub(crate) fn take_absences(&mut self) -> Vec<Absence> {
         std::mem::take(&mut self.absences)
     }
@@ -220,7 +223,7 @@ impl ReorderBuffer {
         }
     }
 
-    /// The next part of a block arrived.
+    /// Adds the next part of a block.
     ///
     /// # Errors
     /// If it is malformed. The other end breaks the protocol then.
@@ -229,7 +232,7 @@ impl ReorderBuffer {
         let mut open = match self.open.remove(&block_id) {
             Some(open) => open,
             None if offset == 0 => Open::default(),
-            // It began when the channel belonged to another flow.
+            // The block began when the channel belonged to another flow.
             None => return Ok(()),
         };
         let had_header = open.reader.header().is_some();
@@ -284,28 +287,28 @@ impl ReorderBuffer {
         Stage::Taken
     }
 
-    /// Whether later frames still wait for a frame, or for the rest of it.
+    /// `true` if later frames still wait for a frame, or for the rest of it.
     fn is_awaited(&self, number: u64, stage: Stage) -> bool {
         let goes_on = stage == Stage::Begun || !self.rule.ordered || self.begun.is_some();
         number > self.next || number == self.next && goes_on
     }
 
-    /// Whether an earlier frame is missing.
+    /// `true` if an earlier frame is missing.
     fn is_blocked(&self, number: u64) -> bool {
-        // It is usually the newest, and then need not count.
+        // Usually the frame is the newest, which needs no count.
         let is_newest = self.held.last_key_value().is_none_or(|(last, _)| *last < number);
         let present = if is_newest { self.held.len() } else { self.held.range(..number).count() } as u64;
         self.rule.ordered && number - self.next > present
     }
 
-    /// A frame has ended, and all its datagrams have left. Whether later frames waited for that.
+    /// Ends a frame whose datagrams have all left. Returns `true` if later frames waited for that.
     fn end(&mut self, number: u64) -> bool {
         let waited = number == self.next && self.begun.take().is_some();
         self.next += u64::from(waited);
         waited
     }
 
-    /// A block will not arrive, or not to its end.
+    /// Notes that a block will not arrive, or not completely.
     pub(crate) fn missed(&mut self, block_id: u64) {
         let open = self.open.remove(&block_id);
         match open.map_or((Stage::Begun, None), |open| (open.stage, open.reader.header())) {
@@ -325,7 +328,8 @@ impl ReorderBuffer {
         }
     }
 
-    /// The rest of a frame that has begun will not arrive. Whether later frames waited for it, or would have.
+    /// Ends a frame that has begun and whose rest will not arrive. Returns `true` if later frames
+    /// waited for it, or would have.
     fn break_off(&mut self, number: u64) -> bool {
         match self.held.get_mut(&number) {
             Some(held) => {
@@ -336,19 +340,19 @@ impl ReorderBuffer {
         }
     }
 
-    /// The session is over. Held frames leave at their time.
+    /// Ends the session. Held frames leave at their own time.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.open.clear();
     }
 
-    /// When [`Self::poll`] is due; `None` if nothing is held.
+    /// Returns the time at which [`Self::poll`] is due; `None` if nothing is held.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let (_, held) = self.held.first_key_value()?;
         Some(self.due(held))
     }
 
-    /// The next frame that may leave.
+    /// Returns the next frame that may leave.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Ready> {
         if self.poll_timeout()? > now {
             return None;
@@ -382,7 +386,8 @@ impl ReorderBuffer {
         })
     }
 
-    /// When the first held frame may leave: its own time, or the deadline of an earlier, missing one.
+    /// Returns the time at which the first held frame may leave: its own, or the deadline of an
+    /// earlier, missing frame.
     fn due(&self, held: &Held) -> Time {
         if self.bytes > MAX_BYTES || self.held.len() > MAX_HELD {
             return Time::EPOCH;
@@ -394,14 +399,14 @@ impl ReorderBuffer {
         own.max(self.waits_until(held))
     }
 
-    /// Until when it waits for earlier, missing frames.
+    /// Returns the time until which a held frame waits for earlier, missing ones.
     fn waits_until(&self, held: &Held) -> Time {
         let missing = held.header.number.saturating_sub(self.next);
         let full = self.held.len() > self.rule.max_pending;
         if missing == 0 || !self.rule.ordered || self.closed || full || self.are_known_missed(missing, held) {
             return Time::EPOCH;
         }
-        // Arrival of the last missing frame at the other end; that of the first one is interpolated.
+        // Arrival of the last missing frame at the other end; that of the first is interpolated.
         let last_missing = held.header.stamp - held.header.before;
         let first_missing = match (self.begun, self.last) {
             (Some(begun), _) => begun,
@@ -411,13 +416,14 @@ impl ReorderBuffer {
         self.entered(held, first_missing) + self.rule.latency
     }
 
-    /// Whether the session has reported that none of the missing frames will arrive.
+    /// `true` if the session has reported that none of the missing frames will arrive.
     fn are_known_missed(&self, missing: u64, held: &Held) -> bool {
         self.missed.range(..held.block_id).count() as u64 >= missing
     }
 
-    /// When this frame, or one before it, entered at the other end, in local time: before it arrived here, whatever the
-    /// peer writes. The estimate of the offset may have changed since then.
+    /// Returns the local time at which this frame, or one before it, entered at the other end.
+    /// Limited to the arrival here, whatever stamp the peer sends; the estimate of the offset may
+    /// also have changed since then.
     fn entered(&self, held: &Held, stamp: Time) -> Time {
         self.offset.local(stamp).unwrap_or_default().min(held.arrived)
     }

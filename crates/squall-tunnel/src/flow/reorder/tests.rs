@@ -12,7 +12,7 @@ use crate::{
 };
 
 const LATENCY: Span = ms(300);
-/// The receiver's clock is ahead by this.
+/// Offset by which the receiver's clock is ahead.
 const AHEAD: Time = at_ms(5_000);
 const FRAME: Span = ms(33);
 
@@ -24,7 +24,7 @@ fn block(number: u64) -> Bytes {
     block_of(number, 1)
 }
 
-/// A block of that many datagrams of ten bytes: its number, and which one of it.
+/// Returns a block of datagrams of ten bytes, each with the number of the block and its index.
 fn block_of(number: u64, datagrams: u16) -> Bytes {
     let stamp = Time::EPOCH + FRAME * number;
     let mut frame = Frame::new(stamp, 0);
@@ -35,7 +35,7 @@ fn block_of(number: u64, datagrams: u16) -> Bytes {
     frame.seal(stamp, number, if number == 0 { ms(0) } else { FRAME })
 }
 
-/// A datagram of [`block_of`] on the wire.
+/// Length of a datagram of [`block_of`] on the wire.
 const DATAGRAM: usize = 14;
 
 /// Block ids are twice the numbers.
@@ -52,14 +52,14 @@ fn take_whole(buffer: &mut ReorderBuffer, now: Time, number: u64, block: &Bytes)
     take(buffer, now, part(number, block, 0..block.len()));
 }
 
-/// A frame of a peer that lies: with this stamp, and sent at once.
+/// Returns a frame with a false stamp, sent at once.
 fn lie(number: u64, stamp: Time) -> Bytes {
     let mut frame = Frame::new(stamp, 0);
     frame.push(stamp, b"x");
     frame.seal(stamp, number, ms(0))
 }
 
-/// The frame of the far future is held while the estimate of the offset that it gave is forgotten.
+/// The frame from the far future is held until the estimate of the offset that it caused expires.
 #[test]
 fn no_stamp_of_a_peer_holds_a_frame_for_longer_than_the_latency() {
     const MINUTE: Span = ms(60_000);
@@ -83,7 +83,7 @@ fn no_stamp_of_a_peer_holds_a_frame_for_longer_than_the_latency() {
     }
 }
 
-/// Arrives after so long, by the receiver's clock.
+/// Delivers a block this time after its departure, by the receiver's clock.
 fn arrive(buffer: &mut ReorderBuffer, number: u64, after: Span) -> Time {
     let now = AHEAD + FRAME * number + after;
     take_whole(buffer, now, number, &block(number));
@@ -110,7 +110,7 @@ fn what_is_missing_is_waited_for_until_its_deadline() {
     arrive(&mut buffer, 0, ms(0));
     let now = arrive(&mut buffer, 2, ms(0));
     assert_eq!(numbers(&mut buffer, now), [0]);
-    // Number 1 came in at 33 ms and is worthless 300 ms later.
+    // Number 1 entered at 33 ms and is worthless 300 ms later.
     let deadline = AHEAD + FRAME + LATENCY;
     assert_eq!(buffer.poll_timeout(), Some(deadline));
     assert!(numbers(&mut buffer, deadline - us(1)).is_empty());
@@ -161,7 +161,7 @@ fn steady_playout_has_one_delay() {
         arrive(&mut buffer, number, ms(after));
     }
     for number in 0..4 {
-        // The quickest way takes 10 ms, which the clocks cannot separate from their offset.
+        // The fastest path takes 10 ms, which the clocks cannot separate from their offset.
         let due = AHEAD + FRAME * number + LATENCY;
         assert_eq!(buffer.poll_timeout(), Some(due));
         assert_eq!(numbers(&mut buffer, due), [number]);
@@ -215,7 +215,7 @@ fn bytes_that_wait_for_their_time_are_bounded() {
     assert_eq!(numbers(&mut buffer, AHEAD), [0], "the others are below the bound");
 }
 
-/// Which datagrams leave now: of which frame, and which one of it.
+/// Returns the datagrams that leave now: the frame and the index of each.
 fn left(buffer: &mut ReorderBuffer, now: Time) -> Vec<(u64, u16)> {
     let ready = std::iter::from_fn(|| buffer.poll(now));
     let datagrams = ready.flat_map(|ready| listed(&ready.datagrams));
@@ -226,7 +226,7 @@ fn left(buffer: &mut ReorderBuffer, now: Time) -> Vec<(u64, u16)> {
     datagrams.map(read).collect()
 }
 
-/// Three datagrams: where each ends.
+/// Ends of three datagrams.
 const THREE: [usize; 3] = [HEADER + DATAGRAM, HEADER + 2 * DATAGRAM, HEADER + 3 * DATAGRAM];
 
 #[test]
@@ -318,7 +318,7 @@ fn steady_playout_is_the_same_however_a_frame_comes() {
     assert_eq!((ready.due, ready.steady, listed(&ready.datagrams).len()), (AHEAD + LATENCY, true, 3));
 }
 
-/// A picture whose packets take 133 ms to come in, over a way of 20 ms: none of them waits for the others.
+/// A picture whose packets take 133 ms to enter, over a path of 20 ms: none waits for the others.
 #[test]
 fn a_datagram_leaves_before_the_last_of_its_picture_has_come_in() {
     const WAY: Span = ms(20);
@@ -350,7 +350,8 @@ fn a_datagram_leaves_before_the_last_of_its_picture_has_come_in() {
 }
 
 proptest! {
-    /// Whatever is lost or late: in order, none twice, and none held beyond the deadline of what is missing.
+    /// With arbitrary losses and delays, frames leave in order and once, and none is held beyond
+    /// the deadline of a missing one.
     #[test]
     fn frames_leave_in_order_and_in_time(
         delays in prop::collection::vec(prop::option::of(0..400_000u64), 1..60),
@@ -387,8 +388,9 @@ proptest! {
         prop_assert_eq!(left.len() + late, delays.iter().flatten().count());
     }
 
-    /// However frames are cut, delayed, lost or broken off: datagrams leave in order, without a gap within a frame, and
-    /// each frame that is not known to be lost leaves to its end unless it is late.
+    /// With arbitrary cuts, delays, losses and aborts, datagrams leave in order, without a gap
+    /// within a frame, and each frame that is not reported as lost leaves completely unless it is
+    /// late.
     #[test]
     fn datagrams_of_growing_frames_leave_in_order(
         blocks in prop::collection::vec(

@@ -1,8 +1,9 @@
-//! Why data took its way, and what became of blocks that were late or lost.
+//! Records of scheduling decisions, and the causes of late and lost blocks.
 //!
-//! [`Recorder`] joins the decisions and losses of a session with the blocks of flows. What is kept of a flow, [`Reasons`],
-//! outlives sessions: [`shares`] has bytes by path and reason, [`story`] what happened to single blocks. Nothing is recorded
-//! without an address where it can be read.
+//! [`Recorder`] joins the decisions and losses of a session with the blocks of flows. The records
+//! of a flow, [`Reasons`], outlive sessions: [`shares`] has bytes by path and reason, [`story`] the
+//! events of single blocks. Nothing is recorded unless an address to read the records is
+//! configured.
 
 mod shares;
 mod story;
@@ -31,10 +32,10 @@ use self::{
 use super::{counters::Outcome, reorder::Absence};
 use crate::media::Class;
 
-/// Most blocks of a session whose story is recorded at a time.
+/// Maximum number of blocks of a session whose story is being recorded.
 const MAX_OPEN: usize = 8192;
 
-/// What is known of a flow.
+/// Records of a flow.
 #[derive(Debug, Default)]
 pub(crate) struct Reasons(Mutex<Known>);
 
@@ -45,7 +46,7 @@ struct Known {
 }
 
 impl Reasons {
-    /// A block ended before a session took it.
+    /// Records a block that ended before a session accepted it.
     pub(crate) fn not_taken(
         &self,
         (class, stamp, latency): (Class, Time, Span),
@@ -57,18 +58,18 @@ impl Reasons {
         lock(&self.0).stories.end(story, outcome.name(), bytes as u64, now);
     }
 
-    /// Blocks of the other end did not leave here.
+    /// Records blocks of the other end that did not leave here.
     pub(crate) fn absent(&self, now: Time, session: u64, latency: Span, absence: Absence) {
         lock(&self.0).stories.absent(now, session, latency, absence);
     }
 
-    /// Bytes by path and reason, and the number of stories so far.
+    /// Returns the bytes by path and reason, and the number of stories so far.
     pub(crate) fn shares(&self, now: Time) -> (Vec<ShareStatus>, u64) {
         let known = &mut *lock(&self.0);
         (known.shares.status(now), known.stories.count())
     }
 
-    /// The kept stories, oldest first.
+    /// Returns the kept stories, oldest first.
     pub(crate) fn stories(&self) -> Vec<StoryStatus> {
         lock(&self.0).stories.status()
     }
@@ -86,15 +87,16 @@ pub(crate) struct Recorder {
 struct State {
     /// Blocks whose story has not ended, by id.
     open: HashMap<u64, (Arc<Reasons>, Story)>,
-    /// Blocks that have ended since the last call of [`Recorder::digest`], which may have decisions about them.
+    /// Blocks that have ended since the last call of [`Recorder::digest`], which may still return
+    /// decisions about them.
     ended: Vec<Ended>,
-    /// Decisions about blocks that are not open. The block may be registered a moment later.
+    /// Decisions about blocks that are not open, because they may be registered a moment later.
     early: Vec<DecisionLog>,
     /// Names of the paths, by id.
     names: HashMap<PathId, Arc<str>>,
-    /// Half of the smallest round trip: how long an acknowledgement is on its way at least.
+    /// Half of the smallest round trip, the minimum delay of an acknowledgement.
     one_way: Span,
-    /// The session is over: there are no further decisions.
+    /// The session has ended: there are no further decisions.
     is_closed: bool,
 }
 
@@ -111,7 +113,8 @@ impl Recorder {
         Self { clock, session, state: Mutex::default() }
     }
 
-    /// The session has accepted a block: `number` in its flow, with this id in the session.
+    /// Registers a block that the session has accepted: `number` in its flow, `block` in the
+    /// session.
     pub(crate) fn begin(
         &self,
         reasons: &Arc<Reasons>,
@@ -126,7 +129,7 @@ impl Recorder {
         }
     }
 
-    /// A block has ended.
+    /// Records the end of a block.
     pub(crate) fn end(&self, block: u64, outcome: Outcome, at: Option<Instant>, bytes: usize) {
         let at = at.map_or_else(|| self.clock.now(), |at| self.clock.at(at));
         let state = &mut *lock(&self.state);
@@ -137,15 +140,15 @@ impl Recorder {
         if state.is_closed { state.finish(ended) } else { state.ended.push(ended) }
     }
 
-    /// Takes what the session has logged since the last call. `names` are those of its paths, `one_way` is their
-    /// smallest delay.
+    /// Processes the entries that the session has logged since the last call. `names` are those of
+    /// its paths, `one_way` their smallest delay.
     pub(crate) fn digest(
         &self,
         session: &squall::Session,
         names: impl Iterator<Item = (PathId, String)>,
         one_way: Span,
     ) {
-        // Blocks that have ended by now have all their decisions in what is taken next.
+        // All decisions about blocks that have already ended are in the entries taken next.
         let ended = mem::take(&mut lock(&self.state).ended);
         let taken = session.take_reasons();
         let state = &mut *lock(&self.state);
@@ -163,7 +166,7 @@ impl Recorder {
         ended.into_iter().for_each(|ended| state.finish(ended));
     }
 
-    /// The session is over.
+    /// Ends the recording of a session that has ended.
     pub(crate) fn close(&self) {
         let state = &mut *lock(&self.state);
         state.is_closed = true;
@@ -172,7 +175,7 @@ impl Recorder {
 }
 
 impl State {
-    /// Adds decisions and losses, whose times count from `epoch`.
+    /// Adds decisions and losses, with times relative to `epoch`.
     fn add(&mut self, epoch: Span, decisions: Vec<DecisionLog>, losses: Vec<LossLog>) {
         let mut losses = losses.into_iter().peekable();
         let early = mem::take(&mut self.early).into_iter().map(|entry| (entry, true));
@@ -191,7 +194,7 @@ impl State {
         self.names.get(&path).cloned().unwrap_or_else(|| format!("path {}", path.0).into())
     }
 
-    /// Whether the block is known.
+    /// Adds a decision. Returns `false` if its block is not registered.
     fn add_decision(&mut self, epoch: Span, entry: &DecisionLog) -> bool {
         let (block, what, path, reason, expected) = match &entry.decision {
             Decision::Send(one) => {
@@ -221,7 +224,7 @@ impl State {
         story.add(Step { at, until: at, what, path, bytes, reason: "", expected: None });
     }
 
-    /// Keeps the story of a block unless it was delivered quickly.
+    /// Ends the story of a block, and keeps it unless the block was delivered quickly.
     fn finish(&mut self, Ended { block, outcome, at, bytes }: Ended) {
         let Some((reasons, story)) = self.open.remove(&block) else { return };
         let took = at - story.stamp - self.one_way;

@@ -1,32 +1,33 @@
-//! Where the bytes of a flow went over the last minutes, by path and reason.
+//! Bytes of a flow over the last minutes, by path and reason.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use squall_observe::status::ShareStatus;
 use squall_units::{self as units, Time};
 
-/// Bytes are counted over spans of this length.
+/// Length of a counting span.
 const SPAN: units::Span = units::Span::from_secs(10);
 
-/// Spans that are kept: five minutes.
+/// Number of spans that are kept: five minutes.
 const SPANS: usize = 30;
 
-/// Rows of a span. The name of a path at an exit is the address of the peer, which the peer may change.
+/// Maximum number of rows of a span. At an exit, the name of a path is the address of the peer,
+/// which the peer may change.
 const MAX_ROWS: usize = 32;
 
-/// The reason of bytes beyond [`MAX_ROWS`].
+/// Reason of bytes beyond [`MAX_ROWS`].
 const OTHERS: &str = "others";
 
-/// The counts of a flow.
+/// Byte counts of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// Oldest first.
+    /// Spans, oldest first.
     spans: VecDeque<Span>,
 }
 
 #[derive(Debug)]
 struct Span {
-    /// Its beginning, in spans since the start of the program.
+    /// Start of the span, in spans since the start of the program.
     number: u64,
     rows: Vec<Row>,
 }
@@ -53,7 +54,7 @@ fn add(rows: &mut Vec<Row>, row: Row) {
 }
 
 impl Shares {
-    /// A path took bytes for a reason.
+    /// Adds bytes that a path accepted for a reason.
     pub(super) fn add(
         &mut self,
         now: Time,
@@ -83,7 +84,7 @@ impl Shares {
         }
     }
 
-    /// The sums over the kept spans, largest first.
+    /// Returns the sums over the kept spans, largest first.
     pub(super) fn status(&mut self, now: Time) -> Vec<ShareStatus> {
         self.forget(now.since_epoch() / SPAN);
         let mut sums = Vec::new();

@@ -1,4 +1,4 @@
-//! The story of a block: what the scheduler decided for it, what was lost, how it ended.
+//! Story of a block: the scheduler's decisions, the losses, and the outcome.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,19 +10,21 @@ use crate::{
     media::Class,
 };
 
-/// Steps of a story.
+/// Maximum number of steps of a story.
 const MAX_STEPS: usize = 24;
 
-/// Stories that are kept of a flow: of slow blocks, and of others, which slow ones must not displace.
+/// Number of stories kept per flow: separately for slow blocks and others, so that slow ones do not
+/// displace others.
 const KEPT: usize = 64;
 
-/// Of these, stories that end within [`SPAN`]: an outage must not displace what happened before it.
+/// Number of stories kept that end within one [`SPAN`], so that an outage does not displace the
+/// stories before it.
 const KEPT_PER_SPAN: u32 = 16;
 
-/// See [`KEPT_PER_SPAN`].
+/// Length of a span, see [`KEPT_PER_SPAN`].
 const SPAN: Span = Span::from_secs(5);
 
-/// What happened in a step.
+/// Event of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Fresh,
@@ -31,7 +33,7 @@ pub(super) enum What {
     Parity,
     /// A packet was lost.
     Lost,
-    /// The path moved, and the fate of a packet is unknown.
+    /// The path was rebound, and the fate of a packet is unknown.
     Unknown,
     /// The scheduler cancelled the block.
     Cancel,
@@ -66,9 +68,9 @@ pub(super) struct Step {
 #[derive(Clone, Debug)]
 pub(super) struct Story {
     pub(super) class: Class,
-    /// When its first datagram entered.
+    /// Time at which its first datagram entered.
     pub(super) stamp: Time,
-    /// Its latency.
+    /// Latency of the flow.
     pub(super) latency: Span,
     pub(super) session: u64,
     pub(super) block: Option<u64>,
@@ -81,7 +83,8 @@ impl Story {
         Self { class, stamp, latency, session, block, steps: Vec::new(), omitted: 0 }
     }
 
-    /// Adds a step, to an earlier one of the same kind if nothing of another kind was between them.
+    /// Adds a step. Merges it into an earlier step with the same event, path and reason, if only
+    /// decisions, or only losses, lie between them.
     pub(super) fn add(&mut self, step: Step) {
         let of_kind = self.steps.iter_mut().rev().take_while(|one| one.what.is_loss() == step.what.is_loss());
         let mut same = of_kind.filter(|one| {
@@ -100,7 +103,7 @@ impl Story {
         self.steps.iter().filter(|step| of(step.what)).map(|step| step.bytes).sum()
     }
 
-    /// The paths of some steps, for messages.
+    /// Returns the paths of the selected steps, for messages.
     fn paths(&self, of: fn(What) -> bool) -> String {
         let mut names: Vec<&str> = Vec::new();
         for step in self.steps.iter().filter(|step| of(step.what)) {
@@ -112,7 +115,7 @@ impl Story {
         names.join(" and ")
     }
 
-    /// The cause of its outcome, in one sentence.
+    /// Describes the cause of the outcome in one sentence.
     fn cause(&self, outcome: &str, bytes: u64, took: Span) -> String {
         match outcome {
             "unsent" => return "its latency passed before a session took it".to_owned(),
@@ -133,7 +136,7 @@ impl Story {
         let Some(first) = self.steps.iter().find(|step| step.what.is_sending()) else {
             return format!("no path took any of it in {}", millis(took));
         };
-        // What comes after the deadline is not its cause.
+        // Events after the deadline are not the cause.
         let time = took.min(self.latency);
         let waited = first.at - self.stamp;
         let last = self.steps.iter().filter(|step| step.what == What::Fresh).map(|step| step.until).max();
@@ -164,7 +167,7 @@ impl Story {
         format!("all of it left within {drained}, but {paths} did not confirm it in time")
     }
 
-    /// The story as it is kept.
+    /// Converts the story to its stored form.
     fn end(self, outcome: &str, bytes: u64, at: Time) -> StoryStatus {
         let took = at - self.stamp;
         let cause = self.cause(outcome, bytes, took);
@@ -203,7 +206,7 @@ fn size(bytes: u64) -> String {
     if bytes < 10_000 { format!("{bytes} B") } else { format!("{:.1} kB", bytes as f64 / 1e3) }
 }
 
-/// The stories of a flow that are kept.
+/// Stories of a flow that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Stories {
     slow: Kept,
@@ -219,7 +222,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Whether one more that ends now is kept.
+    /// `true` if one more story that ends now is kept.
     fn has_room(&mut self, at: Time) -> bool {
         let span = at.since_epoch() / SPAN;
         if span != self.span {
@@ -238,7 +241,7 @@ impl Kept {
 }
 
 impl Stories {
-    /// A block ended late, slowly or not delivered.
+    /// Adds the story of a block that ended late, slowly or undelivered.
     pub(super) fn end(&mut self, story: Story, outcome: &str, bytes: u64, at: Time) {
         self.count += 1;
         let kept = if outcome == "slow" { &mut self.slow } else { &mut self.others };
@@ -247,7 +250,7 @@ impl Stories {
         }
     }
 
-    /// Blocks of the other end did not leave here.
+    /// Adds a story about blocks of the other end that did not leave here.
     pub(super) fn absent(&mut self, now: Time, session: u64, latency: Span, absence: Absence) {
         self.count += 1;
         if !self.others.has_room(now) {
@@ -282,14 +285,14 @@ impl Stories {
         });
     }
 
-    /// Oldest first.
+    /// Returns the kept stories, oldest first.
     pub(super) fn status(&self) -> Vec<StoryStatus> {
         let mut all: Vec<_> = self.slow.stories.iter().chain(&self.others.stories).cloned().collect();
         all.sort_by_key(|story| story.number);
         all
     }
 
-    /// Stories so far, those included that are not kept.
+    /// Returns the number of stories so far, including those that are not kept.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

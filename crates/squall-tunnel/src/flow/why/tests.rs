@@ -20,7 +20,8 @@ fn loss(at: u64, block: u64) -> LossLog {
     LossLog { at: at_ms(at), block: BlockId(block), range: 0..1_000, path: PathId(0), fate: PacketFate::Lost }
 }
 
-/// A recorder with a block 4, the seventh of its flow, that entered at 10 ms and has 300 ms.
+/// Returns a recorder with a block 4, the seventh of its flow, that entered at 10 ms and has a
+/// latency of 300 ms.
 fn recorder() -> (Recorder, Arc<Reasons>) {
     let (recorder, reasons) = (Recorder::new(Clock::start(), 1), Arc::default());
     recorder.begin(&reasons, (Class::Key, at_ms(10), ms(300)), 7, 4);
@@ -40,7 +41,7 @@ fn decisions_and_losses_of_a_block_are_in_order() {
         send(3, 4, WorkKind::Fresh, 1, 1_000),
         send(50, 4, WorkKind::Repair, 1, 1_000),
     ];
-    // Times of the session count from 10 ms.
+    // Times of the session are relative to 10 ms.
     lock(&recorder.state).add(ms(10), decisions, vec![loss(40, 4), loss(41, 5)]);
     end(&recorder, Outcome::Expired, 310);
     let stories = reasons.stories();

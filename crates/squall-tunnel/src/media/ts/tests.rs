@@ -15,24 +15,27 @@ const MAP: u16 = 0x1000;
 const VIDEO: u16 = 0x100;
 const SOUND: u16 = 0x101;
 
-/// Stream types of MPEG-2 video and MPEG audio, table ids.
+/// Stream type of MPEG-2 video.
 const MPEG2: u8 = 0x02;
+/// Stream type of MPEG audio.
 const AUDIO: u8 = 0x03;
+/// Table id of the PAT.
 const PAT: u8 = 0;
+/// Table id of a PMT.
 const PMT: u8 = 2;
 
-/// A table of programs: of each the number, and the PID of its map.
+/// Returns a table of programs, each with its number and the PID of its map.
 fn pat(programs: &[(u16, u16)]) -> Vec<u8> {
     pat_of([0, 0], programs)
 }
 
-/// The same, as one section of several.
+/// Returns one section of a table of programs that has several.
 fn pat_of(numbers: [u8; 2], programs: &[(u16, u16)]) -> Vec<u8> {
     let entry = |(number, map): &(u16, u16)| [number.to_be_bytes(), (0xe000 | map).to_be_bytes()].concat();
     section_of(PAT, 1, numbers, true, &programs.iter().flat_map(entry).collect::<Vec<_>>())
 }
 
-/// The map of a program: of each stream the type, the PID and descriptors.
+/// Returns the map of a program, with type, PID and descriptors of each stream.
 fn pmt(program: u16, streams: &[(u8, u16, &[u8])]) -> Vec<u8> {
     let mut body = vec![0xe1, 0, 0xf0, 0];
     for (kind, pid, descriptors) in streams {
@@ -44,7 +47,7 @@ fn pmt(program: u16, streams: &[(u8, u16, &[u8])]) -> Vec<u8> {
     section_of(PMT, program, [0, 0], true, &body)
 }
 
-/// A picture of MPEG-2 in a PES packet: key, or one that others need, or not; its last packet is padded.
+/// Returns an MPEG-2 picture of this class in a PES packet, whose last packet is padded.
 fn picture(class: Class, packets: usize) -> Vec<Vec<u8>> {
     let mut pes = vec![0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0];
     pes.extend(elementary(class));
@@ -52,7 +55,7 @@ fn picture(class: Class, packets: usize) -> Vec<Vec<u8>> {
     pes.chunks(184).enumerate().map(|(n, part)| packet(VIDEO, n == 0, part)).collect()
 }
 
-/// The beginning of a picture up to its first slice.
+/// Returns the beginning of a picture up to its first slice.
 fn elementary(class: Class) -> Vec<u8> {
     let header: &[u8] = if class == Class::Key { &[0, 0, 1, 0xb3, 0x14, 0, 0xf0, 0x13] } else { &[] };
     let kind = match class {
@@ -63,21 +66,22 @@ fn elementary(class: Class) -> Vec<u8> {
     [header, &[0, 0, 1, 0, 0, kind << 3, 0xff, 0xf8, 0, 0, 1, 1, 0x22]].concat()
 }
 
-/// 24 pictures, each twelfth key, of 20 packets each, and sound behind each of them.
+/// Returns 24 pictures of 20 packets, every twelfth a key picture, each followed by audio.
 fn film() -> Vec<Vec<u8>> {
     let sound = packet(SOUND, true, &[&[0, 0, 1, 0xc0, 0, 0, 0x80, 0, 0][..], &[0x33; 175]].concat());
     let pictures = (0..24).map(|n| picture(if n % 12 == 0 { Class::Key } else { Class::Reference }, 20));
     pictures.flat_map(|picture| [picture, vec![sound.clone()]].concat()).collect()
 }
 
-/// A stream of these packets with tables before each 40 of them: the n-th time, those that `tables` gives.
+/// Returns a stream of these packets with tables before every 40 of them; `tables` returns those of
+/// the n-th time.
 fn mux(packets: &[Vec<u8>], tables: impl Fn(usize) -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     counted(
         packets.chunks(40).enumerate().flat_map(|(n, part)| [tables(n), part.to_vec()].concat()).collect(),
     )
 }
 
-/// Packets that count those of their PID.
+/// Sets the continuity counters of packets.
 fn counted(mut packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut counters = BTreeMap::<_, u8>::new();
     for packet in packets.iter_mut().filter(|packet| packet[3] & 0x10 != 0) {
@@ -88,7 +92,7 @@ fn counted(mut packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     packets
 }
 
-/// The film with the usual tables.
+/// Returns the film with the usual tables.
 fn usual() -> Vec<Vec<u8>> {
     mux(&film(), |_| [one(), map_of(&[(MPEG2, VIDEO, b""), (AUDIO, SOUND, b"")])].concat())
 }
@@ -105,7 +109,7 @@ fn datagrams(packets: &[Vec<u8>], size: usize) -> Vec<Vec<u8>> {
     packets.concat().chunks(size).map(<[u8]>::to_vec).collect()
 }
 
-/// How many blocks there are of each class, and the datagrams that are in them.
+/// Counts the blocks of each class, and collects their datagrams.
 fn blocks(media: Media, datagrams: &[Vec<u8>]) -> (BTreeMap<Class, usize>, Vec<Vec<u8>>) {
     let end = End::In("127.0.0.1:1".parse().expect("is an address"));
     let mut gatherer = Gatherer::new(&FlowConfig { media, ..FlowConfig::new("f", end) });
@@ -123,7 +127,7 @@ fn blocks(media: Media, datagrams: &[Vec<u8>]) -> (BTreeMap<Class, usize>, Vec<V
     (counts, came.into_iter().map(|(_, datagram)| datagram).collect())
 }
 
-/// Blocks of key pictures, and of others that are needed.
+/// Counts the blocks of key pictures, and of other referenced ones.
 fn pictures(packets: &[Vec<u8>], size: usize) -> (usize, usize) {
     let of = |counts: &BTreeMap<_, _>, class| counts.get(&class).copied().unwrap_or(0);
     let (counts, _) = blocks(Media::Ts, &datagrams(packets, size));
@@ -135,7 +139,7 @@ fn pictures(packets: &[Vec<u8>], size: usize) -> (usize, usize) {
 fn frames_are_found_whatever_the_size_of_datagrams() {
     for size in [188, 564, 1_316, 1_328, 1_358, 1_400, 1_472, 3_000, 9_000] {
         let (key, reference) = pictures(&usual(), size);
-        // A picture may have no datagram of its own if they are as long as it.
+        // A picture may share all its datagrams with others if they are as long as it.
         assert_eq!(key, 2, "{size}");
         assert!(reference == 22 || size > 2_000, "{reference} of 22 by {size}");
     }
@@ -187,7 +191,7 @@ fn frames_in_rtp_are_found_whatever_the_size_of_its_payload() {
     }
 }
 
-/// Each finds the 24 pictures of the film.
+/// Each stream must give the 24 pictures of the film.
 #[test]
 fn the_video_is_found_whatever_the_tables_look_like() {
     let (video, sound) = ((MPEG2, VIDEO, &b""[..]), (AUDIO, SOUND, &b""[..]));
@@ -292,7 +296,7 @@ fn the_video_is_found_whatever_the_tables_look_like() {
     }
 }
 
-/// What is not parsed has frames too.
+/// Codecs that are not parsed have frames too.
 #[test]
 fn video_in_private_streams_has_frames() {
     for (kind, descriptor) in
@@ -336,7 +340,7 @@ fn video_goes_on_with_another_pid_codec_or_map() {
     assert!(cuts[cuts.len() - 60..].iter().all(|cut| cut.apart && cut.class != Some(Class::Key)));
 }
 
-/// A stream of two programs has the frames of the one whose video comes first, until that ends.
+/// A stream of two programs gives the frames of the one whose video arrives first, until it ends.
 #[test]
 fn the_program_whose_video_comes_is_read() {
     let tables = |_: usize| {
@@ -344,7 +348,7 @@ fn the_program_whose_video_comes_is_read() {
         [alone(0, 0, &[&pat(&[(1, MAP), (2, MAP)])]), alone(MAP, 0, &[&first, &second])].concat()
     };
     assert_eq!(pictures(&mux(&film(), tables), 1_316), (2, 22));
-    // Of the first program there is one packet.
+    // The first program has a single packet.
     let one = [vec![packet(0x300, true, &[0; 184])], vec![film(); 30].concat()].concat();
     let (key, _) = pictures(&mux(&one, tables), 1_316);
     assert!(key >= 10, "{key}");
@@ -396,7 +400,7 @@ fn packets_that_are_sent_twice_begin_no_frame_twice() {
     }
 }
 
-/// A picture that begins with a packet which has the flag of random access.
+/// Sets the random access flag in the first packet of a picture.
 fn flagged(mut picture: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let payload = picture[0][4..186].to_vec();
     picture[0] = packet(VIDEO, true, &payload);
@@ -438,17 +442,17 @@ fn a_film_in_one_pes_packet_has_frames() {
     let packets: Vec<_> = pes.chunks(184).enumerate().map(|(n, part)| packet(VIDEO, n == 0, part)).collect();
     let stream = mux(&packets, |_| [one(), map_of(&[(MPEG2, VIDEO, b"")])].concat());
     for size in [1_316, 1_472] {
-        // The second one could be a field of the first one.
+        // The second picture may be a field of the first.
         assert_eq!(pictures(&stream, size), (2, 21), "{size}");
     }
-    // A codec that is not parsed: no picture is as long as that.
+    // A codec that is not parsed: no picture is this long.
     let film: Vec<_> = (0..100_000).map(|n| packet(VIDEO, n == 0, &[0; 184])).collect();
     let film = counted([one(), map_of(&[(0x33, VIDEO, b"")]), flagged(film)].concat());
     let (counts, _) = blocks(Media::Ts, &datagrams(&film, 1_316));
     assert!(counts[&Class::Key] < 4 && counts[&Class::Reference] >= 3, "{counts:?}");
 }
 
-/// A datagram of two frames goes with the more important one.
+/// A datagram with two frames belongs to the more important one.
 #[test]
 fn the_end_of_a_key_picture_stays_with_it() {
     let cuts = |first, second| -> Vec<_> {
@@ -505,7 +509,8 @@ fn tables_of_any_size_are_read() {
 }
 
 proptest! {
-    /// What leaves is what entered, for any cut of datagrams and any damage, and the frames are found again.
+    /// The output equals the input, for any cut of datagrams and any damage, and frames are found
+    /// again.
     #[test]
     fn what_leaves_is_what_entered(
         sizes in prop::collection::vec(1..1_500usize, 1..40),

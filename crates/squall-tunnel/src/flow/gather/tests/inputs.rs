@@ -1,4 +1,4 @@
-//! What is sent into a flow, as encoders, browsers and keepalives do, and what becomes of it.
+//! Inputs of flows, as sent by encoders, browsers and keepalives, and their treatment.
 
 use squall_units::short::at_us;
 
@@ -7,10 +7,10 @@ use super::{super::*, flow};
 /// Datagrams with the time of their arrival.
 type Input = Vec<(u64, Vec<u8>)>;
 
-/// A frame lasts as long.
+/// Duration of a frame in microseconds.
 const FRAME: u64 = 40_000;
 
-/// These one after the other, each at this time.
+/// Merges inputs, each shifted by its time.
 fn at(parts: &[(u64, Input)]) -> Input {
     let shifted =
         parts.iter().flat_map(|(from, input)| input.iter().map(move |(at, data)| (from + at, data.clone())));
@@ -25,7 +25,7 @@ fn rtp(kind: u8, ssrc: u8, sequence: usize, timestamp: u32, marker: bool, payloa
     [&head, payload].concat()
 }
 
-/// Frames of H.264, the first of each 25 with an IDR; four packets each, and two of parameters.
+/// Returns frames of H.264, every 25th with an IDR; four packets each, and two of parameters.
 fn video(ssrc: u8, frames: usize) -> Input {
     let (mut all, mut sequence) = (Vec::new(), 65_500);
     for n in 0..frames {
@@ -47,21 +47,21 @@ fn video(ssrc: u8, frames: usize) -> Input {
     all
 }
 
-/// Frames of one packet each, by a camera of few pixels.
+/// Returns frames of one packet each, as from a low-resolution camera.
 fn small_video(frames: usize) -> Input {
     let packet =
         |n: usize| rtp(96, 7, n, n as u32 * 3_600, true, &[&[0x41, n as u8][..], &[0x33; 200]].concat());
     (0..frames).map(|n| (n as u64 * FRAME, packet(n))).collect()
 }
 
-/// Packets of sound of 20 ms: Opus with the given first byte.
+/// Returns audio packets of 20 ms: Opus with the given first byte.
 fn opus(packets: usize, toc: u8) -> Input {
     let packet =
         |n: usize| rtp(111, 3, n, n as u32 * 960, n == 0, &[[toc, n as u8, 7, 9], [0x5a; 4]].concat());
     (0..packets).map(|n| (n as u64 * 20_000, packet(n))).collect()
 }
 
-/// AAC (RFC 3640) of 44.1 kHz, whose timestamps were rounded to milliseconds before.
+/// Returns AAC (RFC 3640) of 44.1 kHz, whose timestamps were first rounded to milliseconds.
 fn aac(packets: usize) -> Input {
     let packet = |n: usize| {
         let millis = n as u64 * 1_024_000 / 44_100;
@@ -71,7 +71,7 @@ fn aac(packets: usize) -> Input {
     (0..packets).map(packet).collect()
 }
 
-/// The same with other payloads, as of a cipher.
+/// Returns the input with encrypted payloads.
 fn encrypted(input: Input) -> Input {
     let mut seed = 1u32;
     let mut random = || {
@@ -85,7 +85,7 @@ fn encrypted(input: Input) -> Input {
     input.into_iter().map(cipher).collect()
 }
 
-/// Each eighth packet once more after 60 ms, as RFC 4588 has it.
+/// Returns a retransmission of every eighth packet after 60 ms, as in RFC 4588.
 fn retransmissions(of: &Input) -> Input {
     let again = of.iter().skip(5).step_by(8).enumerate().map(|(n, (at, packet))| {
         let timestamp = u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]);
@@ -94,7 +94,7 @@ fn retransmissions(of: &Input) -> Input {
     again.collect()
 }
 
-/// A packet of parity for each four packets, as RFC 5109 has it.
+/// Returns a packet of parity for every four packets, as in RFC 5109.
 fn parity(of: &Input) -> Input {
     let parity = of.chunks(4).enumerate().map(|(n, packets)| {
         let (at, first) = &packets[0];
@@ -105,7 +105,7 @@ fn parity(of: &Input) -> Input {
     parity.collect()
 }
 
-/// After each frame two packets of nothing but padding.
+/// Returns two packets of padding after each frame.
 fn padding(frames: usize) -> Input {
     let packet = |n: usize| {
         let mut packet = rtp(96, 7, 30_000 + n, 3_000_000_000 + (n as u32 / 2) * 3_600, false, &[]);
@@ -116,7 +116,7 @@ fn padding(frames: usize) -> Input {
     (0..2 * frames).map(packet).collect()
 }
 
-/// A packet of a transport stream.
+/// Returns a packet of a transport stream.
 fn packet(pid: u16, starts: bool, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x47, u8::from(starts) << 6 | (pid >> 8) as u8, pid as u8, 0x10];
     packet.extend(payload);
@@ -124,7 +124,7 @@ fn packet(pid: u16, starts: bool, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A packet with a table, with a right check sum.
+/// Returns a packet with a table and a valid checksum.
 fn table(pid: u16, id: u8, body: &[u8]) -> Vec<u8> {
     let mut section = [&[id, 0xb0, body.len() as u8 + 9, 0, 1, 0xc1, 0, 0], body].concat();
     let crc = section.iter().fold(u32::MAX, |crc, byte| {
@@ -138,8 +138,8 @@ fn table(pid: u16, id: u8, body: &[u8]) -> Vec<u8> {
     packet(pid, true, &section)
 }
 
-/// A transport stream of frames of H.264, the first of each 25 with an IDR, and sound beside each; of two streams the map may
-/// name one only. Two datagrams each frame, and one of sound.
+/// Returns a transport stream of H.264 frames, every 25th with an IDR, each with audio. The map may
+/// name only one of the two streams. Two datagrams per frame, and one of audio.
 fn ts(frames: usize, names_video: bool) -> Input {
     let video: &[u8] = if names_video { &[0x1b, 0xe1, 1, 0xf0, 0] } else { &[] };
     let map = [&[0xe1, 1, 0xf0, 0], video, &[0x0f, 0xe1, 2, 0xf0, 0]].concat();
@@ -165,7 +165,7 @@ fn ts(frames: usize, names_video: bool) -> Input {
     all
 }
 
-/// The datagram that many times.
+/// Repeats a datagram.
 fn each(datagram: &[u8], times: usize, every: u64) -> Input {
     (0..times).map(|n| (n as u64 * every, datagram.to_vec())).collect()
 }
@@ -178,12 +178,13 @@ fn reports(times: usize) -> Input {
     each(&[&[0x80, 201, 0, 7][..], &[1; 28]].concat(), times, 20_000)
 }
 
-/// A datagram that begins with a "G", of the size of a packet.
+/// Returns a datagram that begins with a "G", of the size of a packet.
 fn g() -> Input {
     each(&[b'G'; 188], 1, 0)
 }
 
-/// What becomes of an input: the media, the blocks of each class (key, reference, disposable, audio, data), and the problem.
+/// Returns the treatment of an input: the media format, the number of blocks of each class (key,
+/// reference, disposable, audio, data), and the problem.
 fn pass(media: Media, input: &Input) -> (&'static str, [usize; 5], Option<String>) {
     let mut gatherer = Gatherer::new(&flow(media));
     let mut counts = [0; 5];
@@ -350,7 +351,7 @@ fn what_no_video_is_found_in_has_a_remedy() {
 #[test]
 fn the_video_of_each_codec_is_found_beside_sound() {
     use Media::{Av1, H265, Vp8, Vp9};
-    // How a key picture, another one and the rest of each begin.
+    // First bytes of a key picture, of another picture, and of the rest of each.
     type Heads = [&'static [u8]; 4];
     let rows: [(Media, Heads); 4] = [
         (H265, [&[0x62, 1, 0x93], &[0x62, 1, 0x13], &[0x62, 1, 0x81], &[0x62, 1, 0x01]]),
@@ -371,7 +372,7 @@ fn the_video_of_each_codec_is_found_beside_sound() {
             let count = sound.len();
             let input = at(&[(0, video.clone()), (3_000, sound)]);
             let (came, [key, reference, others @ ..], problem) = pass(media, &input);
-            // The clock of the sound shows after four packets.
+            // The clock of the audio is detected after four packets.
             let counts = (key + reference, others);
             assert_eq!((came, counts, problem), (media.name(), (103, [0, count - 3, 0]), None));
         }
