@@ -26,7 +26,7 @@ _LINES = 10.0
 
 
 class ExecutorLike(Protocol):
-    """What can carry out a sweep: ``concurrent.futures.Executor``, or anything whose ``submit`` returns something with
+    """An executor of a sweep: ``concurrent.futures.Executor``, or anything whose ``submit`` returns something with
     ``done()`` and ``result()``."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any: ...
@@ -120,7 +120,7 @@ def _delegate(
 
 
 def _work(job: Job, classes: list[tuple[str, type[Scheduler]]]) -> str:
-    """What a worker does: one run, as the line of a folder."""
+    """Carries out one run in a worker; returns its line for a results folder."""
     scenario, scheduler, seed, key = job
     if scenario.key(scheduler, seed, program()) != key:
         raise RunError(f"scenario {scenario.name}: this worker has another build of Squall or other traces")
@@ -153,7 +153,7 @@ class _Store:
             raise Error(f"{folder}: {error.strerror}") from None
 
     def known(self, jobs: list[Job]) -> dict[tuple[str, str], Run]:
-        """What is there of these, by :func:`_identity`."""
+        """Returns the completed runs of these jobs, by :func:`_identity`."""
         wanted = {_identity(job) for job in jobs}
         runs = (
             run
