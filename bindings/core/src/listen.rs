@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// not be called by a task.
 ///
 /// # Errors
-/// Those of [`Endpoint::listen`].
+/// Errors of [`Endpoint::listen`].
 pub fn listen(
     runtime: &Handle,
     addresses: impl ToSocketAddrs + Copy,

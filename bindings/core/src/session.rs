@@ -85,7 +85,7 @@ impl Session {
     /// must be called again.
     ///
     /// # Errors
-    /// Those of [`Self::wait_connected`].
+    /// Errors of [`Self::wait_connected`].
     pub fn wait_connected_for(&self, timeout: Duration) -> Result<bool, Failure> {
         match self.events.next(timeout) {
             Ok(Some(Happening::Connected)) => Ok(true),

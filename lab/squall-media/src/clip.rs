@@ -32,7 +32,7 @@ impl Clip {
     /// Draws and encodes `seconds` of the scene (at least one frame).
     ///
     /// # Errors
-    /// When a setting is out of range, or the encoder fails.
+    /// If a setting is out of range, or the encoder fails.
     pub fn generate(config: ClipConfig, seconds: f64) -> Result<Self, EncodeError> {
         Self::generate_with(config, seconds, |_, _| {})
     }
@@ -41,7 +41,7 @@ impl Clip {
     /// finished and of all frames.
     ///
     /// # Errors
-    /// When a setting is out of range, or the encoder fails.
+    /// If a setting is out of range, or the encoder fails.
     pub fn generate_with(
         config: ClipConfig,
         seconds: f64,

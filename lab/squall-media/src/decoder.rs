@@ -54,7 +54,7 @@ impl Decoder {
     /// Starts a decoder; it needs a key frame first.
     ///
     /// # Errors
-    /// When OpenH264 cannot start.
+    /// If OpenH264 cannot start.
     pub fn new() -> Result<Self, DecodeError> {
         let raw = openh264::decoder::Decoder::new()
             .map_err(|error| DecodeError::Start { code: error.native_code() })?;

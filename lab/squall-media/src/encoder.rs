@@ -153,7 +153,7 @@ impl Encoder {
     /// Creates an encoder; nothing is encoded yet.
     ///
     /// # Errors
-    /// When a setting is out of range.
+    /// If a setting is out of range.
     pub fn new(config: EncoderConfig) -> Result<Self, EncodeError> {
         config.check()?;
         let quantisers = config.quantiser.map_or(QpRange::default(), |only| QpRange::new(only, only));
@@ -184,7 +184,7 @@ impl Encoder {
     /// Encodes the next picture; `force_key` makes it a key frame and restarts the key interval.
     ///
     /// # Errors
-    /// When the picture has another size, or OpenH264 fails.
+    /// If the picture has another size, or OpenH264 fails.
     pub fn encode(&mut self, picture: &Picture, force_key: bool) -> Result<EncodedFrame, EncodeError> {
         let (width, height) = (self.config.width, self.config.height);
         if (picture.width, picture.height) != (width, height) {

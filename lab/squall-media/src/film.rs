@@ -57,7 +57,7 @@ impl Film {
     /// Draws and encodes `seconds` of the scene (at least one frame).
     ///
     /// # Errors
-    /// When a setting is out of range, or the codec fails.
+    /// If a setting is out of range, or the codec fails.
     pub fn make(config: ClipConfig, seconds: f64) -> Result<Self, FilmError> {
         Self::make_with(config, seconds, |_, _| {})
     }

@@ -36,7 +36,7 @@ impl Picture {
     /// Creates a black picture.
     ///
     /// # Errors
-    /// When a side is odd, zero or above [`MAX_SIDE`].
+    /// If a side is odd, zero or above [`MAX_SIDE`].
     pub fn new(width: u32, height: u32) -> Result<Self, SizeError> {
         check_size(width, height)?;
         let luma = (width * height) as usize;

@@ -51,7 +51,7 @@ impl Likeness {
 /// Compares the luma of two pictures.
 ///
 /// # Errors
-/// When the pictures differ in size.
+/// If the pictures differ in size.
 pub fn likeness(left: &Picture, right: &Picture) -> Result<Likeness, CompareError> {
     if !left.same_size(right) {
         return Err(CompareError { left: (left.width, left.height), right: (right.width, right.height) });

@@ -69,7 +69,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// Those of [`new`](Self::new); also if an MTU is below 1,280 bytes, or if the system has no
+    /// Errors of [`new`](Self::new); also if an MTU is below 1,280 bytes, or if the system has no
     /// IPv6.
     pub fn over_ipv6(paths: &[PathConfig], seed: u64) -> Result<Self, ShellError> {
         Self::with(paths, seed, true)

@@ -62,7 +62,7 @@ impl Figures {
     ///
     /// # Errors
     ///
-    /// Those of `run`; after an error it is not repeated.
+    /// Errors of `run`; after an error it is not repeated.
     pub fn that_count<E>(
         attempts: u32,
         mut run: impl FnMut() -> Result<Self, E>,

@@ -40,7 +40,7 @@
 //! | `alpha` | weight of the bandwidth gap against the priority, 0 to 1 | 0.5 | Table 2 |
 //! | `spill` | whether the fast path takes unreliable data early, `true` or `false` | `false` | ours |
 //!
-//! Where the paper is silent or contradictory:
+//! Choices where the paper is silent or contradictory:
 //!
 //! - Eq. 4 as printed multiplies the sizes of both sides by `bw_agg`, which avoids values near zero
 //!   and mixes units. It is read as equal arrival times, solved by water-filling for any number of

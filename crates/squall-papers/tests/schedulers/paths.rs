@@ -81,7 +81,7 @@ proptest! {
         prop_assert!(stage.queue.iter().all(squall_sched::Block::is_complete));
     }
 
-    /// When paths disappear, in flight or not, a remaining one carries the rest, however slow it
+    /// If paths disappear, in flight or not, a remaining one carries the rest, however slow it
     /// is.
     #[test]
     fn the_last_path_does_not_starve(

@@ -47,7 +47,7 @@ pub struct CodedFrame {
 /// rate control of libx264 depends on their relative progress, and no two encodes are identical.
 ///
 /// # Errors
-/// When ffmpeg or the output fail, or the footage has no picture.
+/// If ffmpeg or the output fail, or the footage has no picture.
 pub fn encode(
     footage: &Footage,
     encoding: &Encoding,

@@ -44,7 +44,7 @@ impl Footage {
     /// rate.
     ///
     /// # Errors
-    /// When the file cannot be opened or holds no video.
+    /// If the file cannot be opened or holds no video.
     pub fn open(path: &Path, programs: &Programs) -> Result<Self, StudioError> {
         let wrong = |problem: String| StudioError::Film { path: path.to_owned(), problem };
         let file = File::open(path).and_then(|mut file| file.read(&mut [0]));
@@ -64,7 +64,7 @@ impl Footage {
     /// Starts reading at the first picture.
     ///
     /// # Errors
-    /// When pictures cannot have that size, or ffmpeg does not start.
+    /// If pictures cannot have that size, or ffmpeg does not start.
     pub fn pictures(&self) -> Result<Pictures, StudioError> {
         check_size(self.size.0, self.size.1)?;
         let from = match &self.origin {

@@ -59,7 +59,7 @@ pub struct Bottleneck {
 ///
 /// # Errors
 ///
-/// Those of [`Network::new`].
+/// Errors of [`Network::new`].
 pub fn bottlenecks(
     paths: &[PathConfig],
     seed: u64,

@@ -8,7 +8,7 @@ use super::{
     volume::{Stretch, Volume},
 };
 
-/// When the delay before the serialiser has grown, the serialiser works off data sent earlier for a
+/// If the delay before the serialiser has grown, the serialiser works off data sent earlier for a
 /// while. That interval is divided into pieces of this length.
 const PIECE: Micros = 1_000;
 

@@ -64,7 +64,7 @@
 //! - `delay=in-flight`: `OWD` is the minimum one-way delay of the path, plus the time that its
 //!   bytes in flight take beyond its minimum round trip.
 //!
-//! Where the paper is silent:
+//! Choices where the paper is silent:
 //!
 //! - Credit grows with importance. Linear: 8 for priority 0 to 1 for priority 7. Exponential: each
 //!   priority has twice the credit of the next; steep: ten times.
